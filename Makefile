@@ -1,0 +1,78 @@
+# `make check` is what CI runs. Needs Python 3.11 or newer, make and git.
+
+PYTHON ?= python3
+BIN := .venv/bin
+GEN := .venv-gen/bin
+SCENARIO ?= steady
+NODES ?= 1000
+PODS ?= 10000
+SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
+
+INSTALLED := .venv/.installed
+GENERATOR := .venv-gen/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo run bench test check lint types imports gen gen-check format constraints clean
+
+help:
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(INSTALLED) ## make .venv with the server, the client and the tools
+
+$(INSTALLED): pyproject.toml clients/python/pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e clients/python -e . --group dev
+	@touch $@
+
+$(GENERATOR): proto/requirements.txt
+	@test -x $(GEN)/python || $(PYTHON) -m venv .venv-gen
+	@$(GEN)/python -m pip install --quiet --disable-pip-version-check -r proto/requirements.txt
+	@touch $@
+
+demo: install ## a real server and fake RMs, seen from the terminal
+	@$(BIN)/licorne demo
+
+run: install ## a server on loopback
+	@$(BIN)/licorne serve $(SERVE_FLAGS)
+
+bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
+	@$(BIN)/licorne bench $(SCENARIO) --nodes $(NODES) --pods $(PODS)
+
+test: install ## the tests
+	@$(BIN)/pytest
+
+check: lint types imports gen-check test ## all that CI runs
+
+lint: install ## style, banned imports and format
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: install ## strict typing
+	@$(BIN)/mypy
+
+imports: install ## the floors of the house
+	@$(BIN)/lint-imports --no-logo
+
+gen: $(GENERATOR) ## rewrite the wire code from proto/
+	@$(GEN)/python proto/generate.py
+
+gen-check: $(GENERATOR) ## is the wire code up to date?
+	@$(GEN)/python proto/generate.py --check
+
+format: install ## put the code into its format
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+constraints: ## take the newest versions that fit, and write them down
+	@$(PYTHON) -m venv .venv-new
+	@.venv-new/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@.venv-new/bin/python -m pip install --quiet ./clients/python . --group dev
+	@{ echo '# The versions that the tests ran with. Rewritten by `make constraints`.'; \
+	  .venv-new/bin/python -m pip freeze --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
+	@rm -rf .venv-new
+
+clean: ## remove the environments and caches
+	@rm -rf .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
+	  .import_linter_cache .hypothesis

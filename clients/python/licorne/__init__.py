@@ -1,0 +1,1 @@
+"""The Python client of Licorne, and the wire types that it speaks."""

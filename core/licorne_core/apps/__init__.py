@@ -1,0 +1,1 @@
+"""Applications: their states, their asks and their allocations."""

@@ -1,0 +1,182 @@
+"""One application: who submitted it, what it asks for and what it has (spec § 5)."""
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
+from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, QueuePath
+from licorne_core.priorities import PriorityCounts
+from licorne_core.ranking import Ranking
+from licorne_core.resources import charge, refund
+
+PendingAsk = tuple[int, float, int, Ask]
+"""A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
+
+
+class Run:
+    """The pending asks of one class of one application, first in order at the top."""
+
+    __slots__ = ("app", "ask_class", "heap", "waiting")
+
+    def __init__(self, app: "Application", ask_class: AskClass) -> None:
+        """Start empty."""
+        self.app = app
+        self.ask_class = ask_class
+        self.heap: list[PendingAsk] = []
+        self.waiting = 0
+
+    def first(self) -> PendingAsk | None:
+        """The first ask that is still pending."""
+        heap = self.heap
+        pending = self.app.pending
+        while heap:
+            entry = heap[0]
+            if pending.get(entry[3].key) is entry:
+                return entry
+            heappop(heap)
+        return None
+
+
+class Application:
+    """An application's own books. Nothing here knows of queues, nodes or other applications."""
+
+    __slots__ = (
+        "allocated",
+        "allocations",
+        "app_id",
+        "arrivals",
+        "finished_time",
+        "max_allocated",
+        "message",
+        "pending",
+        "pending_total",
+        "priorities",
+        "queue_path",
+        "ranking",
+        "runs",
+        "start_time",
+        "state",
+        "state_log",
+        "submission_time",
+        "tags",
+        "user",
+    )
+
+    def __init__(
+        self,
+        app_id: AppId,
+        queue_path: QueuePath,
+        user: UserGroup,
+        tags: Mapping[str, str],
+        now: float,
+    ) -> None:
+        """A new application in a queue; times are in unix seconds."""
+        self.app_id = app_id
+        self.queue_path = queue_path
+        self.user = user
+        self.tags = tags
+        self.submission_time = now
+        self.start_time = 0.0
+        self.finished_time = 0.0
+        self.state = AppState.NEW
+        self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
+        self.message = ""
+        self.arrivals = 0
+        self.pending: dict[AllocationKey, PendingAsk] = {}
+        self.pending_total: dict[str, int] = {}
+        self.runs: dict[AskClass, Run] = {}
+        self.ranking: Ranking[Run] = Ranking()
+        self.priorities = PriorityCounts()
+        self.allocations: dict[AllocationKey, Allocation] = {}
+        self.allocated: dict[str, int] = {}
+        self.max_allocated: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        """``<Application app-1 Running in root.a: 3 pending, 2 allocated>``."""
+        return (
+            f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
+            f"{len(self.pending)} pending, {len(self.allocations)} allocated>"
+        )
+
+    def can(self, event: AppEvent) -> bool:
+        """Whether the event leads anywhere from the present state."""
+        return (self.state, event) in TRANSITIONS
+
+    def enter(self, event: AppEvent, now: float) -> bool:
+        """Follow the event; True when the state changed. Only for events it `can` follow."""
+        state = TRANSITIONS[self.state, event]
+        if state is self.state:
+            return False
+        self.state = state
+        self.state_log.append((now, state))
+        if state is AppState.RUNNING and not self.start_time:
+            self.start_time = now
+        return True
+
+    def add_ask(self, ask: Ask, create_time: float) -> bool:
+        """Take a pending ask; True when it comes first among those of its class."""
+        run = self.runs.get(ask.ask_class)
+        if run is None:
+            run = self.runs[ask.ask_class] = Run(self, ask.ask_class)
+        self.arrivals += 1
+        entry = (-ask.priority, create_time, self.arrivals, ask)
+        self.pending[ask.key] = entry
+        heappush(run.heap, entry)
+        run.waiting += 1
+        charge(self.pending_total, ask.ask_class.items)
+        self.priorities.add(ask.priority)
+        if create_time < self.submission_time:
+            self.submission_time = create_time
+        if run.heap[0] is not entry:
+            return False
+        self.ranking.put(run, entry[:3])
+        return True
+
+    def drop_ask(self, key: AllocationKey) -> Ask:
+        """Forget a pending ask, because it was allocated or is not wanted any more."""
+        entry = self.pending.pop(key)
+        ask = entry[3]
+        run = self.runs[ask.ask_class]
+        run.waiting -= 1
+        refund(self.pending_total, ask.ask_class.items)
+        self.priorities.remove(ask.priority)
+        if run.waiting == 0:
+            del self.runs[ask.ask_class]
+            self.ranking.discard(run)
+        elif run.heap[0] is entry:
+            first = run.first()
+            assert first is not None, "a run with waiting asks has a first one"
+            self.ranking.put(run, first[:3])
+        elif len(run.heap) > 64 + 2 * run.waiting:
+            run.heap = sorted(
+                entry for entry in run.heap if self.pending.get(entry[3].key) is entry
+            )
+        return ask
+
+    def add_allocation(self, allocation: Allocation) -> None:
+        """Book an allocation."""
+        self.allocations[allocation.ask.key] = allocation
+        allocated = self.allocated
+        highest = self.max_allocated
+        for name, value in allocation.ask.ask_class.items:
+            total = allocated[name] = allocated.get(name, 0) + value
+            if total > highest.get(name, 0):
+                highest[name] = total
+        if allocation.request_time < self.submission_time:
+            self.submission_time = allocation.request_time
+
+    def drop_allocation(self, key: AllocationKey) -> Allocation:
+        """Forget an allocation that ended."""
+        allocation = self.allocations.pop(key)
+        refund(self.allocated, allocation.ask.ask_class.items)
+        return allocation
+
+    def is_idle(self) -> bool:
+        """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
+        return not self.pending and not self.allocations
+
+    def asks_in_order(self) -> list[PendingAsk]:
+        """Pending asks as they are looked at (spec § 5.3.2); for reports."""
+        return sorted(self.pending.values())

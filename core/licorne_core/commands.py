@@ -1,0 +1,186 @@
+"""Everything the world may say to the core (DESIGN § 2). Commands are never changed once made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from licorne_core.asks import Ask
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
+from licorne_core.resources import Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterRm:
+    """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3)."""
+
+    rm_id: RmId
+    version: str = ""
+    policy_group: str = ""
+    build_info: Mapping[str, str] = field(default_factory=dict)
+    config: str = ""
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateConfiguration:
+    """A new queue configuration for a registered RM (spec §§ 2.7, 13.1)."""
+
+    rm_id: RmId
+    policy_group: str = ""
+    config: str = ""
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveRm:
+    """The RM is gone for good: forget it and its partitions."""
+
+    rm_id: RmId
+
+
+class NodeAction(Enum):
+    """What an RM wants done with a node (spec § 7)."""
+
+    CREATE = "create"
+    CREATE_DRAIN = "create drained"
+    UPDATE = "update"
+    DRAIN_NODE = "drain"
+    DRAIN_TO_SCHEDULABLE = "make schedulable"
+    DECOMISSION = "decommission"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUpdate:
+    """One node of an UpdateNodes. `capacity` None: the message had no schedulable resource."""
+
+    node_id: NodeId
+    action: NodeAction
+    partition: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    capacity: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateNodes:
+    """Nodes that come, change or go, in order."""
+
+    rm_id: RmId
+    nodes: Sequence[NodeUpdate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApplication:
+    """One application to add. `execution_timeout` is in milliseconds (spec § 5.4)."""
+
+    app_id: AppId
+    queue_name: str = ""
+    partition: str = ""
+    user: UserGroup = UserGroup("")
+    tags: Mapping[str, str] = field(default_factory=dict)
+    execution_timeout: int = 0
+    placeholder_ask: Resources = field(default_factory=dict)
+    gang_scheduling_style: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveApplication:
+    """One application to remove with everything it has."""
+
+    app_id: AppId
+    partition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateApplications:
+    """Applications to add, then applications to remove (spec § 1.6.6)."""
+
+    rm_id: RmId
+    new: Sequence[NewApplication] = ()
+    remove: Sequence[RemoveApplication] = ()
+
+
+class TerminationType(Enum):
+    """Why an allocation ends (spec § 1.4)."""
+
+    UNKNOWN = 0
+    STOPPED_BY_RM = 1
+    TIMEOUT = 2
+    PREEMPTED_BY_SCHEDULER = 3
+    PLACEHOLDER_REPLACED = 4
+    SCHEDULING_FAILED_ON_RM = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRequest:
+    """One release by the RM; an empty key means everything of the application (spec § 1.6.11)."""
+
+    app_id: AppId
+    key: AllocationKey
+    termination: TerminationType = TerminationType.STOPPED_BY_RM
+    partition: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAllocations:
+    """Asks and existing allocations in order, then releases (spec § 1.6.6)."""
+
+    rm_id: RmId
+    asks: Sequence[Ask] = ()
+    releases: Sequence[ReleaseRequest] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginReplay:
+    """The RM starts to tell all it has; none of its asks is scheduled until it has ended."""
+
+    rm_id: RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndReplay:
+    """The replay is over; the counts say what was sent between begin and end."""
+
+    rm_id: RmId
+    nodes: int
+    applications: int
+    allocations: int
+
+
+class Hold(Enum):
+    """Why an RM's asks are not being scheduled for the moment."""
+
+    REPLAY = "replay in progress"
+    OUTBOX_FULL = "outbox full"
+    DRAINING = "server draining"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetHold:
+    """Stop (or again allow) scheduling for an RM for a reason of the server's."""
+
+    rm_id: RmId
+    hold: Hold
+    on: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """Time passes: fire what is due, then decide for one partition, `decisions` at the most."""
+
+    decisions: int = 256
+
+
+Command = (
+    RegisterRm
+    | UpdateConfiguration
+    | RemoveRm
+    | UpdateNodes
+    | UpdateApplications
+    | UpdateAllocations
+    | BeginReplay
+    | EndReplay
+    | SetHold
+    | Tick
+)

@@ -1,0 +1,1 @@
+"""The configuration: its frozen tree, its parser, its validation, its queue properties."""

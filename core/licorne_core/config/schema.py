@@ -1,0 +1,117 @@
+"""The configuration as a frozen tree (spec § 2.1). Parsing has checked every type in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from licorne_core.acl import Acl
+from licorne_core.resources import Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a thing stands in the text: its path of keys, and line and column from 1."""
+
+    path: str = ""
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitConfig:
+    """A limit for users or groups on one queue (spec § 2.6)."""
+
+    limit: str = ""
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    max_resources: Resources | None = None
+    max_applications: int = 0
+    place: Place = field(default=Place(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateConfig:
+    """What dynamic leaf queues below a queue are made from (spec § 4.1)."""
+
+    max_applications: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    guaranteed: Resources | None = None
+    max: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """One queue and those below it. Names are lower-case; `parent` is True for one with children."""
+
+    name: str
+    parent: bool = False
+    guaranteed: Resources | None = None
+    max: Resources | None = None
+    max_applications: int = 0
+    properties: Mapping[str, str] = field(default_factory=dict)
+    admin_acl: Acl = Acl.nobody()
+    submit_acl: Acl = Acl.nobody()
+    child_template: TemplateConfig | None = None
+    limits: tuple[LimitConfig, ...] = ()
+    queues: tuple["QueueConfig", ...] = ()
+    place: Place = field(default=Place(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterConfig:
+    """Whom a placement rule is for (spec § 3.9); `allow` is False for a deny filter."""
+
+    allow: bool = True
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementRuleConfig:
+    """One placement rule, its name lower-case (spec § 3)."""
+
+    name: str
+    create: bool = False
+    filter: FilterConfig | None = None
+    parent: "PlacementRuleConfig | None" = None
+    value: str = ""
+    place: Place = field(default=Place(), compare=False)
+
+
+class NodeSortType(Enum):
+    """How nodes are ordered (spec § 7.5)."""
+
+    FAIR = "fair"
+    BINPACKING = "binpacking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSortPolicy:
+    """Node order and the weights of its resources; `weights` are in force as they stand."""
+
+    type: NodeSortType = NodeSortType.FAIR
+    weights: Mapping[str, float] = field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionConfig:
+    """One partition. `root` carries the partition's limits; `name` is the bare name."""
+
+    name: str
+    root: QueueConfig
+    placement_rules: tuple[PlacementRuleConfig, ...] = ()
+    preemption_enabled: bool = True
+    quota_preemption_enabled: bool = False
+    node_sort: NodeSortPolicy = NodeSortPolicy()
+    user_group_resolver: str = ""
+    place: Place = field(default=Place(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A whole configuration. `checksum` is upper-case hex SHA-256 of `text` (spec § 2.1.4)."""
+
+    partitions: tuple[PartitionConfig, ...]
+    checksum: str
+    text: str
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,23 @@
+"""Plain numbers that only grow, one set for each partition; metrics read them on scrape."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened in a partition since it was registered."""
+
+    allocations_made: int = 0
+    allocations_recovered: int = 0
+    allocations_rejected: int = 0
+    allocations_released: int = 0
+    applications_submitted: int = 0
+    applications_accepted: int = 0
+    applications_rejected: int = 0
+    applications_completed: int = 0
+    applications_failed: int = 0
+    nodes_rejected: int = 0
+    nodes_decommissioned: int = 0
+    asks_received: int = 0
+    asks_tried: int = 0
+    turns: int = 0

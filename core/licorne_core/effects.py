@@ -1,0 +1,172 @@
+"""Everything the core may answer (DESIGN § 2). Each effect names the RM that it is for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from licorne_core.asks import Allocation
+from licorne_core.commands import TerminationType
+from licorne_core.errors import Problem
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRegistered:
+    """The command named an RM that nobody registered (spec § 1.6.1); nothing was done."""
+
+    rm_id: RmId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The registration was taken. `session` counts the registrations of this RM from 1."""
+
+    rm_id: RmId
+    session: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationFailed:
+    """The registration was refused; what was registered before stays as it is."""
+
+    rm_id: RmId
+    reason: str
+    problems: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationUpdated:
+    """The configuration is in force. `changed` is False when its checksum was the same."""
+
+    rm_id: RmId
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationRefused:
+    """The configuration was refused and the old one stays in force, whole."""
+
+    rm_id: RmId
+    reason: str
+    problems: Sequence[Problem] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRejection:
+    """A node that was not taken, and why."""
+
+    node_id: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesAnswered:
+    """The answer to the nodes created by one request."""
+
+    rm_id: RmId
+    accepted: Sequence[NodeId] = ()
+    rejected: Sequence[NodeRejection] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationRejection:
+    """An application that was not taken, and why."""
+
+    app_id: AppId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationsAnswered:
+    """The answer to the applications added by one request."""
+
+    rm_id: RmId
+    accepted: Sequence[AppId] = ()
+    rejected: Sequence[ApplicationRejection] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationUpdate:
+    """An application entered a state; `time` is in unix seconds (spec § 5.1.2)."""
+
+    app_id: AppId
+    state: str
+    time: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationsUpdated:
+    """State changes, in the order in which they happened."""
+
+    rm_id: RmId
+    updates: Sequence[ApplicationUpdate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsMade:
+    """Allocations of one partition, in the order in which they were decided."""
+
+    rm_id: RmId
+    partition: PartitionName
+    allocations: Sequence[Allocation]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One allocation that ended or, for some types, should end (spec § 1.6.10)."""
+
+    app_id: AppId
+    key: AllocationKey
+    termination: TerminationType
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsReleased:
+    """Releases of one partition."""
+
+    rm_id: RmId
+    partition: PartitionName
+    releases: Sequence[Release]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationRejection:
+    """An ask or an existing allocation that was not taken, and why."""
+
+    key: AllocationKey
+    app_id: AppId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocationsRejected:
+    """What was not taken of one request."""
+
+    rm_id: RmId
+    rejections: Sequence[AllocationRejection]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayEnded:
+    """A replay was ended. `missing` tells what the counts said and what arrived, empty if equal."""
+
+    rm_id: RmId
+    missing: str = ""
+
+
+Effect = (
+    NotRegistered
+    | Registered
+    | RegistrationFailed
+    | ConfigurationUpdated
+    | ConfigurationRefused
+    | NodesAnswered
+    | ApplicationsAnswered
+    | ApplicationsUpdated
+    | AllocationsMade
+    | AllocationsReleased
+    | AllocationsRejected
+    | ReplayEnded
+)

@@ -1,0 +1,48 @@
+"""Errors that the core raises; each says what was wrong in the words a caller will read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class LicorneError(Exception):
+    """Any error of the core."""
+
+
+class Rejected(LicorneError):
+    """One item of a request cannot be taken; the text goes to the RM as the reason."""
+
+
+class InvariantBroken(LicorneError):
+    """The books do not add up: a defect of the core, never of its input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong in a configuration.
+
+    `line` and `column` count from 1 and are 0 where no place in the text is to blame;
+    `path` is the key's place in the document, such as ``partitions[0].queues[1].name``.
+    """
+
+    message: str
+    path: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        """``line:column: path: message``, leaving out what is not known."""
+        place = f"{self.line}:{self.column}: " if self.line else ""
+        return f"{place}{self.path}: {self.message}" if self.path else f"{place}{self.message}"
+
+
+class ConfigError(LicorneError):
+    """A configuration that cannot be used, with every problem found in it."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Keep the problems; the error's text is one problem a line."""
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = tuple(problems)
+
+
+class NotFound(LicorneError):
+    """A report was wanted of something that is not there; the text names it."""

@@ -1,0 +1,131 @@
+"""Why an ask is where it is: every gate asked afresh, with its operands (DESIGN § 2).
+
+The gates are those of the pass (spec § 8.3) in its order; here none is skipped because an earlier one
+blocks, so that all that stands in the way can be seen at once.
+"""
+
+from collections import Counter
+
+from licorne_core.apps.application import Application, PendingAsk
+from licorne_core.apps.states import SCHEDULABLE
+from licorne_core.asks import AskClass
+from licorne_core.errors import NotFound
+from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.nodes.node import Node
+from licorne_core.partition import Partition
+from licorne_core.queues.queue import Queue
+from licorne_core.reasons import ApplicationGate, Gate, NodesGate, PartitionGate, QueueGate
+from licorne_core.reports import Explanation
+from licorne_core.scheduling.order import app_key
+
+
+def explain(partition: Partition, app: Application, key: str) -> Explanation:
+    """The ask's, or for an empty key the first pending ask's, situation; raises NotFound."""
+    if not key and not app.pending:
+        raise NotFound(f"application {app.app_id} has no pending ask")
+    allocation_key = AllocationKey(key) if key else min(app.pending.values())[3].key
+    allocation = app.allocations.get(allocation_key)
+    if allocation is not None:
+        return Explanation(
+            app_id=app.app_id,
+            key=allocation_key,
+            queue=app.queue_path,
+            verdict="allocated",
+            summary=f"allocated on node {allocation.node_id}",
+            node_id=allocation.node_id,
+        )
+    entry = app.pending.get(allocation_key)
+    if entry is None:
+        raise NotFound(f"application {app.app_id} has no ask {key}")
+    return _explain_pending(partition, app, entry)
+
+
+def _explain_pending(partition: Partition, app: Application, entry: PendingAsk) -> Explanation:
+    leaf = partition.leaf_of(app)
+    ask = entry[3]
+    gates = gates_of(partition, app, leaf, ask.ask_class)
+    blocking = next((gate for gate in gates if not gate.passed), None)
+    asks_ahead = sum(1 for other in app.pending.values() if other < entry)
+    return Explanation(
+        app_id=app.app_id,
+        key=ask.key,
+        queue=app.queue_path,
+        verdict="waiting" if blocking is None else "pending",
+        summary="schedulable, waiting for its turn" if blocking is None else blocking.message(),
+        gates=gates,
+        asks_ahead=asks_ahead,
+        applications_ahead=_applications_ahead(app, leaf),
+    )
+
+
+def _applications_ahead(app: Application, leaf: Queue) -> int:
+    key = app_key(app, leaf)
+    return sum(
+        1
+        for other in leaf.applications.values()
+        if other is not app
+        and other.pending
+        and other.state in SCHEDULABLE
+        and app_key(other, leaf) < key
+    )
+
+
+def gates_of(
+    partition: Partition, app: Application, leaf: Queue, ask_class: AskClass
+) -> tuple[Gate, ...]:
+    """All gates of an ask of the class, in the order of the pass."""
+    gates: list[Gate] = [
+        PartitionGate(
+            partition=partition.name,
+            holds=tuple(partition.holds),
+            nodes=len(partition.nodes.by_id),
+        ),
+        ApplicationGate(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE),
+    ]
+    gates += [
+        QueueGate(
+            queue=queue.path,
+            requested=ask_class.resources,
+            allocated=dict(queue.allocated),
+            max=None if queue.max is None else dict(queue.max),
+            is_root=queue.parent is None,
+        )
+        for queue in leaf.lineage
+    ]
+    gates.append(_nodes_gate(partition, ask_class))
+    return tuple(gates)
+
+
+def _nodes_gate(partition: Partition, ask_class: AskClass) -> NodesGate:
+    """Every node asked; of those out, the first cause (spec § 7.4)."""
+    required = ask_class.required_node
+    nodes = _asked_nodes(partition, required)
+    causes = Counter(
+        cause for cause in (_cause(node, ask_class) for node in nodes) if cause is not None
+    )
+    return NodesGate(
+        total=len(nodes),
+        fitting=len(nodes) - causes.total(),
+        required_node=required,
+        causes=dict(sorted(causes.items())),
+    )
+
+
+def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
+    if required is None:
+        return list(partition.nodes.by_id.values())
+    node = partition.nodes.by_id.get(required)
+    return [] if node is None else [node]
+
+
+def _cause(node: Node, ask_class: AskClass) -> str | None:
+    """Why the node does not take the ask; None when it would."""
+    if not node.schedulable and ask_class.required_node is None:
+        return "unschedulable"
+    for name, value in ask_class.items:
+        if node.capacity.get(name, 0) < value:
+            return f"too small: {name}"
+    for name, value in ask_class.items:
+        if node.available.get(name, 0) < value:
+            return f"full: {name}"
+    return None

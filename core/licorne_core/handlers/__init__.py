@@ -1,0 +1,1 @@
+"""Doing: one module for each family of commands."""

@@ -1,0 +1,243 @@
+"""Asks, existing allocations and releases (spec §§ 1.6.11, 5.3, 11)."""
+
+from dataclasses import replace
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import AppEvent, AppState
+from licorne_core.asks import Allocation, Ask
+from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
+from licorne_core.effects import (
+    AllocationRejection,
+    AllocationsMade,
+    AllocationsReleased,
+    AllocationsRejected,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    Effect,
+    Release,
+)
+from licorne_core.errors import Rejected
+from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
+from licorne_core.ids import AllocationKey
+from licorne_core.lifecycle import advance, complete_if_idle
+from licorne_core.partition import Partition
+from licorne_core.registry import Rm
+from licorne_core.resources import INT64_MAX, has_negative
+
+RELEASED_BY_RM = "allocation remove as per RM request"
+
+_TAKES_ASKS = frozenset({AppState.NEW, AppState.ACCEPTED, AppState.RUNNING, AppState.COMPLETING})
+_UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
+"""The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
+
+
+class _Outcome:
+    """What one request brought about, gathered by kind (spec § 1.6.8)."""
+
+    def __init__(self) -> None:
+        self.updates: list[ApplicationUpdate] = []
+        self.made: dict[Partition, list[Allocation]] = {}
+        self.rejections: list[AllocationRejection] = []
+        self.released: dict[Partition, list[Release]] = {}
+
+    def effects(self, rm: Rm) -> list[Effect]:
+        """One effect for each kind and partition."""
+        rm_id = rm.rm_id
+        effects: list[Effect] = []
+        if self.updates:
+            effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.updates))
+        for partition, made in self.made.items():
+            effects.append(AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=made))
+        if self.rejections:
+            effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
+        for partition, releases in self.released.items():
+            effects.append(
+                AllocationsReleased(rm_id=rm_id, partition=partition.name, releases=releases)
+            )
+        return effects
+
+
+def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
+    """Asks and existing allocations in order, rejections, then releases (spec § 1.6.6)."""
+    outcome = _Outcome()
+    for ask in command.asks:
+        try:
+            _take_ask(rm, ask, now, outcome)
+        except Rejected as refusal:
+            outcome.rejections.append(
+                AllocationRejection(key=ask.key, app_id=ask.app_id, reason=str(refusal))
+            )
+    freed = _Outcome()
+    for release in command.releases:
+        _release(rm, release, now, freed)
+    return outcome.effects(rm) + freed.effects(rm)
+
+
+def _take_ask(rm: Rm, ask: Ask, now: float, outcome: _Outcome) -> None:
+    partition = rm.find(ask.partition)
+    if partition is None:
+        name = rm.normalized(ask.partition)
+        if rm.was_removed(ask.partition):
+            raise Rejected(f"partition {name} is stopped; cannot process allocation {ask.key}")
+        raise Rejected(
+            f"Failed to find partition {name}, for application {ask.app_id} "
+            f"and allocation {ask.key}"
+        )
+    partition.counters.asks_received += 1
+    try:
+        _check(ask)
+        if is_foreign(ask):
+            take_foreign(partition, ask, now)
+            return
+        app = partition.applications.get(ask.app_id)
+        if app is None or app.state not in _TAKES_ASKS:
+            raise Rejected(f"failed to find application {ask.app_id}")
+        _take(partition, app, ask, now, outcome)
+    except Rejected:
+        partition.counters.allocations_rejected += 1
+        raise
+
+
+def _check(ask: Ask) -> None:
+    if not ask.key:
+        raise Rejected("allocation key is empty")
+    if has_negative(ask.ask_class.resources):
+        raise Rejected("allocation contains negative resources")
+    if not ask.ask_class.items:
+        raise Rejected("allocation contains no resources")
+    if ask.placeholder:
+        raise Rejected(f"allocation {ask.key} is a placeholder: gang scheduling is not available")
+
+
+def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome) -> None:
+    """New, or known by its key already (spec § 5.3.4-6)."""
+    if ask.key in app.pending:
+        _ask_again(partition, app, ask, now, outcome)
+    elif ask.key in app.allocations:
+        _resize_allocation(partition, app, ask)
+    elif ask.node_id:
+        _recover(partition, app, ask, now, outcome)
+    else:
+        _check_totals(partition, ask)
+        partition.add_ask(app, ask, now if ask.create_time is None else ask.create_time)
+        if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
+            outcome.updates += advance(partition, app, AppEvent.RUN, now)
+
+
+def _check_totals(partition: Partition, ask: Ask) -> None:
+    """Sums stay within int64: what would take one beyond is refused, so none ever saturates."""
+    root = partition.tree.root
+    for name, value in ask.ask_class.items:
+        if root.pending.get(name, 0) + root.allocated.get(name, 0) + value > INT64_MAX:
+            raise Rejected(
+                f"allocation {ask.key}: {name} of {value} takes the partition's total beyond int64"
+            )
+
+
+def _ask_again(
+    partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome
+) -> None:
+    """A pending ask again: another size, or the node that the RM put it on itself (§ 5.3.5)."""
+    _, create_time, _, known = app.pending[ask.key]
+    if ask.node_id:
+        if ask.node_id not in partition.nodes.by_id:
+            raise Rejected(f"failed to find node {ask.node_id}")
+        partition.drop_ask(app, ask.key)
+        placed = replace(known, ask_class=ask.ask_class, node_id=ask.node_id)
+        _book(partition, app, placed, create_time, now, outcome)
+    elif ask.ask_class != known.ask_class:
+        _check_totals(partition, ask)
+        partition.drop_ask(app, ask.key)
+        partition.add_ask(app, replace(known, ask_class=ask.ask_class), create_time)
+
+
+def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None:
+    """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
+    known = app.allocations[ask.key]
+    if ask.ask_class.items == known.ask.ask_class.items:
+        return
+    _check_totals(partition, ask)
+    partition.release(app, ask.key)
+    partition.counters.allocations_released -= 1
+    partition.take(app, replace(known, ask=replace(known.ask, ask_class=ask.ask_class)))
+
+
+def _recover(
+    partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome
+) -> None:
+    """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
+    if ask.node_id not in partition.nodes.by_id:
+        raise Rejected(f"failed to find node {ask.node_id}")
+    _check_totals(partition, ask)
+    create_time = now if ask.create_time is None else ask.create_time
+    _book(partition, app, ask, create_time, now, outcome)
+
+
+def _book(
+    partition: Partition,
+    app: Application,
+    ask: Ask,
+    create_time: float,
+    now: float,
+    outcome: _Outcome,
+) -> None:
+    assert ask.node_id is not None
+    allocation = Allocation(ask, ask.node_id, create_time, now)
+    partition.take(app, allocation)
+    partition.counters.allocations_recovered += 1
+    if app.state is AppState.NEW:
+        outcome.updates += advance(partition, app, AppEvent.RUN, now)
+    outcome.updates += advance(partition, app, AppEvent.RUN, now)
+    outcome.made.setdefault(partition, []).append(allocation)
+
+
+def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: _Outcome) -> None:
+    """What the RM lets go (spec § 1.6.11); what is not known is ignored."""
+    partition = rm.find(request.partition)
+    if partition is None:
+        return
+    if not request.app_id:
+        release_foreign(partition, request.key)
+        return
+    app = partition.applications.get(request.app_id)
+    if app is None:
+        return
+    if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
+        _ask_back(partition, app, request.key)
+        return
+    keeps_asks = request.termination is TerminationType.TIMEOUT
+    for key in [request.key] if request.key else [*app.pending, *app.allocations]:
+        if key in app.allocations:
+            _free(partition, app, key, request.termination, outcome)
+        elif key in app.pending and not keeps_asks:
+            partition.drop_ask(app, key)
+    outcome.updates += complete_if_idle(partition, app, now)
+
+
+def _free(
+    partition: Partition,
+    app: Application,
+    key: AllocationKey,
+    termination: TerminationType,
+    outcome: _Outcome,
+) -> None:
+    partition.release(app, key)
+    if termination in _UNACKNOWLEDGED:
+        return
+    outcome.released.setdefault(partition, []).append(
+        Release(
+            app_id=app.app_id,
+            key=key,
+            termination=TerminationType.STOPPED_BY_RM,
+            message=RELEASED_BY_RM,
+        )
+    )
+
+
+def _ask_back(partition: Partition, app: Application, key: AllocationKey) -> None:
+    """The RM could not run it: the ask is pending again, as it was (spec § 1.4)."""
+    known = app.allocations.get(key)
+    if known is None or app.state not in (AppState.ACCEPTED, AppState.RUNNING):
+        return
+    partition.release(app, key)
+    partition.add_ask(app, replace(known.ask, node_id=None), known.request_time)

@@ -1,0 +1,131 @@
+"""Applications that come and go (spec §§ 3, 5.1)."""
+
+from dataclasses import replace
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import AppEvent
+from licorne_core.commands import (
+    NewApplication,
+    RemoveApplication,
+    TerminationType,
+    UpdateApplications,
+)
+from licorne_core.effects import (
+    AllocationsReleased,
+    ApplicationRejection,
+    ApplicationsAnswered,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    Effect,
+    Release,
+)
+from licorne_core.errors import Rejected
+from licorne_core.ids import AppId, QueuePath
+from licorne_core.lifecycle import advance, remember_rejected, unlink
+from licorne_core.partition import Partition
+from licorne_core.placement.identity_check import checked_user, is_forced
+from licorne_core.registry import Rm
+from licorne_core.resources import is_zero
+
+
+def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
+    """All adds, one answer for them, then the removals (spec § 1.6.6)."""
+    accepted: list[AppId] = []
+    rejected: list[ApplicationRejection] = []
+    for new in command.new:
+        try:
+            app = _add(rm, new, now)
+        except Rejected as refusal:
+            rejected.append(ApplicationRejection(app_id=new.app_id, reason=str(refusal)))
+            _keep_rejected(rm, new, str(refusal), now)
+        else:
+            accepted.append(app.app_id)
+    effects: list[Effect] = []
+    if accepted or rejected:
+        effects.append(ApplicationsAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected))
+    for removal in command.remove:
+        effects += _remove(rm, removal, now)
+    return effects
+
+
+def _add(rm: Rm, new: NewApplication, now: float) -> Application:
+    app_id = new.app_id
+    partition = rm.find(new.partition)
+    if partition is None:
+        name = rm.normalized(new.partition)
+        if rm.was_removed(new.partition):
+            raise Rejected(f"partition {name} is stopped cannot add a new application {app_id}")
+        raise Rejected(
+            f"Failed to add application {app_id} to partition {name}, partition doesn't exist"
+        )
+    partition.counters.applications_submitted += 1
+    if not app_id:
+        raise Rejected("application ID is empty")
+    if app_id in partition.applications:
+        raise Rejected(
+            f"adding application {app_id} to partition {partition.name}, "
+            "but application already existed"
+        )
+    if not is_zero(new.placeholder_ask):
+        raise Rejected(
+            f"application {app_id} has a placeholderAsk: gang scheduling is not available"
+        )
+    placed = replace(new, user=checked_user(new, forced=is_forced(new)))
+    leaf = partition.placer.place(placed, partition.tree)
+    app = Application(app_id, leaf.path, placed.user, new.tags, now)
+    partition.applications[app_id] = app
+    leaf.applications[app_id] = app
+    partition.rejected.pop(app_id, None)
+    partition.counters.applications_accepted += 1
+    return app
+
+
+def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
+    """A rejected application can still be seen, unless its id is that of a living one."""
+    partition = rm.find(new.partition)
+    if partition is None:
+        return
+    partition.counters.applications_rejected += 1
+    if not new.app_id or new.app_id in partition.applications:
+        return
+    app = Application(new.app_id, QueuePath(new.queue_name), new.user, new.tags, now)
+    app.enter(AppEvent.REJECT, now)
+    app.message = reason
+    app.finished_time = now
+    remember_rejected(partition, app, now)
+
+
+def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
+    """Everything of the application goes at once; its id is free again (spec § 5.1.3)."""
+    partition = rm.find(removal.partition)
+    app = partition.applications.get(removal.app_id) if partition else None
+    if partition is None or app is None:
+        return []
+    updates = drop_everything(partition, app, now)
+    released = [
+        Release(
+            app_id=app.app_id,
+            key=key,
+            termination=TerminationType.STOPPED_BY_RM,
+            message=f"Application {app.app_id} Removed",
+        )
+        for key in list(app.allocations)
+    ]
+    for release in released:
+        partition.release(app, release.key)
+    unlink(partition, app, now)
+    effects: list[Effect] = []
+    if updates:
+        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
+    if released:
+        effects.append(
+            AllocationsReleased(rm_id=rm.rm_id, partition=partition.name, releases=released)
+        )
+    return effects
+
+
+def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    """Drop the asks; one that still has allocations is said to be completing (§ 14, 5.1.3)."""
+    for key in list(app.pending):
+        partition.drop_ask(app, key)
+    return advance(partition, app, AppEvent.COMPLETE, now) if app.allocations else []

@@ -1,0 +1,141 @@
+"""Registration, configuration updates and farewell (spec §§ 1.6.2-3, 2.7, 13.1)."""
+
+from licorne_core.apps.states import AppEvent
+from licorne_core.commands import RegisterRm, UpdateConfiguration
+from licorne_core.config import load
+from licorne_core.config.schema import Configuration, PartitionConfig
+from licorne_core.effects import (
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    Registered,
+    RegistrationFailed,
+)
+from licorne_core.errors import ConfigError, Problem
+from licorne_core.ids import PartitionName, partition_name
+from licorne_core.lifecycle import advance, clean_later
+from licorne_core.partition import Partition
+from licorne_core.placement.chain import Placer
+from licorne_core.queues.reload import check_reload
+from licorne_core.registry import Registry, Rm
+from licorne_core.tuning import Tuning
+
+PARTITION_REMOVED = "PartitionRemoved"
+_ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
+
+
+def register(
+    registry: Registry, command: RegisterRm, default_config: str, tuning: Tuning, now: float
+) -> list[Effect]:
+    """Drop what the RM had and start anew; a refused registration changes nothing."""
+    rm_id = command.rm_id
+    try:
+        if not rm_id or "[" in rm_id or "]" in rm_id:
+            raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
+        configuration = load(command.config or default_config)
+        rm = Rm(command, configuration, registry.next_session(rm_id), now)
+        for config in configuration.partitions:
+            _build(rm, config, tuning, now)
+    except ConfigError as error:
+        reason = f"registration of RM failed: {error}"
+        return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
+    registry.put(rm)
+    return [Registered(rm_id=rm_id, session=rm.session)]
+
+
+def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
+    name = partition_name(rm.rm_id, config.name)
+    partition = rm.partitions[name] = Partition(name, rm.rm_id, config, now, tuning)
+    return partition
+
+
+def update_configuration(
+    registry: Registry,
+    rm: Rm,
+    command: UpdateConfiguration,
+    default_config: str,
+    tuning: Tuning,
+    now: float,
+) -> list[Effect]:
+    """Take a new configuration whole or not at all, over all partitions (spec § 2.7).
+
+    The extra configuration stays in force even where the queues are refused (§ 13.1).
+    """
+    if command.extra_config:
+        rm.extra_config = dict(command.extra_config)
+    try:
+        configuration = load(command.config or default_config)
+        if configuration.checksum == rm.configuration.checksum:
+            return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
+        problems = [
+            problem for config in configuration.partitions for problem in _check(rm, config)
+        ]
+        if problems:
+            raise ConfigError(problems)
+    except ConfigError as error:
+        reason = f"update of configuration failed: {error}"
+        return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
+    updates = _apply(registry, rm, configuration, tuning, now)
+    rm.configuration = configuration
+    if command.policy_group:
+        rm.policy_group = command.policy_group
+    effects: list[Effect] = [ConfigurationUpdated(rm_id=rm.rm_id, changed=True)]
+    if updates:
+        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
+    return effects
+
+
+def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
+    """What stands in the way of taking over one partition's configuration."""
+    partition = rm.partitions.get(partition_name(rm.rm_id, config.name))
+    Placer(config.placement_rules)
+    return check_reload(partition.tree, config.root) if partition else []
+
+
+def _apply(
+    registry: Registry, rm: Rm, configuration: Configuration, tuning: Tuning, now: float
+) -> list[ApplicationUpdate]:
+    holds = {hold for partition in rm.partitions.values() for hold in partition.holds}
+    wanted = {partition_name(rm.rm_id, config.name): config for config in configuration.partitions}
+    updates: list[ApplicationUpdate] = []
+    for name in [name for name in rm.partitions if name not in wanted]:
+        updates += _remove_partition(registry, rm, name, now)
+    for name, config in wanted.items():
+        partition = rm.partitions.get(name)
+        if partition is None:
+            partition = registry.partitions[name] = _build(rm, config, tuning, now)
+            partition.holds.update(dict.fromkeys(holds))
+            rm.removed.pop(name, None)
+        else:
+            _reload(partition, config, now)
+    return updates
+
+
+def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
+    """Rules, node order, queues: in the order of spec § 2.7.2."""
+    partition.placer = Placer(config.placement_rules)
+    if config.node_sort != partition.config.node_sort:
+        partition.nodes.reorder(config.node_sort)
+        partition.index.forget()
+    partition.tree.reload(config.root)
+    partition.tree.root.max = partition.nodes.total
+    partition.config = config
+    partition.frontier.everything_changed()
+    for leaf in list(partition.tree.leaves()):
+        if leaf.is_empty:
+            clean_later(partition, leaf, now)
+
+
+def _remove_partition(
+    registry: Registry, rm: Rm, name: PartitionName, now: float
+) -> list[ApplicationUpdate]:
+    """A partition that left the configuration stops at once (spec § 2.7.5)."""
+    partition = rm.partitions.pop(name)
+    del registry.partitions[name]
+    rm.removed[name] = None
+    updates: list[ApplicationUpdate] = []
+    for app in list(partition.applications.values()):
+        updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
+    return updates

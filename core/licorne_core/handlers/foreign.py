@@ -1,0 +1,33 @@
+"""Foreign allocations: what other schedulers run on our nodes (spec § 7.3)."""
+
+from licorne_core.asks import Allocation, Ask
+from licorne_core.errors import Rejected
+from licorne_core.ids import AllocationKey
+from licorne_core.partition import Partition
+
+FOREIGN_TAG = "foreign"
+
+
+def is_foreign(ask: Ask) -> bool:
+    """Whether the ask is of another scheduler."""
+    return bool(ask.tags) and any(tag.lower() == FOREIGN_TAG for tag in ask.tags)
+
+
+def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
+    """Book it as occupied on its node, in place of what it took before; never answered."""
+    if not ask.node_id:
+        raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}")
+    if ask.node_id not in partition.nodes.by_id:
+        raise Rejected(f"failed to find node {ask.node_id} for allocation {ask.key}")
+    release_foreign(partition, ask.key)
+    node = partition.nodes.by_id[ask.node_id]
+    partition.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
+    partition.occupy(node, (), ask.ask_class.items)
+
+
+def release_foreign(partition: Partition, key: AllocationKey) -> None:
+    """Forget a foreign allocation; an unknown one is ignored."""
+    known = partition.foreign.pop(key, None)
+    if known is not None:
+        node = partition.nodes.by_id[known.node_id]
+        partition.occupy(node, known.ask.ask_class.items, ())

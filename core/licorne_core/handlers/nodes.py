@@ -1,0 +1,131 @@
+"""Nodes that come, change and go (spec § 7)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
+from licorne_core.effects import (
+    AllocationsReleased,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    Effect,
+    NodeRejection,
+    NodesAnswered,
+    Release,
+)
+from licorne_core.errors import Rejected
+from licorne_core.ids import NodeId
+from licorne_core.lifecycle import complete_if_idle
+from licorne_core.nodes.node import Node
+from licorne_core.partition import Partition
+from licorne_core.registry import Rm
+from licorne_core.resources import INT64_MAX, Resources, has_negative
+
+PARTITION_ATTRIBUTE = "si/node-partition"
+
+
+def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
+    """Take the nodes in order; those created are answered in one effect (spec § 1.6.6)."""
+    accepted: list[NodeId] = []
+    rejected: list[NodeRejection] = []
+    effects: list[Effect] = []
+    for update in command.nodes:
+        if update.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
+            try:
+                _create(rm, update)
+            except Rejected as refusal:
+                rejected.append(NodeRejection(node_id=update.node_id, reason=str(refusal)))
+            else:
+                accepted.append(update.node_id)
+        else:
+            effects += _change(rm, update, now)
+    if accepted or rejected:
+        answer = NodesAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected)
+        effects.insert(0, answer)
+    return effects
+
+
+def _create(rm: Rm, update: NodeUpdate) -> None:
+    partition = rm.find(partition_of(update))
+    node_id = update.node_id
+    if partition is None:
+        rm.nodes_without_partition += 1
+        name = rm.normalized(partition_of(update))
+        raise Rejected(f"failed to find partition {name} for new node {node_id}")
+    if not node_id:
+        raise Rejected("node ID is empty")
+    if node_id in partition.nodes.by_id:
+        partition.counters.nodes_rejected += 1
+        raise Rejected(
+            f"partition {partition.name} has an existing node {node_id}, node name must be unique"
+        )
+    capacity = update.capacity or {}
+    if has_negative(capacity):
+        raise Rejected(f"node {node_id} has a negative capacity")
+    _check_total(partition, node_id, capacity)
+    schedulable = update.action is NodeAction.CREATE
+    partition.add_node(Node(node_id, capacity, update.attributes, schedulable=schedulable))
+
+
+def partition_of(update: NodeUpdate) -> str:
+    """The partition that the node names: in its attributes (spec § 1.5), else in the message."""
+    return update.attributes.get(PARTITION_ATTRIBUTE, "") or update.partition
+
+
+def _check_total(partition: Partition, node_id: NodeId, capacity: Resources) -> None:
+    for name, value in capacity.items():
+        if partition.nodes.total.get(name, 0) + value > INT64_MAX:
+            raise Rejected(
+                f"node {node_id}: {name} of {value} takes the cluster's total beyond int64"
+            )
+
+
+def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
+    """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
+    partition = rm.find(partition_of(update)) or rm.holder_of(update.node_id)
+    node = partition.nodes.by_id.get(update.node_id) if partition else None
+    if partition is None or node is None:
+        return []
+    if update.action is NodeAction.DECOMISSION:
+        return _decommission(rm, partition, node, now)
+    if update.action is NodeAction.DRAIN_NODE:
+        node.schedulable = False
+    elif update.action is NodeAction.DRAIN_TO_SCHEDULABLE:
+        node.schedulable = True
+        partition.node_changed(node)
+    elif update.capacity is not None and not has_negative(update.capacity):
+        partition.resize_node(node, dict(update.capacity))
+    return []
+
+
+def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
+    """Free all that is on the node, then let it go (spec § 7)."""
+    message = f"Node {node.node_id} Removed"
+    node.schedulable = False
+    releases: list[Release] = []
+    touched: dict[Application, None] = {}
+    for key in [k for k, known in partition.foreign.items() if known.node_id == node.node_id]:
+        del partition.foreign[key]
+    for allocation in list(node.allocations.values()):
+        app = partition.applications[allocation.ask.app_id]
+        partition.release(app, allocation.key)
+        touched[app] = None
+        releases.append(
+            Release(
+                app_id=app.app_id,
+                key=allocation.key,
+                termination=TerminationType.STOPPED_BY_RM,
+                message=message,
+            )
+        )
+    partition.remove_node(node.node_id)
+    partition.counters.nodes_decommissioned += 1
+    updates: list[ApplicationUpdate] = []
+    for app in touched:
+        updates += complete_if_idle(partition, app, now)
+    effects: list[Effect] = []
+    if updates:
+        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
+    if releases:
+        effects.append(
+            AllocationsReleased(rm_id=rm.rm_id, partition=partition.name, releases=releases)
+        )
+    return effects

@@ -1,0 +1,46 @@
+"""Replay: an RM tells all it has before anything of it is scheduled (DESIGN § 3, spec § 11)."""
+
+from licorne_core.commands import BeginReplay, EndReplay, Hold, UpdateAllocations
+from licorne_core.commands import UpdateApplications, UpdateNodes
+from licorne_core.effects import Effect, ReplayEnded
+from licorne_core.registry import ReplayCounts, Rm
+
+
+def begin_replay(rm: Rm, _: BeginReplay) -> list[Effect]:
+    """Hold scheduling and start to count."""
+    rm.replay = ReplayCounts()
+    rm.set_hold(Hold.REPLAY, on=True)
+    return []
+
+
+def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
+    """Go on scheduling if all that was sent has arrived; otherwise wait for another replay."""
+    counts = rm.replay
+    if counts is None:
+        return [ReplayEnded(rm_id=rm.rm_id, missing="no replay was begun")]
+    rm.replay = None
+    pairs = {
+        "nodes": (command.nodes, counts.nodes),
+        "applications": (command.applications, counts.applications),
+        "allocations": (command.allocations, counts.allocations),
+    }
+    missing = ", ".join(
+        f"{arrived} of {sent} {what}" for what, (sent, arrived) in pairs.items() if sent != arrived
+    )
+    if missing:
+        return [ReplayEnded(rm_id=rm.rm_id, missing=f"arrived: {missing}")]
+    rm.set_hold(Hold.REPLAY, on=False)
+    return [ReplayEnded(rm_id=rm.rm_id)]
+
+
+def count_replayed(rm: Rm, command: object) -> None:
+    """Count what arrives between begin and end."""
+    if rm.replay is None:
+        return
+    match command:
+        case UpdateNodes(nodes=nodes):
+            rm.replay.nodes += len(nodes)
+        case UpdateApplications(new=new):
+            rm.replay.applications += len(new)
+        case UpdateAllocations(asks=asks):
+            rm.replay.allocations += len(asks)

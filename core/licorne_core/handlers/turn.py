@@ -1,0 +1,40 @@
+"""A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
+
+from licorne_core.apps.states import AppEvent, AppState
+from licorne_core.asks import Allocation
+from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
+from licorne_core.lifecycle import advance, fire
+from licorne_core.partition import Partition
+
+
+def fire_timers(partition: Partition, now: float) -> list[Effect]:
+    """Do what the partition has to do by now."""
+    updates = fire(partition, now)
+    return [ApplicationsUpdated(rm_id=partition.rm_id, updates=updates)] if updates else []
+
+
+def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
+    """Make up to so many decisions, each after the one before was booked (spec § 8.1)."""
+    made: list[Allocation] = []
+    updates: list[ApplicationUpdate] = []
+    cycle = partition.cycle
+    commit = partition.commit
+    partition.counters.turns += 1
+    while len(made) < decisions:
+        candidate = cycle.next()
+        if candidate is None:
+            partition.frontier.runnable = False
+            break
+        made.append(commit(candidate, now))
+        app = candidate[1]
+        if app.state is not AppState.RUNNING:
+            updates += advance(partition, app, AppEvent.RUN, now)
+    partition.counters.asks_tried = cycle.tried
+    effects: list[Effect] = []
+    if updates:
+        effects.append(ApplicationsUpdated(rm_id=partition.rm_id, updates=updates))
+    if made:
+        effects.append(
+            AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
+        )
+    return effects

@@ -1,0 +1,37 @@
+"""Names of the things in a cluster, one type each, so that they cannot be mixed up.
+
+An id is whatever the resource manager (RM) calls the thing. Only `PartitionName`
+is ours: it is always the normalized form ``[rmID]name`` (spec § 1.6.5).
+"""
+
+from typing import NewType
+
+RmId = NewType("RmId", str)
+PartitionName = NewType("PartitionName", str)
+QueuePath = NewType("QueuePath", str)
+AppId = NewType("AppId", str)
+AllocationKey = NewType("AllocationKey", str)
+NodeId = NewType("NodeId", str)
+
+DEFAULT_PARTITION = "default"
+
+
+def partition_name(rm_id: RmId, bare: str) -> PartitionName:
+    """The normalized name of an RM's partition: ``[rmID]name``."""
+    return PartitionName(f"[{rm_id}]{bare or DEFAULT_PARTITION}")
+
+
+def bare_partition(name: PartitionName) -> str:
+    """The partition's name without its RM, as the configuration spells it."""
+    return name.partition("]")[2]
+
+
+def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
+    """What the wire's partition name means to this RM; None when it is another RM's.
+
+    The wire may say nothing, the bare name, or the bracketed name of its own RM
+    (spec § 1.6.5). A bracketed name of any other RM is nobody's business of theirs.
+    """
+    if not name.startswith("["):
+        return partition_name(rm_id, name.lower() if name.lower() == DEFAULT_PARTITION else name)
+    return PartitionName(name) if name.startswith(f"[{rm_id}]") else None

@@ -1,0 +1,124 @@
+"""What the states of an application bring with them (spec § 5.1): counts, timers, farewell."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
+from licorne_core.effects import ApplicationUpdate
+from licorne_core.ids import AppId
+from licorne_core.partition import CLEAN_QUEUES, Partition
+from licorne_core.queues.queue import Queue
+
+COMPLETE = "complete"
+EXPIRE = "expire"
+FORGET_REJECTED = "forget rejected"
+
+CLEANING_TIME = 10.0
+"""Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
+
+MAX_REMEMBERED = 10_000
+"""Completed and rejected applications, of each, that a partition keeps for those who look."""
+
+_TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
+
+
+def advance(
+    partition: Partition, app: Application, event: AppEvent, now: float, message: str = ""
+) -> list[ApplicationUpdate]:
+    """Let the event happen to the application; what the RM is told of it (§ 5.1.2).
+
+    An event that leads nowhere from the present state does nothing.
+    """
+    if not app.can(event):
+        return []
+    before = app.state
+    if not app.enter(event, now):
+        return []
+    leaf = partition.leaf_of(app)
+    _count_running(leaf, before, app.state)
+    if before is AppState.COMPLETING:
+        partition.timers.cancel((COMPLETE, app.app_id))
+    if app.state is AppState.COMPLETING:
+        partition.timers.set((COMPLETE, app.app_id), now + COMPLETING_TIME)
+    partition.frontier.app_changed(app, leaf)
+    if app.state in _TERMINAL:
+        app.finished_time = now
+        unlink(partition, app, now)
+        _remember(partition, app, now)
+    told = message or event.value
+    return [ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=told)]
+
+
+def complete_if_idle(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    """An application that has nothing left starts to complete (§ 5.1.1)."""
+    return advance(partition, app, AppEvent.COMPLETE, now) if _has_finished(app) else []
+
+
+def _has_finished(app: Application) -> bool:
+    return app.is_idle() and app.state in (AppState.ACCEPTED, AppState.RUNNING)
+
+
+def unlink(partition: Partition, app: Application, now: float) -> None:
+    """Take an application without asks and allocations out of its queue and its partition."""
+    leaf = partition.leaf_of(app)
+    _count_running(leaf, app.state, AppState.COMPLETED)
+    del leaf.applications[app.app_id]
+    del partition.applications[app.app_id]
+    leaf.ranking.discard(app)
+    partition.timers.cancel((COMPLETE, app.app_id))
+    clean_later(partition, leaf, now)
+
+
+def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
+    """See to it that an empty queue that should go is looked at by the cleaner."""
+    if any(queue.may_be_removed for queue in leaf.lineage):
+        name = (CLEAN_QUEUES, AppId(""))
+        if name not in partition.timers:
+            partition.timers.set(name, now + CLEANING_TIME)
+
+
+def remember_rejected(partition: Partition, app: Application, now: float) -> None:
+    """Keep a rejected application for those who look (spec § 3.12)."""
+    partition.rejected.pop(app.app_id, None)
+    partition.rejected[app.app_id] = app
+    partition.timers.set((FORGET_REJECTED, app.app_id), now + TERMINATED_TIME)
+    if len(partition.rejected) > MAX_REMEMBERED:
+        oldest = next(iter(partition.rejected))
+        del partition.rejected[oldest]
+        partition.timers.cancel((FORGET_REJECTED, oldest))
+
+
+def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
+    """Do what the partition's timers say is due."""
+    updates: list[ApplicationUpdate] = []
+    while (due := partition.timers.take_due(now)) is not None:
+        what, name = due
+        if what == COMPLETE:
+            updates += advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
+        elif what == EXPIRE:
+            partition.completed.pop(name, None)
+        elif what == FORGET_REJECTED:
+            partition.rejected.pop(name, None)
+        elif what == CLEAN_QUEUES:
+            partition.tree.clean()
+    return updates
+
+
+def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
+    change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
+    if change:
+        for queue in leaf.lineage:
+            queue.running_applications += change
+
+
+def _remember(partition: Partition, app: Application, now: float) -> None:
+    """Keep a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
+    name = AppId(f"{app.app_id}-{int(now)}")
+    partition.completed[name] = app
+    partition.timers.set((EXPIRE, name), now + TERMINATED_TIME)
+    if len(partition.completed) > MAX_REMEMBERED:
+        oldest = next(iter(partition.completed))
+        del partition.completed[oldest]
+        partition.timers.cancel((EXPIRE, AppId(oldest)))
+    if app.state is AppState.FAILED:
+        partition.counters.applications_failed += 1
+    else:
+        partition.counters.applications_completed += 1

@@ -1,0 +1,1 @@
+"""Nodes: their capacity, what is on them, and how full they are."""

@@ -1,0 +1,86 @@
+"""One node: capacity, what is on it, and what is left (spec § 7)."""
+
+from collections.abc import Mapping
+
+from licorne_core.asks import Allocation
+from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.resources import Items, Resources, subtract
+
+
+class Node:
+    """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2)."""
+
+    __slots__ = (
+        "allocated",
+        "allocations",
+        "attributes",
+        "available",
+        "capacity",
+        "node_id",
+        "occupied",
+        "schedulable",
+        "score",
+    )
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        capacity: Resources,
+        attributes: Mapping[str, str],
+        *,
+        schedulable: bool,
+    ) -> None:
+        """A node with nothing on it."""
+        self.node_id = node_id
+        self.attributes = attributes
+        self.schedulable = schedulable
+        self.capacity: Resources = capacity
+        self.allocated: dict[str, int] = {}
+        self.occupied: dict[str, int] = {}
+        self.available: dict[str, int] = dict(capacity)
+        self.allocations: dict[AllocationKey, Allocation] = {}
+        self.score = 0.0
+
+    def __repr__(self) -> str:
+        """``<Node n1 schedulable: available {...}, 3 allocations>``."""
+        state = "schedulable" if self.schedulable else "drained"
+        return (
+            f"<Node {self.node_id} {state}: available {self.available}, "
+            f"{len(self.allocations)} allocations>"
+        )
+
+    def resize(self, capacity: Resources) -> None:
+        """Replace the capacity; what runs goes on running."""
+        self.capacity = capacity
+        self.available = subtract(subtract(capacity, self.allocated), self.occupied)
+
+    def fits(self, items: Items) -> bool:
+        """Whether the amounts fit in what is available, strictly: no such type, no fit."""
+        available = self.available
+        for name, value in items:
+            if available.get(name, 0) < value:
+                return False
+        return True
+
+    def holds(self, items: Items) -> bool:
+        """Whether the amounts would fit if nothing were on the node."""
+        return all(self.capacity.get(name, 0) >= value for name, value in items)
+
+    def add_allocation(self, allocation: Allocation) -> None:
+        """Book an allocation, whether or not it fits: a replayed one must be taken (spec § 11.3)."""
+        self.allocations[allocation.ask.key] = allocation
+        allocated = self.allocated
+        available = self.available
+        for name, value in allocation.ask.ask_class.items:
+            allocated[name] = allocated.get(name, 0) + value
+            available[name] = available.get(name, 0) - value
+
+    def drop_allocation(self, key: AllocationKey) -> Allocation:
+        """Forget an allocation that ended."""
+        allocation = self.allocations.pop(key)
+        allocated = self.allocated
+        available = self.available
+        for name, value in allocation.ask.ask_class.items:
+            allocated[name] -= value
+            available[name] += value
+        return allocation

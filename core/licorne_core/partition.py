@@ -1,0 +1,186 @@
+"""One partition: owns its queues, applications and nodes, and keeps their books in step (DESIGN § 2).
+
+Everything that changes usage goes through here, so that a queue, its ancestors, the
+application and the node can never disagree.
+"""
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import Allocation, Ask
+from licorne_core.commands import Hold
+from licorne_core.config.schema import PartitionConfig
+from licorne_core.counters import Counters
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.placement.chain import Placer
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.tree import QueueTree
+from licorne_core.resources import Items, Resources, charge, refund
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.cycle import Candidate, Cycle
+from licorne_core.scheduling.frontier import Frontier
+from licorne_core.scheduling.order import settle_priority
+from licorne_core.timers import Timers
+from licorne_core.tuning import Tuning
+
+CLEAN_QUEUES = "clean queues"
+TimerName = tuple[str, AppId]
+
+
+class Partition:
+    """A partition's things and their books."""
+
+    def __init__(
+        self, name: PartitionName, rm_id: RmId, config: PartitionConfig, now: float, tuning: Tuning
+    ) -> None:
+        """An empty partition from its configuration; raises ConfigError if that cannot be built."""
+        self.name = name
+        self.rm_id = rm_id
+        self.config = config
+        self.state_time = now
+        self.holds: dict[Hold, None] = {}
+        self.tree = QueueTree(config.root)
+        self.tree.root.max = {}
+        self.placer = Placer(config.placement_rules)
+        self.applications: dict[AppId, Application] = {}
+        self.completed: dict[str, Application] = {}
+        self.rejected: dict[AppId, Application] = {}
+        self.nodes = NodeBook(config.node_sort)
+        self.timers: Timers[TimerName] = Timers()
+        self.counters = Counters()
+        self.index = NodeIndex(self.nodes, indexed=tuning.node_index)
+        self.frontier = Frontier(self.tree)
+        self.cycle = Cycle(self.tree.root, self.index, self.frontier, tuning)
+        self.foreign: dict[AllocationKey, Allocation] = {}
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether a turn could decide anything."""
+        return self.frontier.runnable and not self.holds and bool(self.nodes.by_id)
+
+    def leaf_of(self, app: Application) -> Queue:
+        """The leaf that the application is in."""
+        leaf = self.tree.get(app.queue_path)
+        assert leaf is not None, f"application {app.app_id} is in no queue"
+        return leaf
+
+    # Asks
+
+    def add_ask(self, app: Application, ask: Ask, create_time: float) -> None:
+        """Book a pending ask."""
+        leaf = self.leaf_of(app)
+        items = ask.ask_class.items
+        top = app.priorities.top
+        was_first = app.add_ask(ask, create_time)
+        for queue in leaf.lineage:
+            charge(queue.pending, items)
+        if leaf.priorities.add(ask.priority):
+            settle_priority(leaf)
+        self.frontier.knows(items)
+        if was_first or app.priorities.top != top:
+            self.frontier.app_changed(app, leaf)
+        else:
+            self.frontier.leaf_changed(leaf)
+
+    def drop_ask(self, app: Application, key: AllocationKey) -> Ask:
+        """Forget a pending ask that the RM does not want any more."""
+        leaf = self.leaf_of(app)
+        ask = app.drop_ask(key)
+        for queue in leaf.lineage:
+            refund(queue.pending, ask.ask_class.items)
+        if leaf.priorities.remove(ask.priority):
+            settle_priority(leaf)
+        self.frontier.app_changed(app, leaf)
+        return ask
+
+    # Allocations
+
+    def commit(self, candidate: Candidate, now: float) -> Allocation:
+        """Carry out a decision: the ask becomes an allocation, in all books at once.
+
+        The hot path: only what lies on the way from root to the ask is ranked anew.
+        """
+        leaf, app, (_, create_time, _, ask), node = candidate
+        allocation = Allocation(ask, node.node_id, create_time, now)
+        app.drop_ask(ask.key)
+        if leaf.priorities.remove(ask.priority):
+            settle_priority(leaf)
+        self._book(allocation, app, leaf, node)
+        for queue in leaf.lineage:
+            refund(queue.pending, ask.ask_class.items)
+        self.frontier.allocated(app, leaf)
+        self.counters.allocations_made += 1
+        return allocation
+
+    def take(self, app: Application, allocation: Allocation) -> None:
+        """Book an allocation that exists already, whatever the limits say (spec § 11.3)."""
+        leaf = self.leaf_of(app)
+        self._book(allocation, app, leaf, self.nodes.by_id[allocation.node_id])
+        self.frontier.app_changed(app, leaf)
+
+    def release(self, app: Application, key: AllocationKey) -> Allocation:
+        """Free an allocation in all books."""
+        leaf = self.leaf_of(app)
+        allocation = app.drop_allocation(key)
+        node = self.nodes.by_id[allocation.node_id]
+        node.drop_allocation(key)
+        items = allocation.ask.ask_class.items
+        for queue in leaf.lineage:
+            refund(queue.allocated, items)
+        self.frontier.app_changed(app, leaf)
+        self.frontier.room_in(leaf)
+        self.node_changed(node)
+        self.counters.allocations_released += 1
+        return allocation
+
+    def _book(self, allocation: Allocation, app: Application, leaf: Queue, node: Node) -> None:
+        app.add_allocation(allocation)
+        node.add_allocation(allocation)
+        items = allocation.ask.ask_class.items
+        for queue in leaf.lineage:
+            charge(queue.allocated, items)
+        node.score = self.nodes.order.score(node)
+        if self.nodes.order.fullest_first:
+            self.index.changed(node)
+
+    # Nodes
+
+    def add_node(self, node: Node) -> None:
+        """Take a node in; the cluster grows."""
+        self.nodes.add(node)
+        self.cluster_resized()
+        self.node_changed(node)
+
+    def resize_node(self, node: Node, capacity: Resources) -> None:
+        """Replace a node's capacity (spec § 7.2: nothing is killed)."""
+        self.nodes.resize(node, capacity)
+        self.cluster_resized()
+        self.node_changed(node)
+
+    def remove_node(self, node_id: NodeId) -> Node:
+        """Let an empty node go; the cluster shrinks."""
+        node = self.nodes.by_id[node_id]
+        self.nodes.remove(node)
+        self.cluster_resized()
+        return node
+
+    def occupy(self, node: Node, before: Items, after: Items) -> None:
+        """Replace what a foreign allocation takes of a node (spec § 7.3)."""
+        refund(node.occupied, before)
+        charge(node.occupied, after)
+        node.resize(node.capacity)
+        self.node_changed(node)
+
+    def node_changed(self, node: Node) -> None:
+        """A node may have more room, be schedulable again or come earlier in the order."""
+        node.score = self.nodes.order.score(node)
+        for ask_class in self.index.changed(node):
+            self.frontier.open(ask_class)
+
+    def cluster_resized(self) -> None:
+        """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
+        root = self.tree.root
+        root.max = self.nodes.total
+        self.tree.shares_stale = True
+        self.frontier.room_in(root)
+        self.frontier.runnable = True

@@ -1,0 +1,1 @@
+"""Queues: the tree, its settings, its accounting and its order."""

@@ -1,0 +1,105 @@
+"""The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
+
+from collections.abc import Mapping
+
+from licorne_core.commands import Hold, RegisterRm
+from licorne_core.config.schema import Configuration
+from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
+from licorne_core.partition import Partition
+
+
+class ReplayCounts:
+    """What arrived since a replay began."""
+
+    __slots__ = ("allocations", "applications", "nodes")
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.nodes = 0
+        self.applications = 0
+        self.allocations = 0
+
+
+class Rm:
+    """One registered RM with its configuration and its partitions."""
+
+    def __init__(self, request: RegisterRm, configuration: Configuration, session: int, now: float):
+        """A new registration; its partitions are added by whoever builds them."""
+        self.rm_id = request.rm_id
+        self.version = request.version
+        self.policy_group = request.policy_group
+        self.build_info = {**request.build_info, "rmId": request.rm_id}
+        self.extra_config: Mapping[str, str] = dict(request.extra_config)
+        self.configuration = configuration
+        self.session = session
+        self.registered_time = now
+        self.partitions: dict[PartitionName, Partition] = {}
+        self.removed: dict[PartitionName, None] = {}
+        self.replay: ReplayCounts | None = None
+        self.nodes_without_partition = 0
+
+    def normalized(self, name: str) -> str:
+        """The partition's normalized name, or the name as it came if it is another RM's."""
+        return normalize_partition(self.rm_id, name) or name
+
+    def find(self, name: str) -> Partition | None:
+        """The RM's partition of that wire name; None if it has none, or it is another RM's."""
+        normalized = normalize_partition(self.rm_id, name)
+        return None if normalized is None else self.partitions.get(normalized)
+
+    def holder_of(self, node_id: NodeId) -> Partition | None:
+        """The partition that has the node, for requests that do not say."""
+        return next((p for p in self.partitions.values() if node_id in p.nodes.by_id), None)
+
+    def was_removed(self, name: str) -> bool:
+        """Whether the RM had a partition of that name until its configuration dropped it."""
+        normalized = normalize_partition(self.rm_id, name)
+        return normalized is not None and normalized in self.removed
+
+    def set_hold(self, hold: Hold, *, on: bool) -> None:
+        """Stop scheduling for one reason, or take that reason back."""
+        for partition in self.partitions.values():
+            if on:
+                partition.holds[hold] = None
+            else:
+                partition.holds.pop(hold, None)
+
+
+class Registry:
+    """All RMs in the order in which they registered first."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.rms: dict[RmId, Rm] = {}
+        self.partitions: dict[PartitionName, Partition] = {}
+        self._sessions: dict[RmId, int] = {}
+
+    def next_session(self, rm_id: RmId) -> int:
+        """The number of the RM's next registration, from 1."""
+        return self._sessions.get(rm_id, 0) + 1
+
+    def put(self, rm: Rm) -> None:
+        """Take an RM in, in place of what was there under its id."""
+        before = self.rms.get(rm.rm_id)
+        if before is not None:
+            for name in before.partitions:
+                del self.partitions[name]
+        self.rms[rm.rm_id] = rm
+        self._sessions[rm.rm_id] = rm.session
+        self.partitions.update(rm.partitions)
+
+    def remove(self, rm_id: RmId) -> None:
+        """Forget an RM and its partitions."""
+        rm = self.rms.pop(rm_id)
+        for name in rm.partitions:
+            del self.partitions[name]
+
+    def by_name(self, name: str) -> Partition | None:
+        """A partition by its normalized name, or the first RM's of that bare name."""
+        if name.startswith("["):
+            return self.partitions.get(PartitionName(name))
+        for rm in self.rms.values():
+            for partition in rm.partitions.values():
+                if bare_partition(partition.name) == name:
+                    return partition
+        return None

@@ -1,0 +1,164 @@
+"""What the core tells those who look (DESIGN § 2): immutable reports, made on demand.
+
+`State`, the REST interface and the command line are all built on these. Times are in unix
+seconds (0.0 for none), resources in bytes, milli-cores or counts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from licorne_core.asks import Allocation, Ask
+from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
+from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.reasons import Gate
+from licorne_core.resources import Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmReport:
+    """One registered RM and its configuration."""
+
+    rm_id: RmId
+    version: str
+    policy_group: str
+    build_info: Mapping[str, str]
+    registered_time: float
+    session: int
+    partitions: tuple[PartitionName, ...]
+    config: str
+    checksum: str
+    extra_config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    """One partition in numbers. `name` is normalized, `bare_name` is not."""
+
+    name: PartitionName
+    bare_name: str
+    rm_id: RmId
+    state: str
+    state_time: float
+    capacity: Resources
+    allocated: Resources
+    nodes: int
+    allocations: int
+    pending_asks: int
+    applications: Mapping[str, int]
+    node_sort_policy: str
+    node_sort_weights: Mapping[str, float]
+    preemption_enabled: bool
+    quota_preemption_enabled: bool
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueReport:
+    """One queue, its children's reports with it when asked for."""
+
+    path: QueuePath
+    parent: str
+    is_leaf: bool
+    is_managed: bool
+    state: str
+    guaranteed: Resources
+    max: Resources
+    allocated: Resources
+    pending: Resources
+    preempting: Resources
+    headroom: Resources
+    applications: int
+    running_applications: int
+    max_applications: int
+    allocating_accepted: tuple[AppId, ...]
+    share: float
+    priority: int
+    sort_policy: str
+    priority_sort: bool
+    priority_fence: bool
+    priority_offset: int
+    preemption_policy: str
+    preemption_delay: float
+    quota_preemption_delay: float
+    backoff_threshold: int
+    backoff_delay: float
+    properties: Mapping[str, str]
+    template: TemplateConfig | None
+    child_names: tuple[QueuePath, ...]
+    children: tuple["QueueReport", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskReport:
+    """One pending ask."""
+
+    ask: Ask
+    request_time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppReport:
+    """One application; `asks` and `allocations` are empty when only a summary was wanted."""
+
+    app_id: AppId
+    partition: PartitionName
+    queue: QueuePath
+    user: str
+    groups: tuple[str, ...]
+    state: str
+    message: str
+    submission_time: float
+    start_time: float
+    finished_time: float
+    allocated: Resources
+    max_allocated: Resources
+    pending: Resources
+    max_priority: int
+    pending_count: int
+    allocation_count: int
+    state_log: tuple[tuple[float, str], ...]
+    asks: Sequence[AskReport] = ()
+    allocations: Sequence[Allocation] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReport:
+    """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted."""
+
+    node_id: NodeId
+    partition: PartitionName
+    attributes: Mapping[str, str]
+    schedulable: bool
+    capacity: Resources
+    allocated: Resources
+    occupied: Resources
+    available: Resources
+    utilization: float
+    allocation_count: int
+    allocations: Sequence[Allocation] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an ask is where it is: all gates in the order in which they are asked.
+
+    `verdict` is ``allocated``, ``pending`` (a gate blocks) or ``waiting`` (none does).
+    """
+
+    app_id: AppId
+    key: str
+    queue: QueuePath
+    verdict: str
+    summary: str
+    gates: tuple[Gate, ...] = ()
+    asks_ahead: int = 0
+    applications_ahead: int = 0
+    node_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementReport:
+    """The placement rules in force, the implicit ones included, the recovery rule last."""
+
+    partition: PartitionName
+    rules: tuple[PlacementRuleConfig, ...] = field(default=())

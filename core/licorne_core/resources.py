@@ -1,0 +1,163 @@
+"""Resource arithmetic (spec § 0): amounts by resource name, saturating at the ends of int64.
+
+A resource is a plain mapping of names to integers (``memory`` in bytes, ``vcore`` in
+milli-cores, anything else in its own count) and is never changed by these functions. A name that is
+absent is *undefined*: unlimited in a maximum, zero in a size. Only the running
+totals of queues, applications and nodes are changed in place, by `charge` and `refund`.
+"""
+
+from collections.abc import Iterable, Mapping
+
+Resources = Mapping[str, int]
+Items = tuple[tuple[str, int], ...]
+
+INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
+EMPTY: Resources = {}
+
+
+def clamp(value: int) -> int:
+    """The value, or the end of int64 that it lies beyond."""
+    return INT64_MAX if value > INT64_MAX else INT64_MIN if value < INT64_MIN else value
+
+
+def add(left: Resources, right: Resources) -> dict[str, int]:
+    """Sum over all names of both sides."""
+    total = dict(left)
+    for name, value in right.items():
+        total[name] = clamp(total.get(name, 0) + value)
+    return total
+
+
+def subtract(left: Resources, right: Resources) -> dict[str, int]:
+    """Left less right, over all names of both sides; may go below zero."""
+    rest = dict(left)
+    for name, value in right.items():
+        rest[name] = clamp(rest.get(name, 0) - value)
+    return rest
+
+
+def multiply(size: Resources, factor: int) -> dict[str, int]:
+    """Every amount times the factor."""
+    return {name: clamp(value * factor) for name, value in size.items()}
+
+
+def sum_of(sizes: Iterable[Resources]) -> dict[str, int]:
+    """Sum of all of them."""
+    total: dict[str, int] = {}
+    for size in sizes:
+        total = add(total, size)
+    return total
+
+
+def without_zeros(size: Resources) -> dict[str, int]:
+    """The same without the names whose amount is zero."""
+    return {name: value for name, value in size.items() if value}
+
+
+def is_zero(size: Resources) -> bool:
+    """Whether nothing is left when zeros are dropped."""
+    return not any(size.values())
+
+
+def has_negative(size: Resources) -> bool:
+    """Whether any amount is below zero."""
+    return any(value < 0 for value in size.values())
+
+
+def fits(limit: Resources, size: Resources) -> bool:
+    """Whether the size fits; what the limit does not define is zero there."""
+    return all(value <= max(0, limit.get(name, 0)) for name, value in size.items())
+
+
+def fits_max_undefined(limit: Resources, size: Resources) -> bool:
+    """Whether the size fits; what the limit does not define is unlimited."""
+    return all(value <= max(0, limit[name]) for name, value in size.items() if name in limit)
+
+
+def fits_actual(limit: Resources, size: Resources) -> bool:
+    """Like `fits_max_undefined`, but a limit below zero stays there."""
+    return all(value <= limit[name] for name, value in size.items() if name in limit)
+
+
+def is_greater_or_equal(left: Resources, right: Resources) -> bool:
+    """Whether every amount of left is at least that of right, over the names of both."""
+    return all(left.get(name, 0) >= right.get(name, 0) for name in left.keys() | right.keys())
+
+
+def is_strictly_greater(left: Resources, right: Resources) -> bool:
+    """`is_greater_or_equal`, and at least one amount differs."""
+    return is_greater_or_equal(left, right) and any(
+        left.get(name, 0) != right.get(name, 0) for name in left.keys() | right.keys()
+    )
+
+
+def covers_existing(left: Resources, right: Resources) -> bool:
+    """Whether left is at least right in every name that both have.
+
+    With no name in common it is so when both have some; an empty right asks for
+    every amount of left to be above zero.
+    """
+    if not right:
+        return all(value > 0 for value in left.values())
+    shared = left.keys() & right.keys()
+    return all(left[name] >= right[name] for name in shared) if shared else bool(left)
+
+
+def is_strictly_greater_than_zero(size: Resources) -> bool:
+    """Whether nothing is below zero and something is above."""
+    return not has_negative(size) and any(value > 0 for value in size.values())
+
+
+def equals_existing(left: Resources | None, right: Resources | None) -> bool:
+    """Whether the names on both sides have equal amounts; never so when a side is missing."""
+    if left is None or right is None:
+        return False
+    return all(left[name] == right[name] for name in left.keys() & right.keys())
+
+
+def equals(left: Resources, right: Resources) -> bool:
+    """Whether all amounts are the same, an absent name being zero."""
+    return all(left.get(name, 0) == right.get(name, 0) for name in left.keys() | right.keys())
+
+
+def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
+    """The smaller amount by name; a name that one side lacks takes the other's."""
+    smaller = {**left, **right}
+    for name in left.keys() & right.keys():
+        smaller[name] = min(left[name], right[name])
+    return smaller
+
+
+def fit_score(available: Resources, ask: Resources) -> float:
+    """How far the ask is from fitting: 0 when it fits, up to 1 for every name wanted."""
+    score = 0.0
+    for name, wanted in ask.items():
+        have = available.get(name, 0)
+        if wanted > 0 and have < wanted:
+            score += 1.0 if have <= 0 else (wanted - have) / wanted
+    return score
+
+
+def charge(total: dict[str, int], items: Items) -> None:
+    """Add to a running total in place.
+
+    Running totals need no saturation: what would take one beyond int64 is refused at the door.
+    """
+    for name, value in items:
+        total[name] = total.get(name, 0) + value
+
+
+def refund(total: dict[str, int], items: Items) -> None:
+    """Take off a running total in place; a name whose amount reaches zero is dropped."""
+    for name, value in items:
+        left = total.get(name, 0) - value
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
+
+
+def describe(size: Resources) -> str:
+    """The amounts as messages show them, sorted by name: ``map[memory:10 vcore:5]``."""
+    return f"map[{' '.join(f'{name}:{size[name]}' for name in sorted(size))}]"

@@ -1,0 +1,1 @@
+"""Deciding: which ask goes to which node next (spec § 8)."""

@@ -1,0 +1,157 @@
+"""Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4).
+
+For each ask class a heap holds the nodes that the class fits on. What happens to nodes
+is written to a log, and a class reads on in the log when it is asked: a node
+that became better or roomier enters again, one that became worse or full is dealt with
+when it comes to the top. So a decision costs about log(nodes), and a class
+that fits nowhere costs nothing until a node changes.
+"""
+
+from heapq import heapify, heappop, heappush, heapreplace
+
+from licorne_core.asks import AskClass
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.resources import Items
+
+Entry = tuple[float, str, Node]
+
+MAX_HEAPS = 64
+"""Classes that have a heap at a time; the one that was not asked for longest gives way."""
+
+
+class _ClassHeap:
+    """The nodes that one class fits on. `keys` has each node's valid entry, `read` its log position."""
+
+    __slots__ = ("entries", "items", "keys", "read", "used")
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self.entries: list[Entry] = []
+        self.keys: dict[Node, Entry] = {}
+        self.read = 0
+        self.used = 0
+
+    def fill(self, nodes: list[Node]) -> None:
+        """Start from these nodes."""
+        fitting = [node for node in nodes if node.schedulable and node.fits(self.items)]
+        self.entries = [(node.score, node.node_id, node) for node in fitting]
+        self.keys = dict(zip(fitting, self.entries, strict=True))
+        heapify(self.entries)
+
+    def offer(self, node: Node) -> None:
+        """Let a changed node in, or in again under its new score."""
+        entry = self.keys.get(node)
+        if entry is not None and entry[0] == node.score:
+            return
+        if node.schedulable and node.fits(self.items):
+            entry = self.keys[node] = (node.score, node.node_id, node)
+            heappush(self.entries, entry)
+
+    def best(self) -> Node | None:
+        """The first node in order that the class fits on now."""
+        entries = self.entries
+        keys = self.keys
+        while entries:
+            entry = entries[0]
+            node = entry[2]
+            if keys.get(node) is not entry:
+                heappop(entries)
+            elif not node.schedulable or not node.fits(self.items):
+                heappop(entries)
+                del keys[node]
+            elif entry[0] != node.score:
+                entry = keys[node] = (node.score, node.node_id, node)
+                heapreplace(entries, entry)
+            else:
+                return node
+        return None
+
+
+class NodeIndex:
+    """Finds nodes for ask classes. Whoever changes a node tells it by `changed`."""
+
+    __slots__ = ("_heaps", "_indexed", "_log", "_nodes", "_uses", "starved")
+
+    def __init__(self, nodes: NodeBook, *, indexed: bool) -> None:
+        """Over these nodes; without `indexed` every question is answered by a look at all nodes."""
+        self._nodes = nodes
+        self._indexed = indexed
+        self._heaps: dict[AskClass, _ClassHeap] = {}
+        self._log: list[Node] = []
+        self._uses = 0
+        self.starved: dict[AskClass, None] = {}
+
+    def best(self, ask_class: AskClass) -> Node | None:
+        """The node for an ask of the class; without one the class is `starved` from now on."""
+        if ask_class.required_node is not None:
+            node = self._required(ask_class)
+        elif self._indexed:
+            node = self._from_heap(ask_class)
+        else:
+            node = self._by_scan(ask_class)
+        if node is None:
+            self.starved[ask_class] = None
+        return node
+
+    def changed(self, node: Node) -> list[AskClass]:
+        """The node is new, has more room or comes earlier: the starved classes that it can feed."""
+        if self._heaps:
+            self._log.append(node)
+            if len(self._log) > 256 + 2 * len(self._nodes.by_id):
+                self._catch_up()
+        if not self.starved:
+            return []
+        fed = [ask_class for ask_class in self.starved if self._takes(node, ask_class)]
+        for ask_class in fed:
+            del self.starved[ask_class]
+        return fed
+
+    def forget(self) -> None:
+        """The order of all nodes changed."""
+        self._heaps.clear()
+        self._log.clear()
+
+    def _takes(self, node: Node, ask_class: AskClass) -> bool:
+        if ask_class.required_node is not None:
+            return ask_class.required_node == node.node_id and node.fits(ask_class.items)
+        return node.schedulable and node.fits(ask_class.items)
+
+    def _required(self, ask_class: AskClass) -> Node | None:
+        """The required node takes the ask even when it is drained (spec § 7.7)."""
+        assert ask_class.required_node is not None
+        node = self._nodes.by_id.get(ask_class.required_node)
+        return node if node is not None and node.fits(ask_class.items) else None
+
+    def _by_scan(self, ask_class: AskClass) -> Node | None:
+        fitting = (node for node in self._nodes.by_id.values() if self._takes(node, ask_class))
+        return min(fitting, key=lambda node: (node.score, node.node_id), default=None)
+
+    def _from_heap(self, ask_class: AskClass) -> Node | None:
+        heap = self._heaps.get(ask_class)
+        if heap is None:
+            heap = self._new_heap(ask_class)
+        log = self._log
+        if heap.read < len(log):
+            for node in log[heap.read :]:
+                heap.offer(node)
+            heap.read = len(log)
+        self._uses += 1
+        heap.used = self._uses
+        return heap.best()
+
+    def _new_heap(self, ask_class: AskClass) -> _ClassHeap:
+        if len(self._heaps) >= MAX_HEAPS:
+            del self._heaps[min(self._heaps, key=lambda other: self._heaps[other].used)]
+        heap = self._heaps[ask_class] = _ClassHeap(ask_class.items)
+        heap.fill(list(self._nodes.by_id.values()))
+        heap.read = len(self._log)
+        return heap
+
+    def _catch_up(self) -> None:
+        """Let every class read the log to its end, so that it can start anew."""
+        for heap in self._heaps.values():
+            for node in self._log[heap.read :]:
+                heap.offer(node)
+            heap.read = 0
+        self._log.clear()

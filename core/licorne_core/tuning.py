@@ -1,0 +1,14 @@
+"""Switches for the shortcuts of the scheduling pass.
+
+None of them may change a decision: the tests run the same worlds with each of them off.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """`node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their gate."""
+
+    node_index: bool = True
+    parking: bool = True

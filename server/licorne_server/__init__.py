@@ -1,0 +1,1 @@
+"""The service: the core behind gRPC and HTTP, and the `licorne` command."""

@@ -1,0 +1,199 @@
+"""The one task that owns the core (DESIGN § 4): commands in, effects out, one turn at a time.
+
+A turn takes what waits in the inbox, then lets the core decide for one partition, and then
+gives way to the rest of the loop. Nothing is awaited between handling a command and routing its
+effects, so that whoever reads the core between turns sees it whole.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Protocol
+
+import structlog
+from licorne_core.commands import Command, Hold, SetHold, Tick
+from licorne_core.effects import Effect
+from licorne_core.ids import RmId
+from licorne_core.scheduler import Scheduler
+
+from licorne_server.clock import Clock
+from licorne_server.errors import Defect, new_correlation_id
+
+log = structlog.get_logger(__name__)
+
+INBOX_SECONDS = 0.002
+"""How long one turn works on commands before scheduling gets its share."""
+
+TURN_SECONDS = 0.0015
+"""About how long one turn may decide; the number of decisions follows from it."""
+
+MIN_DECISIONS = 16
+MAX_DECISIONS = 512
+BROKEN_PAUSE = 1.0
+"""Seconds without turns after one failed that no RM could be blamed for."""
+
+
+class Sink(Protocol):
+    """Who gets what the core answers."""
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Put the effects where their RMs will find them; must not fail and cannot wait."""
+        ...
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """End all streams of an RM whose command or turn failed inside the core."""
+        ...
+
+
+class Engine:
+    """Sole owner of the core. `submit` from any number of tasks of the same loop."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        """Own the scheduler from now on; `start` begins to work."""
+        self._scheduler = scheduler
+        self._clock = clock
+        self._inbox: deque[tuple[Command, asyncio.Future[list[Effect]] | None]] = deque()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._decisions = MAX_DECISIONS // 4
+        self._paused_until = 0.0
+        self._sink: Sink
+        self.on_idle: Callable[[], None] | None = None
+        self.turns = 0
+        self.commands = 0
+        self.defects = 0
+
+    def now(self) -> float:
+        """The clock's unix seconds: the time that the core is told."""
+        return self._clock.now()
+
+    @property
+    def running(self) -> bool:
+        """Whether commands are being handled."""
+        return self._task is not None and not self._task.done()
+
+    def start(self, sink: Sink) -> None:
+        """Begin to handle commands, handing all effects to the sink."""
+        self._sink = sink
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="engine")
+
+    async def stop(self) -> None:
+        """Stop at the end of the turn; whoever still waits for an answer is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for _, future in self._inbox:
+            if future is not None:
+                future.cancel()
+        self._inbox.clear()
+
+    async def submit(self, command: Command) -> list[Effect]:
+        """Have a command handled; its effects were routed when this returns.
+
+        Raises:
+            Defect: the core failed on it; the RM is on hold and the error is in the log.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._inbox.append((command, future))
+        self._wake.set()
+        effects: list[Effect] = await future
+        return effects
+
+    def post(self, command: Command) -> None:
+        """Have a command handled in the next turn, its effects routed and nobody told."""
+        self._inbox.append((command, None))
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._handle_inbox()
+            deadline = self._scheduler.next_deadline()
+            now = self._clock.now()
+            if deadline is not None and max(deadline, self._paused_until) <= now:
+                self._turn(now)
+                await asyncio.sleep(0)
+            elif self._inbox:
+                await asyncio.sleep(0)
+            else:
+                await self._wait(deadline)
+
+    async def _wait(self, deadline: float | None) -> None:
+        if self.on_idle is not None:
+            self.on_idle()
+        self._wake.clear()
+        if deadline is not None:
+            deadline = max(deadline, self._paused_until)
+        await self._clock.wait(deadline, self._wake)
+
+    def _handle_inbox(self) -> None:
+        inbox = self._inbox
+        if not inbox:
+            return
+        stop = perf_counter() + INBOX_SECONDS
+        while inbox:
+            command, future = inbox.popleft()
+            self.commands += 1
+            try:
+                effects = self._scheduler.handle(command, self._clock.now())
+            except Exception:
+                defect = self._blame(command)
+                if future is not None and not future.done():
+                    future.set_exception(defect)
+                continue
+            self._sink.route(effects)
+            if future is not None and not future.done():
+                future.set_result(effects)
+            if perf_counter() > stop:
+                return
+
+    def _turn(self, now: float) -> None:
+        begin = perf_counter()
+        try:
+            effects = self._scheduler.handle(Tick(decisions=self._decisions), now)
+        except Exception:
+            self._isolate(now)
+            return
+        self._sink.route(effects)
+        self.turns += 1
+        spent = perf_counter() - begin
+        if spent > TURN_SECONDS:
+            self._decisions = max(MIN_DECISIONS, self._decisions // 2)
+        elif spent < TURN_SECONDS / 2:
+            self._decisions = min(MAX_DECISIONS, self._decisions * 2)
+
+    def _blame(self, command: Command) -> Defect:
+        """The core failed on a command: put its RM on hold, let the others go on."""
+        correlation_id = new_correlation_id()
+        self.defects += 1
+        log.exception("command failed", command=type(command).__name__, correlation_id=correlation_id)
+        if not isinstance(command, Tick):
+            self._halt(command.rm_id, correlation_id)
+        return Defect(correlation_id)
+
+    def _halt(self, rm_id: RmId, correlation_id: str) -> None:
+        try:
+            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now())
+        except Exception:
+            log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
+        self._sink.halt(rm_id, correlation_id)
+
+    def _isolate(self, now: float) -> None:
+        """A turn failed, and it does not say whose: try the RMs one at a time, halt the culprit."""
+        correlation_id = new_correlation_id()
+        self.defects += 1
+        log.exception("turn failed", correlation_id=correlation_id)
+        rms = [report.rm_id for report in self._scheduler.views.rms()]
+        for rm_id in rms:
+            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), now)
+        blamed = False
+        for rm_id in rms:
+            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=False), now)
+            try:
+                self._sink.route(self._scheduler.handle(Tick(decisions=MIN_DECISIONS), now))
+            except Exception:
+                blamed = True
+                log.exception("turn failed", rm_id=rm_id, correlation_id=correlation_id)
+                self._halt(rm_id, correlation_id)
+        if not blamed:
+            self._paused_until = now + BROKEN_PAUSE

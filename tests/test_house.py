@@ -1,0 +1,113 @@
+"""The rules of the house that no linter knows: sizes, docstrings of tests, banned builtins."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ("core", "server", "clients/python", "proto", "tests")
+GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+MAX_METHODS = 20
+# They reach outside, or differ from run to run.
+BANNED_BUILTINS = {"open", "print", "input", "id"}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def own_files() -> list[Path]:
+    """Every Python file that a person wrote."""
+    generated = tuple(ROOT / folder for folder in GENERATED)
+    return sorted(
+        path
+        for source in SOURCES
+        for path in (ROOT / source).rglob("*.py")
+        if not any(path.is_relative_to(folder) for folder in generated)
+    )
+
+
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a tree, methods and inner ones included."""
+    return (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS))
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Physical lines of a function without its docstring and decorators."""
+    first = function.body[0]
+    start = function.lineno
+    if ast.get_docstring(function) is None:
+        return (function.end_lineno or start) - start + 1
+    docstring = (first.end_lineno or first.lineno) - first.lineno + 1
+    return (function.end_lineno or start) - start + 1 - docstring
+
+
+def place(path: Path, line: int, name: str) -> str:
+    """Where something is, in a form that an editor can open."""
+    return f"{path.relative_to(ROOT)}:{line}: {name}"
+
+
+def assert_none(offenders: list[str], rule: str) -> None:
+    """Fail with the whole list, not with its first entry."""
+    if offenders:
+        pytest.fail("\n".join([rule, *offenders]), pytrace=False)
+
+
+def test_files_are_short() -> None:
+    """No file is longer than the limit: a longer one becomes a folder."""
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in own_files()}
+    offenders = [place(path, 1, str(n)) for path, n in lengths.items() if n > MAX_FILE_LINES]
+    assert_none(offenders, f"files over {MAX_FILE_LINES} lines:")
+
+
+def test_functions_are_short() -> None:
+    """No function is longer than the hard limit; its docstring does not count."""
+    offenders = [
+        place(path, function.lineno, f"{function.name} has {code_lines(function)}")
+        for path in own_files()
+        for function in functions(parsed(path))
+        if code_lines(function) > MAX_FUNCTION_LINES
+    ]
+    assert_none(offenders, f"functions over {MAX_FUNCTION_LINES} lines:")
+
+
+def test_classes_know_little() -> None:
+    """No class has more methods than the limit: split it by who owns which state."""
+    offenders = []
+    for path in own_files():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(item, FUNCTIONS) for item in node.body)
+                if methods > MAX_METHODS:
+                    offenders.append(place(path, node.lineno, f"{node.name} has {methods}"))
+    assert_none(offenders, f"classes over {MAX_METHODS} methods:")
+
+
+def test_tests_state_their_promise() -> None:
+    """Every test begins with a sentence that says what it promises."""
+    offenders = [
+        place(path, function.lineno, function.name)
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for function in functions(parsed(path))
+        if function.name.startswith("test_") and not ast.get_docstring(function)
+    ]
+    assert_none(offenders, "tests without a docstring:")
+
+
+def test_core_calls_no_builtin_that_reaches_outside() -> None:
+    """The core neither reads nor prints, and orders nothing by address."""
+    offenders = [
+        place(path, node.lineno, node.func.id)
+        for path in sorted((ROOT / "core").rglob("*.py"))
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in BANNED_BUILTINS
+    ]
+    assert_none(offenders, "builtins that the core may not call:")
