@@ -5,10 +5,10 @@ stay cheap: an `Ask` never changes, an `Allocation` is an ask with its node.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.resources import Resources
+from licorne_core.resources import Resources, has_negative
 
 NO_TAGS: Mapping[str, str] = {}
 
@@ -20,13 +20,14 @@ class AskClass:
     object to all of them; equal classes compare equal all the same.
     """
 
-    __slots__ = ("_hash", "items", "required_node", "resources")
+    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
 
     def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
         """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed."""
         self.resources = resources
         self.required_node = required_node
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
+        self.has_negative = has_negative(resources)
         self._hash = hash((self.items, required_node))
 
     def __hash__(self) -> int:
@@ -73,7 +74,7 @@ class Ask:
     allow_preempt_other: bool = False
     placeholder: bool = False
     task_group: str = ""
-    tags: Mapping[str, str] = NO_TAGS
+    tags: Mapping[str, str] = field(default_factory=lambda: NO_TAGS)
 
 
 @dataclass(slots=True)

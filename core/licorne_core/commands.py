@@ -154,6 +154,7 @@ class Hold(Enum):
     REPLAY = "replay in progress"
     OUTBOX_FULL = "outbox full"
     DRAINING = "server draining"
+    DEFECT = "internal error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

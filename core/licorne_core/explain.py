@@ -1,7 +1,7 @@
 """Why an ask is where it is: every gate asked afresh, with its operands (DESIGN § 2).
 
-The gates are those of the pass (spec § 8.3) in its order; here none is skipped because an earlier one
-blocks, so that all that stands in the way can be seen at once.
+The gates are those of the pass (spec § 8.3) in its order; here none is skipped because an
+earlier one blocks, so that all that stands in the way can be seen at once.
 """
 
 from collections import Counter

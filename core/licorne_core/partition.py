@@ -1,4 +1,4 @@
-"""One partition: owns its queues, applications and nodes, and keeps their books in step (DESIGN § 2).
+"""One partition: owns its queues, applications and nodes, and keeps their books in step.
 
 Everything that changes usage goes through here, so that a queue, its ancestors, the
 application and the node can never disagree.
@@ -105,9 +105,9 @@ class Partition:
         app.drop_ask(ask.key)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
-        self._book(allocation, app, leaf, node)
         for queue in leaf.lineage:
             refund(queue.pending, ask.ask_class.items)
+        self._book(allocation, app, leaf, node)
         self.frontier.allocated(app, leaf)
         self.counters.allocations_made += 1
         return allocation

@@ -47,7 +47,7 @@ class Pattern:
         """Whether it matches the whole subject."""
         return self._compiled.fullmatch(subject.encode("utf-8", "replace")) is not None
 
-    def sub(self, replacement: str, subject: str) -> str:
-        """The subject with every match replaced by the text, which is taken literally."""
+    def remove(self, subject: str) -> str:
+        """The subject without anything that matches; the expression must have no groups."""
         parts = self._compiled.split(subject.encode("utf-8", "replace"))
-        return str(replacement.encode("utf-8").join(parts).decode("utf-8"))
+        return b"".join(parts).decode("utf-8")

@@ -35,6 +35,7 @@ class Rm:
         self.registered_time = now
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}
+        self._found: dict[str, Partition] = {}
         self.replay: ReplayCounts | None = None
         self.nodes_without_partition = 0
 
@@ -44,8 +45,19 @@ class Rm:
 
     def find(self, name: str) -> Partition | None:
         """The RM's partition of that wire name; None if it has none, or it is another RM's."""
-        normalized = normalize_partition(self.rm_id, name)
-        return None if normalized is None else self.partitions.get(normalized)
+        partition = self._found.get(name)
+        if partition is None:
+            normalized = normalize_partition(self.rm_id, name)
+            partition = None if normalized is None else self.partitions.get(normalized)
+            if partition is not None:
+                self._found[name] = partition
+        return partition
+
+    def forget(self, name: PartitionName) -> Partition:
+        """Take a partition out that is not configured any more."""
+        self._found.clear()
+        self.removed[name] = None
+        return self.partitions.pop(name)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say."""

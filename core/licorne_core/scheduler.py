@@ -135,7 +135,7 @@ class Scheduler:
 def _not_registered(command: Command) -> str:
     """The text that callers know (spec §§ 1.6.1, 1.6.2)."""
     assert not isinstance(command, Tick)
-    name = _REQUEST_NAMES.get(type(command))  # type: ignore[call-overload]
+    name = _REQUEST_NAMES.get(type(command))
     if name is not None:
         return f'received {name}, but RmID="{command.rm_id}" not registered'
     return f"RM {command.rm_id} has no active partitions, make sure it is registered"

@@ -9,8 +9,8 @@ from licorne_core.explain import explain
 from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath, RmId, bare_partition
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
-from licorne_core.queues.quota import headroom
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.quota import headroom
 from licorne_core.registry import Registry, Rm
 from licorne_core.reports import (
     AppReport,
@@ -78,17 +78,11 @@ class Views:
         owner = self._partition(partition)
         if queue:
             self.queue(partition, queue)
-        chosen = {
-            "active": owner.applications,
-            "completed": owner.completed,
-            "rejected": owner.rejected,
-        }.get(state)
-        if chosen is None:
-            raise NotFound(f"application state {state} is none of active, completed, rejected")
+        chosen = _by_state(owner, state)
         wanted = queue.lower()
         return [
             _app_report(owner, app, detail=detail)
-            for app in chosen.values()
+            for app in chosen
             if not wanted or app.queue_path == wanted
         ]
 
@@ -141,6 +135,17 @@ class Views:
     @staticmethod
     def _application(partition: Partition, app_id: str) -> Application | None:
         return partition.applications.get(AppId(app_id))
+
+
+def _by_state(partition: Partition, state: str) -> list[Application]:
+    match state:
+        case "active":
+            return list(partition.applications.values())
+        case "completed":
+            return list(partition.completed.values())
+        case "rejected":
+            return list(partition.rejected.values())
+    raise NotFound(f"application state {state} is none of active, completed, rejected")
 
 
 def _rm_report(rm: Rm) -> RmReport:

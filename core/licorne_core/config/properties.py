@@ -1,7 +1,13 @@
 """Queue properties and the settings derived from them (spec § 2.4)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
+
+from licorne_core.config.durations import parse_duration
+from licorne_core.patterns import Pattern
+from licorne_core.priorities import INT32_MAX, INT32_MIN
 
 
 class AppSortPolicy(Enum):
@@ -20,6 +26,16 @@ class PreemptionPolicy(Enum):
     DISABLED = "disabled"
 
 
+class _PriorityPolicy(Enum):
+    DEFAULT = "default"
+    FENCE = "fence"
+
+
+class _Switch(Enum):
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
     """What a queue's merged properties mean. Delays are in seconds, 0 for off."""
@@ -33,3 +49,100 @@ class QueueSettings:
     quota_preemption_delay: float = 0.0
     backoff_threshold: int = 0
     backoff_delay: float = 30.0
+
+
+APP_SORT_POLICY = "application.sort.policy"
+APP_SORT_PRIORITY = "application.sort.priority"
+BACKOFF_THRESHOLD = "application.unschedasks.backoff"
+BACKOFF_DELAY = "application.unschedasks.backoff.delay"
+PRIORITY_POLICY = "priority.policy"
+PRIORITY_OFFSET = "priority.offset"
+PREEMPTION_POLICY = "preemption.policy"
+PREEMPTION_DELAY = "preemption.delay"
+QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
+
+_UINT64_MAX = 2**64 - 1
+_INTEGER = Pattern("[+-]?[0-9]{1,20}")
+_Choice = TypeVar("_Choice", bound=Enum)
+
+
+def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a managed queue: its parent's merged ones, overridden by its own.
+
+    Priority policy and offset start over in every queue, and of preemption policies only
+    ``disabled`` goes on.
+    """
+    merged = dict(parent)
+    for key, fresh in ((PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")):
+        if key in merged:
+            merged[key] = fresh
+    inherited = merged.get(PREEMPTION_POLICY)
+    if inherited is not None and inherited.strip().lower() != PreemptionPolicy.DISABLED.value:
+        merged[PREEMPTION_POLICY] = PreemptionPolicy.DEFAULT.value
+    return {**merged, **own}
+
+
+def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None) -> QueueSettings:
+    """What the merged properties mean.
+
+    A bad value counts as not given and is never an error; a warning about it is added to
+    `warnings` if that is given. Unknown keys are free for anybody's use.
+    """
+    read = _Reading(properties, [] if warnings is None else warnings)
+    standard = QueueSettings()
+    return QueueSettings(
+        app_sort=read.choice(APP_SORT_POLICY, standard.app_sort),
+        priority_sort=read.choice(APP_SORT_PRIORITY, _Switch.ENABLED) is _Switch.ENABLED,
+        priority_fence=read.choice(PRIORITY_POLICY, _PriorityPolicy.DEFAULT)
+        is _PriorityPolicy.FENCE,
+        priority_offset=read.integer(PRIORITY_OFFSET, INT32_MIN, INT32_MAX),
+        preemption=read.choice(PREEMPTION_POLICY, standard.preemption),
+        preemption_delay=read.delay(PREEMPTION_DELAY, standard.preemption_delay),
+        quota_preemption_delay=read.delay(QUOTA_PREEMPTION_DELAY, standard.quota_preemption_delay),
+        backoff_threshold=read.integer(BACKOFF_THRESHOLD, 0, _UINT64_MAX),
+        backoff_delay=read.delay(BACKOFF_DELAY, standard.backoff_delay),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Properties being read; what cannot be understood leaves a warning."""
+
+    properties: Mapping[str, str]
+    warnings: list[str]
+
+    def choice(self, key: str, standard: _Choice) -> _Choice:
+        """One word of a few, in any case of letters."""
+        text = self.properties.get(key)
+        if text is None:
+            return standard
+        for option in type(standard):
+            if option.value == text.strip().lower():
+                return option
+        known = ", ".join(str(option.value) for option in type(standard))
+        self._bad(key, text, f"is none of {known}", standard.value)
+        return standard
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        """A whole number between the two, default 0."""
+        text = self.properties.get(key)
+        if text is None:
+            return 0
+        if _INTEGER.matches(text) and low <= int(text) <= high:
+            return int(text)
+        self._bad(key, text, f"is no whole number from {low} to {high}", 0)
+        return 0
+
+    def delay(self, key: str, standard: float) -> float:
+        """A duration above zero, in seconds."""
+        text = self.properties.get(key)
+        if text is None:
+            return standard
+        seconds = parse_duration(text)
+        if seconds is not None and seconds > 0:
+            return seconds
+        self._bad(key, text, "is no duration above zero, such as 30s", f"{standard:g}s")
+        return standard
+
+    def _bad(self, key: str, text: str, why: str, instead: object) -> None:
+        self.warnings.append(f"{key}: '{text}' {why}; taken as {instead}")

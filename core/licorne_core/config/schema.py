@@ -41,7 +41,7 @@ class TemplateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """One queue and those below it. Names are lower-case; `parent` is True for one with children."""
+    """One queue and those below it. Names are lower-case; one with children is a `parent`."""
 
     name: str
     parent: bool = False

@@ -9,8 +9,8 @@ from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocat
 from licorne_core.effects import (
     AllocationRejection,
     AllocationsMade,
-    AllocationsReleased,
     AllocationsRejected,
+    AllocationsReleased,
     ApplicationsUpdated,
     ApplicationUpdate,
     Effect,
@@ -22,7 +22,7 @@ from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, complete_if_idle
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
-from licorne_core.resources import INT64_MAX, has_negative
+from licorne_core.resources import INT64_MAX
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
@@ -101,7 +101,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: _Outcome) -> None:
 def _check(ask: Ask) -> None:
     if not ask.key:
         raise Rejected("allocation key is empty")
-    if has_negative(ask.ask_class.resources):
+    if ask.ask_class.has_negative:
         raise Rejected("allocation contains negative resources")
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources")

@@ -132,9 +132,8 @@ def _remove_partition(
     registry: Registry, rm: Rm, name: PartitionName, now: float
 ) -> list[ApplicationUpdate]:
     """A partition that left the configuration stops at once (spec § 2.7.5)."""
-    partition = rm.partitions.pop(name)
+    partition = rm.forget(name)
     del registry.partitions[name]
-    rm.removed[name] = None
     updates: list[ApplicationUpdate] = []
     for app in list(partition.applications.values()):
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)

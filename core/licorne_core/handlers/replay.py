@@ -1,7 +1,13 @@
 """Replay: an RM tells all it has before anything of it is scheduled (DESIGN § 3, spec § 11)."""
 
-from licorne_core.commands import BeginReplay, EndReplay, Hold, UpdateAllocations
-from licorne_core.commands import UpdateApplications, UpdateNodes
+from licorne_core.commands import (
+    BeginReplay,
+    EndReplay,
+    Hold,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
 from licorne_core.effects import Effect, ReplayEnded
 from licorne_core.registry import ReplayCounts, Rm
 

@@ -8,7 +8,10 @@ from licorne_core.resources import Items, Resources, subtract
 
 
 class Node:
-    """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2)."""
+    """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
+
+    `version` rises with every change of what is available.
+    """
 
     __slots__ = (
         "allocated",
@@ -20,6 +23,7 @@ class Node:
         "occupied",
         "schedulable",
         "score",
+        "version",
     )
 
     def __init__(
@@ -40,6 +44,7 @@ class Node:
         self.available: dict[str, int] = dict(capacity)
         self.allocations: dict[AllocationKey, Allocation] = {}
         self.score = 0.0
+        self.version = 0
 
     def __repr__(self) -> str:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
@@ -52,6 +57,7 @@ class Node:
     def resize(self, capacity: Resources) -> None:
         """Replace the capacity; what runs goes on running."""
         self.capacity = capacity
+        self.version += 1
         self.available = subtract(subtract(capacity, self.allocated), self.occupied)
 
     def fits(self, items: Items) -> bool:
@@ -67,8 +73,9 @@ class Node:
         return all(self.capacity.get(name, 0) >= value for name, value in items)
 
     def add_allocation(self, allocation: Allocation) -> None:
-        """Book an allocation, whether or not it fits: a replayed one must be taken (spec § 11.3)."""
+        """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
         self.allocations[allocation.ask.key] = allocation
+        self.version += 1
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
@@ -78,6 +85,7 @@ class Node:
     def drop_allocation(self, key: AllocationKey) -> Allocation:
         """Forget an allocation that ended."""
         allocation = self.allocations.pop(key)
+        self.version += 1
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:

@@ -1,10 +1,10 @@
 """Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4).
 
-For each ask class a heap holds the nodes that the class fits on. What happens to nodes
-is written to a log, and a class reads on in the log when it is asked: a node
-that became better or roomier enters again, one that became worse or full is dealt with
-when it comes to the top. So a decision costs about log(nodes), and a class
-that fits nowhere costs nothing until a node changes.
+One heap holds all schedulable nodes. A class that fits on none of the first few of them gets
+a heap of its own, of the nodes that it fits on. What happens to nodes is written to a log,
+and a heap reads on in the log when it is asked: a node that became better or roomier enters
+again, one that became worse or full is dealt with when it comes to the top. So a decision costs
+about log(nodes), and a class that fits nowhere costs nothing until a node changes.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
@@ -14,14 +14,18 @@ from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 
-Entry = tuple[float, str, Node]
+Entry = tuple[float, str, Node, int]
+"""A node under its score, as it was at that version: the class fits on it then."""
 
 MAX_HEAPS = 64
 """Classes that have a heap at a time; the one that was not asked for longest gives way."""
 
+PROBES = 8
+"""Nodes of the heap of all that are tried before a class gets a heap of its own."""
+
 
 class _ClassHeap:
-    """The nodes that one class fits on. `keys` has each node's valid entry, `read` its log position."""
+    """The nodes that a class fits on. `keys` has each one's valid entry, `read` a log position."""
 
     __slots__ = ("entries", "items", "keys", "read", "used")
 
@@ -35,17 +39,17 @@ class _ClassHeap:
     def fill(self, nodes: list[Node]) -> None:
         """Start from these nodes."""
         fitting = [node for node in nodes if node.schedulable and node.fits(self.items)]
-        self.entries = [(node.score, node.node_id, node) for node in fitting]
+        self.entries = [(node.score, node.node_id, node, node.version) for node in fitting]
         self.keys = dict(zip(fitting, self.entries, strict=True))
         heapify(self.entries)
 
     def offer(self, node: Node) -> None:
         """Let a changed node in, or in again under its new score."""
         entry = self.keys.get(node)
-        if entry is not None and entry[0] == node.score:
+        if entry is not None and entry[3] == node.version and entry[0] == node.score:
             return
         if node.schedulable and node.fits(self.items):
-            entry = self.keys[node] = (node.score, node.node_id, node)
+            entry = self.keys[node] = (node.score, node.node_id, node, node.version)
             heappush(self.entries, entry)
 
     def best(self) -> Node | None:
@@ -57,21 +61,24 @@ class _ClassHeap:
             node = entry[2]
             if keys.get(node) is not entry:
                 heappop(entries)
-            elif not node.schedulable or not node.fits(self.items):
+            elif not node.schedulable:
                 heappop(entries)
                 del keys[node]
-            elif entry[0] != node.score:
-                entry = keys[node] = (node.score, node.node_id, node)
+            elif entry[3] == node.version:
+                return node
+            elif node.fits(self.items):
+                entry = keys[node] = (node.score, node.node_id, node, node.version)
                 heapreplace(entries, entry)
             else:
-                return node
+                heappop(entries)
+                del keys[node]
         return None
 
 
 class NodeIndex:
     """Finds nodes for ask classes. Whoever changes a node tells it by `changed`."""
 
-    __slots__ = ("_heaps", "_indexed", "_log", "_nodes", "_uses", "starved")
+    __slots__ = ("_everything", "_heaps", "_indexed", "_log", "_nodes", "_uses", "starved")
 
     def __init__(self, nodes: NodeBook, *, indexed: bool) -> None:
         """Over these nodes; without `indexed` every question is answered by a look at all nodes."""
@@ -81,6 +88,8 @@ class NodeIndex:
         self._log: list[Node] = []
         self._uses = 0
         self.starved: dict[AskClass, None] = {}
+        self._everything = _ClassHeap(())
+        self._everything.fill(list(nodes.by_id.values()))
 
     def best(self, ask_class: AskClass) -> Node | None:
         """The node for an ask of the class; without one the class is `starved` from now on."""
@@ -96,10 +105,9 @@ class NodeIndex:
 
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it can feed."""
-        if self._heaps:
-            self._log.append(node)
-            if len(self._log) > 256 + 2 * len(self._nodes.by_id):
-                self._catch_up()
+        self._log.append(node)
+        if len(self._log) > 256 + 2 * len(self._nodes.by_id):
+            self._catch_up()
         if not self.starved:
             return []
         fed = [ask_class for ask_class in self.starved if self._takes(node, ask_class)]
@@ -111,6 +119,8 @@ class NodeIndex:
         """The order of all nodes changed."""
         self._heaps.clear()
         self._log.clear()
+        self._everything = _ClassHeap(())
+        self._everything.fill(list(self._nodes.by_id.values()))
 
     def _takes(self, node: Node, ask_class: AskClass) -> bool:
         if ask_class.required_node is not None:
@@ -130,15 +140,36 @@ class NodeIndex:
     def _from_heap(self, ask_class: AskClass) -> Node | None:
         heap = self._heaps.get(ask_class)
         if heap is None:
+            node = self._probe(ask_class.items)
+            if node is not None:
+                return node
             heap = self._new_heap(ask_class)
+        self._read(heap)
+        self._uses += 1
+        heap.used = self._uses
+        return heap.best()
+
+    def _probe(self, items: Items) -> Node | None:
+        """The first node that fits, if it is among the first few of all."""
+        everything = self._everything
+        self._read(everything)
+        node = everything.best()
+        if node is None or node.fits(items):
+            return node
+        aside: list[Entry] = []
+        while node is not None and not node.fits(items) and len(aside) < PROBES:
+            aside.append(heappop(everything.entries))
+            node = everything.best()
+        for entry in aside:
+            heappush(everything.entries, entry)
+        return node if node is not None and node.fits(items) else None
+
+    def _read(self, heap: _ClassHeap) -> None:
         log = self._log
         if heap.read < len(log):
             for node in log[heap.read :]:
                 heap.offer(node)
             heap.read = len(log)
-        self._uses += 1
-        heap.used = self._uses
-        return heap.best()
 
     def _new_heap(self, ask_class: AskClass) -> _ClassHeap:
         if len(self._heaps) >= MAX_HEAPS:
@@ -150,8 +181,7 @@ class NodeIndex:
 
     def _catch_up(self) -> None:
         """Let every class read the log to its end, so that it can start anew."""
-        for heap in self._heaps.values():
-            for node in self._log[heap.read :]:
-                heap.offer(node)
+        for heap in (self._everything, *self._heaps.values()):
+            self._read(heap)
             heap.read = 0
         self._log.clear()

@@ -45,8 +45,10 @@ class Cycle:
     def _in_queue(self, queue: Queue) -> Candidate | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
+        awake = self._frontier.awake
         while True:
-            self._wake(ranking)
+            if awake and ranking.parked_under:
+                ranking.wake(awake & ranking.parked_under.keys())
             child = ranking.top()
             if child is None:
                 return None
@@ -58,8 +60,10 @@ class Cycle:
     def _in_app(self, leaf: Queue, app: Application) -> Candidate | None:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
+        awake = self._frontier.awake
         while True:
-            self._wake(ranking)
+            if awake and ranking.parked_under:
+                ranking.wake(awake & ranking.parked_under.keys())
             run = ranking.top()
             if run is None:
                 return None
@@ -70,7 +74,7 @@ class Cycle:
                 if node is not None:
                     return leaf, app, run.heap[0], node
                 gate = run.ask_class
-            self._frontier.awake.discard(gate)
+            awake.discard(gate)
             self._park(ranking, run, (gate,))
 
     def _quota_gate(self, leaf: Queue, run: Run) -> Gate | None:
@@ -81,11 +85,6 @@ class Cycle:
                 queue.short_of[ask_class] = None
                 return (queue, ask_class)
         return None
-
-    def _wake(self, ranking: Ranking[Run]) -> None:
-        awake = self._frontier.awake
-        if awake and ranking.parked_under:
-            ranking.wake(awake & ranking.parked_under.keys())
 
     def _park(self, ranking: Ranking[Run], item: Run, gates: "tuple[Gate, ...]") -> None:
         ranking.park(item, gates)

@@ -11,8 +11,8 @@ from collections.abc import Hashable
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE
 from licorne_core.asks import AskClass
-from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import Items
@@ -73,10 +73,10 @@ class Frontier:
 
     def knows(self, items: Items) -> None:
         """Note the resource types of a new ask; a new type changes every queue's key."""
-        types = self._types
-        if any(name not in types for name, _ in items):
-            self._types = tuple(sorted({*types, *(name for name, _ in items)}))
-            self._tree.shares_stale = True
+        for name, _ in items:
+            if name not in self._types:
+                self._types = tuple(sorted((*self._types, name)))
+                self._tree.shares_stale = True
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
@@ -97,6 +97,8 @@ class Frontier:
         """Rank anew what has changed."""
         if self._tree.shares_stale:
             self._derive_shares()
+        if not self._leaves:
+            return
         for app, leaf in self._apps.items():
             self.rank_app(app, leaf)
         queues: dict[Queue, None] = {}
@@ -112,7 +114,7 @@ class Frontier:
     def allocated(self, app: Application, leaf: Queue) -> None:
         """An ask of the application was served: rank what lies between it and root."""
         self.rank_app(app, leaf)
-        for queue in leaf.lineage:
+        for queue in leaf.lineage[:-1]:
             queue.share = share(queue)
             self.rank_queue(queue)
 
@@ -137,8 +139,9 @@ class Frontier:
     def _derive_shares(self) -> None:
         """Cluster size or settings changed: every share and key may have."""
         self._tree.shares_stale = False
-        for queue in self._tree.walk():
+        queues = list(self._tree.walk())
+        for queue in reversed(queues):
             queue.denominators = denominators(queue)
-        for leaf in self._tree.leaves():
-            settle_priority(leaf)
-            self._leaves[leaf] = None
+            settle_priority(queue)
+            if queue.is_leaf:
+                self._leaves[queue] = None

@@ -10,14 +10,15 @@ from licorne_core.ranking import Key
 def queue_key(queue: Queue, *, priority_sort: bool, types: tuple[str, ...]) -> Key:
     """Place of a queue among its siblings: priority and share, then the larger pending first.
 
+    Reads the priority and the share that the queue carries, so these have to be up to date.
     `priority_sort` is the parent's. Pending is compared type by type in the order of `types`:
     a total order that agrees with «larger in every type» of § 4.10 wherever that says anything.
     """
     pending = queue.pending
     tie = [-pending.get(name, 0) for name in types]
     if priority_sort:
-        return (-queue.priority(), queue.share, tie, queue.path)
-    return (queue.share, -queue.priority(), tie, queue.path)
+        return (-queue.counted_priority, queue.share, tie, queue.path)
+    return (queue.share, -queue.counted_priority, tie, queue.path)
 
 
 def app_key(app: Application, leaf: Queue) -> Key:

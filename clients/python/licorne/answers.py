@@ -1,0 +1,177 @@
+"""What the scheduler's answers do to the cache, and which of them the caller has to hear.
+
+A replay makes the server answer for everything once more: node and application accepted,
+states run through, running allocations echoed. The caller has heard that already, so only what has come
+out differently is passed on.
+"""
+
+from collections.abc import Iterator
+
+from licorne.cache import AppKey, Cache, KnownApplication
+from licorne.events import (
+    Allocated,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationStateChanged,
+    AskRejected,
+    Event,
+    NodeAccepted,
+    NodeRejected,
+    Released,
+    ReleaseRequested,
+)
+from licorne.model import Termination
+from licorne.si.v1 import si_pb2 as si
+
+# The server has forgotten an application that is in one of these states.
+ENDED = frozenset({"Completed", "Failed", "Expired"})
+
+RELEASE_REQUESTS = {
+    si.TIMEOUT: Termination.TIMEOUT,
+    si.PREEMPTED_BY_SCHEDULER: Termination.PREEMPTED,
+    si.PLACEHOLDER_REPLACED: Termination.REPLACED,
+}
+
+
+class Answers:
+    """Applies responses to a cache and makes events of them."""
+
+    def __init__(self, cache: Cache) -> None:
+        """Work on that cache."""
+        self._cache = cache
+        self.replaying = False
+
+    def begin_replay(self) -> list[Event]:
+        """The server has dropped everything: what we were releasing is gone with it."""
+        self.replaying = True
+        gone = list(self._cache.releasing.values())
+        self._cache.releasing.clear()
+        return [*gone]
+
+    def end_replay(self) -> list[Event]:
+        """The server has everything again; tells which applications are in another state now."""
+        self.replaying = False
+        events: list[Event] = []
+        for known in self._cache.applications.values():
+            if known.heard is not None and known.heard.state != known.told_state:
+                known.told_state = known.heard.state
+                events.append(known.heard)
+        return events
+
+    def nodes(self, response: si.NodeResponse) -> list[Event]:
+        """Nodes that were taken or not."""
+        events: list[Event] = []
+        for accepted in response.accepted:
+            known = self._cache.nodes.get(accepted.nodeID)
+            if known is not None and not known.accepted:
+                known.accepted = True
+                events.append(NodeAccepted(accepted.nodeID))
+        for rejected in response.rejected:
+            self._cache.nodes.pop(rejected.nodeID, None)
+            events.append(NodeRejected(rejected.nodeID, rejected.reason))
+        return events
+
+    def applications(self, response: si.ApplicationResponse) -> list[Event]:
+        """Applications that were taken or not, and what state they are in."""
+        events: list[Event] = []
+        for rejected in response.rejected:
+            for key, known in self._matching(rejected.applicationID):
+                if self.replaying or not known.accepted:
+                    self._forget_application(key)
+            events.append(ApplicationRejected(rejected.applicationID, rejected.reason))
+        for accepted in response.accepted:
+            for _, known in self._matching(accepted.applicationID):
+                if not known.accepted:
+                    known.accepted = True
+                    events.append(ApplicationAccepted(accepted.applicationID))
+                    break
+        for updated in response.updated:
+            events += self._state(updated)
+        return events
+
+    def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
+        """The applications of that id, one for every partition that has one.
+
+        Answers do not say which partition they are about.
+        """
+        cache = self._cache
+        keys = [(partition, application_id) for partition in cache.partitions]
+        return [(key, cache.applications[key]) for key in keys if key in cache.applications]
+
+    def _state(self, updated: si.UpdatedApplication) -> list[Event]:
+        heard = ApplicationStateChanged(
+            updated.applicationID,
+            updated.state,
+            updated.stateTransitionTimestamp / 1e9,
+            updated.message,
+        )
+        matching = self._matching(updated.applicationID)
+        for key, known in matching:
+            known.heard = heard
+            if not self.replaying:
+                known.told_state = heard.state
+            # Of two partitions we cannot know whose it was, and of one that was submitted
+            # again we may be hearing the end of the first.
+            if heard.state in ENDED and known.accepted and len(matching) == 1:
+                self._forget_application(key)
+        return [] if self.replaying else [heard]
+
+    def _forget_application(self, key: AppKey) -> None:
+        cache = self._cache
+        del cache.applications[key]
+        for held in list(cache.by_application.get(key, ())):
+            cache.drop(held)
+
+    def allocations(self, response: si.AllocationResponse) -> list[Event]:
+        """Asks that got a node, allocations that ended or should end, and what was not taken."""
+        events: list[Event] = []
+        cache = self._cache
+        held = cache.held
+        for new in response.new:
+            key, node_id = new.allocationKey, new.nodeID
+            known = held.get(key)
+            # One that we do not hold was released while the answer was on its way.
+            if known is None or known.node_id == node_id:
+                cache.unconfirmed.discard(key)
+                continue
+            cache.place(key, node_id)
+            if node_id in cache.nodes:
+                ask = known.ask
+                events.append(Allocated(key, ask.application_id, node_id, ask.partition))
+            else:
+                # The node was removed while the answer was on its way; a release follows it.
+                cache.expect_release(key)
+        for released in response.released:
+            events += self._released(released)
+        for rejected in response.rejectedAllocations:
+            events.append(self._rejected(rejected))
+        return events
+
+    def _released(self, released: si.AllocationRelease) -> Iterator[Event]:
+        cache = self._cache
+        key = released.allocationKey
+        known = cache.held.get(key)
+        wanted = RELEASE_REQUESTS.get(released.terminationType)
+        if wanted is not None:
+            if known is not None and known.node_id:
+                yield ReleaseRequested(
+                    key, known.ask.application_id, known.node_id, wanted, released.message
+                )
+            return
+        ours = cache.releasing.pop(key, None)
+        if ours is not None:
+            yield Released(key, ours.application_id, ours.node_id, released.message)
+        elif known is not None:
+            cache.drop(key)
+            yield Released(key, known.ask.application_id, known.node_id, released.message)
+
+    def _rejected(self, rejected: si.RejectedAllocation) -> Event:
+        cache = self._cache
+        key = rejected.allocationKey
+        known = cache.held.get(key)
+        # What runs and is known to the server stays; it was a change of it that was refused.
+        if known is not None and (
+            not known.node_id or self.replaying or key in cache.unconfirmed
+        ):
+            cache.drop(key)
+        return AskRejected(key, rejected.applicationID, rejected.reason)

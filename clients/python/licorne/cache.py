@@ -1,0 +1,229 @@
+"""Everything that a resource manager has told and been told: the source of every replay.
+
+Pure bookkeeping, no wire and no loop. Every change answers what has to be sent for
+it; a change that says nothing new answers nothing, which makes all of them idempotent by key.
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from licorne import wire
+from licorne.errors import Rejected
+from licorne.events import ApplicationStateChanged, Released
+from licorne.model import Allocation, Application, Ask, Node, Termination
+from licorne.si.v1 import si_pb2 as si
+
+AppKey = tuple[str, str]
+"""Partition and application id."""
+
+_K = TypeVar("_K")
+
+
+@dataclass(slots=True)
+class KnownNode:
+    """A node as it is now, and whether the server has accepted it at some time."""
+
+    node: Node
+    accepted: bool = False
+
+
+@dataclass(slots=True)
+class KnownApplication:
+    """An application; the state last told to the caller, and what the server said last."""
+
+    application: Application
+    accepted: bool = False
+    told_state: str = ""
+    heard: ApplicationStateChanged | None = None
+
+
+class Held(NamedTuple):
+    """An ask, when it was made (unix seconds), and its node, empty while it is pending."""
+
+    ask: Ask
+    asked_at: int
+    node_id: str = ""
+
+
+class Cache:
+    """Nodes, applications, asks and allocations, each in the order in which they came."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.nodes: dict[str, KnownNode] = {}
+        self.applications: dict[AppKey, KnownApplication] = {}
+        self.partitions: set[str] = set()
+        self.held: dict[str, Held] = {}
+        self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
+        self.by_node: defaultdict[str, set[str]] = defaultdict(set)
+        # Released by us while they ran; the server has not confirmed it yet.
+        self.releasing: dict[str, Released] = {}
+        # Reported as running; the server has not echoed them yet.
+        self.unconfirmed: set[str] = set()
+
+    # ---- Nodes ----
+
+    def add_nodes(self, nodes: Iterable[Node]) -> list[si.NodeInfo]:
+        """Nodes that come. A known one is taken for a new capacity of it."""
+        given = {node.node_id: node for node in nodes}
+        fresh = [node for node in given.values() if node.node_id not in self.nodes]
+        changed = [
+            dataclasses.replace(known.node, capacity=given[node_id].capacity)
+            for node_id in given
+            if (known := self.nodes.get(node_id))
+            and known.node.capacity != given[node_id].capacity
+        ]
+        messages = [wire.node(node, creation(node)) for node in fresh]
+        messages += [wire.node(node, si.NodeInfo.UPDATE) for node in changed]
+        for node in fresh:
+            self.nodes[node.node_id] = KnownNode(node)
+        for node in changed:
+            self.nodes[node.node_id].node = node
+        return messages
+
+    def update_node(self, node_id: str, capacity: Mapping[str, int]) -> list[si.NodeInfo]:
+        """A node has another capacity. Raises Rejected for an unknown node."""
+        return self.add_nodes([dataclasses.replace(self._node(node_id).node, capacity=capacity)])
+
+    def set_drained(self, node_id: str, *, drained: bool) -> list[si.NodeInfo]:
+        """A node takes nothing new any more, or again. Raises Rejected for an unknown node."""
+        known = self._node(node_id)
+        if known.node.drained == drained:
+            return []
+        known.node = dataclasses.replace(known.node, drained=drained)
+        if drained:
+            return [wire.node_change(known.node, si.NodeInfo.DRAIN_NODE)]
+        return [wire.node_change(known.node, si.NodeInfo.DRAIN_TO_SCHEDULABLE)]
+
+    def remove_node(self, node_id: str) -> list[si.NodeInfo]:
+        """A node goes, and what runs on it ends. An unknown one has gone already."""
+        known = self.nodes.pop(node_id, None)
+        if known is None:
+            return []
+        for key in list(self.by_node.get(node_id, ())):
+            self.expect_release(key)
+        return [wire.node_change(known.node, si.NodeInfo.DECOMISSION)]
+
+    def _node(self, node_id: str) -> KnownNode:
+        known = self.nodes.get(node_id)
+        if known is None:
+            raise Rejected(node_id, "there is no such node")
+        return known
+
+    # ---- Applications ----
+
+    def submit(self, applications: Iterable[Application]) -> list[si.AddApplicationRequest]:
+        """Applications that come; known ones are there already."""
+        given = {(item.partition, item.application_id): item for item in applications}
+        fresh = {key: item for key, item in given.items() if key not in self.applications}
+        messages = [wire.application(item) for item in fresh.values()]
+        for key, item in fresh.items():
+            self.applications[key] = KnownApplication(item)
+            self.partitions.add(item.partition)
+        return messages
+
+    def remove_application(self, key: AppKey) -> list[si.RemoveApplicationRequest]:
+        """An application goes with all it has. An unknown one has gone already."""
+        if self.applications.pop(key, None) is None:
+            return []
+        for held in list(self.by_application.get(key, ())):
+            self.expect_release(held)
+        partition, application_id = key
+        return [
+            si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
+        ]
+
+    # ---- Asks and allocations ----
+
+    def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
+        """Asks that come; one with a known key and other resources is resized."""
+        held = self.held
+        fresh = [
+            ask
+            for ask in asks
+            if (known := held.get(ask.key)) is None or known.ask.resources != ask.resources
+        ]
+        messages = [wire.allocation(ask) for ask in fresh]
+        for ask in fresh:
+            self._hold(ask, now)
+        return messages
+
+    def report(self, allocations: Iterable[Allocation], now: int) -> list[si.Allocation]:
+        """Allocations that exist already, or asks that the caller has placed itself."""
+        messages = []
+        fresh = []
+        for item in allocations:
+            known = self.held.get(item.ask.key)
+            if known is None or not known.node_id:
+                messages.append(wire.allocation(item.ask, item.node_id))
+                fresh.append(item)
+        for item in fresh:
+            self._hold(item.ask, now)
+            self.place(item.ask.key, item.node_id)
+            self.unconfirmed.add(item.ask.key)
+        return messages
+
+    def _hold(self, ask: Ask, now: int) -> None:
+        known = self.held.get(ask.key)
+        if known is None:
+            self.held[ask.key] = Held(ask, now)
+            self.by_application[ask.partition, ask.application_id].add(ask.key)
+        else:
+            resized = dataclasses.replace(known.ask, resources=ask.resources)
+            self.held[ask.key] = known._replace(ask=resized)
+
+    def release(
+        self, keys: Iterable[str], termination: Termination
+    ) -> list[si.AllocationRelease]:
+        """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
+        messages = []
+        for key in keys:
+            known = self.held.get(key)
+            if known is not None:
+                messages.append(wire.release(known.ask, termination))
+                # The server answers the releases of our own will only, not our confirmations.
+                if termination is Termination.STOPPED:
+                    self.expect_release(key)
+                else:
+                    self.drop(key)
+        return messages
+
+    # ---- Shared with what the server says ----
+
+    def place(self, key: str, node_id: str) -> None:
+        """A held ask has got its node."""
+        held = self.held[key]
+        if held.node_id:
+            _discard(self.by_node, held.node_id, key)
+        self.held[key] = Held(held.ask, held.asked_at, node_id)
+        self.by_node[node_id].add(key)
+
+    def drop(self, key: str) -> Held:
+        """Forget a held ask or allocation."""
+        held = self.held.pop(key)
+        self.unconfirmed.discard(key)
+        _discard(self.by_application, (held.ask.partition, held.ask.application_id), key)
+        if held.node_id:
+            _discard(self.by_node, held.node_id, key)
+        return held
+
+    def expect_release(self, key: str) -> None:
+        """Forget it, and if it runs remember that the server has to confirm its end."""
+        held = self.drop(key)
+        if held.node_id and wire.FOREIGN_TAG not in held.ask.tags:
+            self.releasing[key] = Released(key, held.ask.application_id, held.node_id, "")
+
+
+def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:
+    keys = index[at]
+    keys.discard(key)
+    if not keys:
+        del index[at]
+
+
+def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
+    """How a node comes: drained or not."""
+    return si.NodeInfo.CREATE_DRAIN if node.drained else si.NodeInfo.CREATE

@@ -1,0 +1,58 @@
+"""Everything that the cache holds, as the requests of one replay."""
+
+from collections.abc import Iterator
+
+from licorne import wire
+from licorne.cache import Cache, creation
+from licorne.packer import Packer
+from licorne.v1.session_pb2 import ReplayBegin, ReplayEnd, UpdateRequest
+
+
+class Replay:
+    """A snapshot of the cache. It is taken at once and turned into messages as they are sent,
+    so that what changes meanwhile is simply sent after it."""
+
+    def __init__(self, cache: Cache) -> None:
+        """Note what there is now."""
+        self._nodes = [known.node for known in cache.nodes.values()]
+        held = list(cache.held.values())
+        self._allocations = [item for item in held if item.node_id]
+        self._asks = [item for item in held if not item.node_id]
+        busy = {(item.ask.partition, item.ask.application_id) for item in self._allocations}
+        self._applications = [
+            (known.application, key in busy) for key, known in cache.applications.items()
+        ]
+
+    def requests(self, max_items: int) -> Iterator[UpdateRequest]:
+        """Begin; nodes, applications, allocations and asks in chunks; end with their counts.
+
+        Applications that hold allocations are forced: what runs must never be turned away.
+        """
+        yield UpdateRequest(replay_begin=ReplayBegin())
+        packer = Packer(max_items)
+        for node in self._nodes:
+            packer.nodes([wire.node(node, creation(node))])
+            yield from _full(packer)
+        for application, force in self._applications:
+            packer.new_applications([wire.application(application, force=force)])
+            yield from _full(packer)
+        for held in (*self._allocations, *self._asks):
+            packer.allocations([wire.allocation(held.ask, held.node_id, held.asked_at)])
+            yield from _full(packer)
+        while (request := packer.take()) is not None:
+            yield request
+        yield UpdateRequest(
+            replay_end=ReplayEnd(
+                nodes=len(self._nodes),
+                applications=len(self._applications),
+                allocations=len(self._allocations) + len(self._asks),
+            )
+        )
+
+
+def _full(packer: Packer) -> Iterator[UpdateRequest]:
+    """The requests that take no more items."""
+    while len(packer) > 1:
+        request = packer.take()
+        assert request is not None
+        yield request

@@ -1,0 +1,135 @@
+"""From what the caller says to the messages of the wire.
+
+Whatever the wire cannot carry at all is refused here, before anything is done about it;
+everything else is for the server to judge.
+"""
+
+from collections.abc import Mapping
+
+from licorne.errors import Rejected
+from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination
+from licorne.options import Registration
+from licorne.si.v1 import si_pb2 as si
+
+PARTITION_ATTRIBUTE = "si/node-partition"
+CREATION_TIME_TAG = "creationTime"
+FORCE_TAG = "application.create.force"
+FOREIGN_TAG = "foreign"
+INT64_MAX = 2**63 - 1
+
+TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
+    Termination.STOPPED: si.STOPPED_BY_RM,
+    Termination.TIMEOUT: si.TIMEOUT,
+    Termination.PREEMPTED: si.PREEMPTED_BY_SCHEDULER,
+    Termination.REPLACED: si.PLACEHOLDER_REPLACED,
+}
+
+
+def resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
+    """Amounts as a message. Raises Rejected for an amount that is negative or beyond int64."""
+    for name, value in amounts.items():
+        if not 0 <= value <= INT64_MAX:
+            raise Rejected(key, f"{name} is {value}: an amount must lie between 0 and 2^63 - 1")
+    try:
+        return si.Resource(
+            resources={name: si.Quantity(value=value) for name, value in amounts.items()}
+        )
+    except (TypeError, ValueError) as error:
+        raise Rejected(key, f"resources cannot be sent: {error}") from error
+
+
+def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
+    """A node that comes or has another capacity. Raises Rejected where it cannot be sent."""
+    if not item.node_id:
+        raise Rejected("", "a node must have an id")
+    try:
+        message = node_change(item, action)
+        message.attributes.update({**item.attributes, **message.attributes})
+    except (TypeError, ValueError) as error:
+        raise Rejected(item.node_id, f"the node cannot be sent: {error}") from error
+    message.schedulableResource.CopyFrom(resource(item.node_id, item.capacity))
+    return message
+
+
+def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
+    """A change that is not of the node's capacity: only what is needed to find the node."""
+    message = si.NodeInfo(nodeID=item.node_id, action=action)
+    if item.partition != DEFAULT_PARTITION:
+        message.attributes[PARTITION_ATTRIBUTE] = item.partition
+    return message
+
+
+def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
+    """An application. `force` keeps one that holds allocations from ever being rejected."""
+    if not item.application_id:
+        raise Rejected("", "an application must have an id")
+    tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags
+    try:
+        request = si.AddApplicationRequest(
+            applicationID=item.application_id,
+            queueName=item.queue,
+            partitionName=item.partition,
+            ugi=si.UserGroupInformation(user=item.user, groups=item.groups),
+            tags=tags,
+            executionTimeoutMilliSeconds=item.placeholder_timeout,
+            gangSchedulingStyle=item.gang_style,
+        )
+    except (TypeError, ValueError) as error:
+        raise Rejected(item.application_id, f"it cannot be sent: {error}") from error
+    if item.placeholder_resources:
+        amounts = resource(item.application_id, item.placeholder_resources)
+        request.placeholderAsk.CopyFrom(amounts)
+    return request
+
+
+def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
+    """An ask, or with a node an existing allocation.
+
+    `asked_at` (unix seconds) tells a server that sees it only now how old it is.
+    """
+    if not ask.key:
+        raise Rejected("", f"an ask of application {ask.application_id!r} has no key")
+    tags = ask.tags
+    if asked_at is not None and CREATION_TIME_TAG not in tags:
+        tags = {**tags, CREATION_TIME_TAG: str(asked_at)}
+    try:
+        message = si.Allocation(
+            allocationKey=ask.key,
+            applicationID=ask.application_id,
+            partitionName=ask.partition,
+            resourcePerAlloc=resource(ask.key, ask.resources),
+            priority=ask.priority,
+            nodeID=node_id,
+            allocationTags=tags,
+            originator=ask.originator,
+            placeholder=ask.placeholder,
+            taskGroupName=ask.task_group,
+        )
+    except (TypeError, ValueError) as error:
+        raise Rejected(ask.key, f"the ask cannot be sent: {error}") from error
+    if ask.may_be_preempted or ask.may_preempt:
+        message.preemptionPolicy.allowPreemptSelf = ask.may_be_preempted
+        message.preemptionPolicy.allowPreemptOther = ask.may_preempt
+    return message
+
+
+def release(ask: Ask, termination: Termination) -> si.AllocationRelease:
+    """The end of an ask or of its allocation."""
+    return si.AllocationRelease(
+        partitionName=ask.partition,
+        applicationID=ask.application_id,
+        allocationKey=ask.key,
+        terminationType=TERMINATIONS[termination],
+    )
+
+
+def registration(rm_id: str, item: Registration) -> si.RegisterResourceManagerRequest:
+    """What the resource manager registers with."""
+    return si.RegisterResourceManagerRequest(
+        rmID=rm_id,
+        version=item.version,
+        policyGroup=item.policy_group,
+        buildInfo=item.build_info,
+        config=item.config,
+        extraConfig=item.extra_config,
+    )

@@ -1,0 +1,167 @@
+"""Text to a tree of nodes with places, safe against texts made to hurt (spec § 2.1).
+
+YAML can nest deeper than a C stack, grow without bounds through aliases and merges, build objects
+through tags, and turns ``no``, ``010`` and ``12:30`` into what nobody meant. None of that is needed
+for a configuration. So the tree is built here from the parser's events, scalars stay text, and
+the schema decides what they mean.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import yaml
+
+from licorne_core.config.report import Report
+from licorne_core.errors import ConfigError, Problem
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+MAX_NODES = 100_000
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A single value as it was written; `plain` is False for quoted and block text."""
+
+    text: str
+    plain: bool
+    line: int
+    column: int
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it stands for nothing at all."""
+        return self.plain and self.text in _NULLS
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list."""
+
+    line: int
+    column: int
+    items: list["Node"] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """Values by key, in order; every key is a `Scalar`, so that its place is known."""
+
+    line: int
+    column: int
+    entries: dict[str, tuple[Scalar, "Node"]] = field(default_factory=dict)
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def read_document(text: str, report: Report) -> Node | None:
+    """The only document in the text; None when there is nothing in it but comments.
+
+    Duplicate keys go to the report. What is not YAML, too large, too deep, or uses what
+    is not allowed here raises a `ConfigError` at once.
+    """
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        raise _refusal(f"the configuration is larger than {MAX_BYTES} bytes")
+    if not text.isascii():
+        _refuse_surrogates(text)
+    try:
+        return _Builder(text, report).document()
+    except yaml.reader.ReaderError as error:
+        before = text.encode("utf-8")[: error.position].decode("utf-8", "ignore")
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise _refusal(f"not valid YAML: {error.reason}", line, column) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        context = f" {error.context}" if error.context else ""
+        raise _refusal(f"not valid YAML: {error.problem}{context}", line, column) from None
+
+
+class _Builder:
+    """Builds the tree from events, one pass, counting as it goes."""
+
+    def __init__(self, text: str, report: Report) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        self._report = report
+        self._nodes = 0
+
+    def document(self) -> Node | None:
+        next(self._events)  # start of the stream
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        node = self._node(next(self._events), depth=1)
+        next(self._events)  # end of the document
+        following = next(self._events)
+        if not isinstance(following, yaml.StreamEndEvent):
+            raise _unwanted("a second document is not allowed", following)
+        return node
+
+    def _node(self, event: yaml.Event, depth: int) -> Node:
+        _refuse_machinery(event)
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _unwanted(f"more than {MAX_NODES} values", event)
+        if depth > MAX_DEPTH:
+            raise _unwanted(f"nested deeper than {MAX_DEPTH} levels", event)
+        line, column = _place(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return Scalar(event.value, not event.style, line, column)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(Sequence(line, column), depth)
+        return self._mapping(Mapping(line, column), depth)
+
+    def _sequence(self, sequence: Sequence, depth: int) -> Sequence:
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            sequence.items.append(self._node(event, depth + 1))
+        return sequence
+
+    def _mapping(self, mapping: Mapping, depth: int) -> Mapping:
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            if not isinstance(key, Scalar):
+                raise _unwanted("a key must be a plain text", event)
+            if key.text == "<<" and key.plain:
+                raise _unwanted("merge keys are not allowed", event)
+            value = self._node(next(self._events), depth + 1)
+            if key.text in mapping.entries:
+                first = mapping.entries[key.text][0].line
+                message = f"key '{key.text}' is given twice, first in line {first}"
+                self._report.problem_at(message, "", key.line, key.column)
+            else:
+                mapping.entries[key.text] = (key, value)
+        return mapping
+
+
+def _refuse_machinery(event: yaml.Event) -> None:
+    if isinstance(event, yaml.AliasEvent):
+        raise _unwanted("aliases are not allowed", event)
+    if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+        raise _unwanted("anchors are not allowed", event)
+    if getattr(event, "tag", None) is not None:
+        raise _unwanted("tags are not allowed", event)
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        before = text[: error.start]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise _refusal("not valid UTF-8", line, column) from None
+
+
+def _place(event: yaml.Event) -> tuple[int, int]:
+    mark = event.start_mark
+    return (mark.line + 1, mark.column + 1) if mark else (0, 0)
+
+
+def _unwanted(message: str, event: yaml.Event) -> ConfigError:
+    return _refusal(message, *_place(event))
+
+
+def _refusal(message: str, line: int = 0, column: int = 0) -> ConfigError:
+    return ConfigError([Problem(message=message, line=line, column=column)])

@@ -1,0 +1,74 @@
+"""The settings beside the queue configuration that an RM may send (spec § 2.8)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from licorne_core.config.durations import parse_duration
+from licorne_core.patterns import Pattern
+
+_LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
+_FIRST_LEVEL = -1  # levels may be given by number as well, debug being -1
+
+_LOGGER = Pattern("log[.](.+[.])?level")
+_COUNT = Pattern("[0-9]{1,7}")  # more than that is memory that nobody has
+_FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
+    "1", "t", "T", "true", "True", "TRUE", "0", "f", "F", "false", "False", "FALSE"
+)}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraConfig:
+    """What ``extraConfig`` means. `health_interval` is in seconds, 0 for off.
+
+    `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the
+    empty name is the level of all others.
+    """
+
+    event_tracking: bool = True
+    event_request_capacity: int = 1000
+    event_ring_capacity: int = 100_000
+    event_max_streams: int = 100
+    event_max_streams_per_host: int = 15
+    event_response_size: int = 10_000
+    health_interval: float = 30.0
+    log_levels: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
+    """Read the keys that are ours; a value that cannot be understood counts as not given."""
+    standard = ExtraConfig()
+
+    def count(key: str, default: int) -> int:
+        text = extra.get(key, "").strip()
+        return int(text) if _COUNT.matches(text) and int(text) else default
+
+    health = parse_duration(extra.get("health.checkInterval", "").strip())
+    return ExtraConfig(
+        event_tracking=_FLAGS.get(extra.get("event.trackingEnabled", "").strip(), True),
+        event_request_capacity=count("event.requestCapacity", standard.event_request_capacity),
+        event_ring_capacity=count("event.ringBufferCapacity", standard.event_ring_capacity),
+        event_max_streams=count("event.maxStreams", standard.event_max_streams),
+        event_max_streams_per_host=count(
+            "event.maxStreamsPerHost", standard.event_max_streams_per_host
+        ),
+        event_response_size=count("event.RESTResponseSize", standard.event_response_size),
+        health_interval=standard.health_interval if health is None else max(health, 0.0),
+        log_levels=_log_levels(extra),
+    )
+
+
+def _log_levels(extra: Mapping[str, str]) -> dict[str, str]:
+    levels: dict[str, str] = {}
+    for key, text in extra.items():
+        if not _LOGGER.matches(key):
+            continue
+        level = _level(text.strip().lower())
+        if level:
+            levels[key.removeprefix("log.").removesuffix("level").removesuffix(".")] = level
+    return levels
+
+
+def _level(text: str) -> str:
+    """The level's name, from name or number; empty for neither."""
+    numbers = {str(number): name for number, name in enumerate(_LEVELS, start=_FIRST_LEVEL)}
+    return text if text in _LEVELS else numbers.get(text, "")

@@ -1,0 +1,188 @@
+"""Limits for users and groups: reading them and everything that must hold (spec §§ 2.5, 2.6)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from licorne_core.config.reader import Cursor
+from licorne_core.config.report import Report
+from licorne_core.config.schema import LimitConfig, QueueConfig
+from licorne_core.names import WILDCARD, is_group_name, is_user_name
+from licorne_core.resources import (
+    EMPTY,
+    Resources,
+    describe,
+    fits_max_undefined,
+    is_zero,
+    min_undefined,
+)
+
+_LONE_WILDCARD = (
+    "should not specify only one group limit that is using the wildcard. "
+    "There must be at least one limit with a group name defined"
+)
+
+
+def read_limit(cursor: Cursor) -> LimitConfig:
+    """One entry of a ``limits`` list."""
+    fields = cursor.fields("limit", "users", "groups", "maxresources", "maxapplications")
+    return LimitConfig(
+        limit=fields.text("limit"),
+        users=_names(fields.items("users"), "user", is_user_name),
+        groups=_names(fields.items("groups"), "group", is_group_name),
+        max_resources=fields.resources("maxresources"),
+        max_applications=fields.count("maxapplications"),
+        place=cursor.place,
+    )
+
+
+def _names(cursors: list[Cursor], kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
+    """The names of a list, each once."""
+    names: dict[str, None] = {}
+    for cursor in cursors:
+        name = cursor.text()
+        if name != WILDCARD and not allowed(name):
+            message = f"invalid limit {kind} name '{name}' in limit definition"
+            cursor.report.problem(message, cursor.path)
+        elif name in names:
+            cursor.report.warn(f"{kind} '{name}' is listed twice", cursor.path)
+        names[name] = None
+    if WILDCARD in names and next(iter(names)) != WILDCARD:
+        message = f"the wildcard cannot stand beside {kind} names in one limit"
+        cursors[-1].report.problem(message, cursors[-1].path)
+    return tuple(names)
+
+
+def check_limits(queue: QueueConfig, report: Report) -> None:
+    """The limits of one queue by themselves and against the queue's own maximum."""
+    users: set[str] = set()
+    groups: set[str] = set()
+    for limit in queue.limits:
+        path = limit.place.path
+        if not (limit.users or limit.groups or _unread(report, path, "users", "groups")):
+            message = f"empty user and group lists defined in limit '{limit.limit}'"
+            report.problem(message, path)
+        _check_names("user", limit.users, users, report, f"{path}.users")
+        _check_names("group", limit.groups, groups, report, f"{path}.groups")
+        _check_amounts(limit, queue, report)
+    if groups == {WILDCARD}:
+        wildcard = next(limit for limit in queue.limits if WILDCARD in limit.groups)
+        report.problem(_LONE_WILDCARD, f"{wildcard.place.path}.groups")
+
+
+def _unread(report: Report, path: str, *keys: str) -> bool:
+    return any(report.is_faulty(f"{path}.{key}") for key in keys)
+
+
+def _check_names(
+    kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str
+) -> None:
+    """Every name once in a queue's limits, and none after the wildcard."""
+    for name in names:
+        if name in earlier:
+            report.problem(f"duplicated {kind} name '{name}', already exists", path)
+        elif WILDCARD in earlier:
+            message = f"should not set no wildcard {kind} {name} after wildcard {kind} limit"
+            report.problem(message, path)
+        earlier.add(name)
+
+
+def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> None:
+    path = limit.place.path
+    amounts = limit.max_resources
+    if amounts is not None and is_zero(amounts):
+        if not _unread(report, path, "maxresources"):
+            message = f"MaxResources should be greater than zero in '{limit.limit}' limit"
+            report.problem(message, f"{path}.maxresources")
+    elif not (
+        amounts
+        or limit.max_applications
+        or _unread(report, path, "maxresources", "maxapplications")
+    ):
+        message = (
+            f"invalid resource combination for limit {limit.limit} all resource limits are null"
+        )
+        report.problem(message, path)
+    if 0 < queue.max_applications < limit.max_applications:
+        message = (
+            f"invalid MaxApplications settings for limit {limit.limit} "
+            "exceed current the queue MaxApplications"
+        )
+        report.problem(message, f"{path}.maxapplications")
+    if not fits_max_undefined(queue.max or EMPTY, amounts or EMPTY):
+        # The misspelling is part of the text that tools of the older core look for.
+        message = (
+            f"invalid MaxResources settings for limit {limit.limit} "
+            "exeecd current the queue MaxResources"
+        )
+        report.problem(message, f"{path}.maxresources")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What the nearest ancestors with a limit for the name allow, by name."""
+
+    resources: Mapping[str, Resources] = field(default_factory=dict)
+    applications: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """One name of one limit."""
+
+    kind: str
+    name: str
+    queue: QueueConfig
+    limit: LimitConfig
+
+    def exceeds(self, what: str, size: object) -> str:
+        """How every message about it begins."""
+        return f"{self.kind} {self.name} {what} {size} of queue {self.queue.name} is greater than"
+
+
+def check_limit_hierarchy(root: QueueConfig, report: Report) -> None:
+    """No limit above that of the nearest ancestor for the same name, else for the wildcard."""
+    for kind in ("user", "group"):
+        _check_below(root, kind, _Bounds(), report)
+
+
+def _check_below(queue: QueueConfig, kind: str, above: _Bounds, report: Report) -> None:
+    resources = dict(above.resources)
+    applications = dict(above.applications)
+    for limit in queue.limits:
+        for name in limit.users if kind == "user" else limit.groups:
+            named = _Named(kind, name, queue, limit)
+            _check_resources(named, above.resources, report)
+            _check_applications(named, above.applications, report)
+            resources[name] = min_undefined(
+                limit.max_resources or EMPTY, above.resources.get(name, EMPTY)
+            )
+            applications[name] = limit.max_applications or above.applications.get(name, 0)
+    for child in queue.queues:
+        _check_below(child, kind, _Bounds(resources, applications), report)
+
+
+def _check_resources(named: _Named, above: Mapping[str, Resources], report: Report) -> None:
+    own = named.limit.max_resources or EMPTY
+    bound = above.get(named.name, above.get(WILDCARD, EMPTY))
+    if fits_max_undefined(bound, own):
+        return
+    if named.name in above:
+        than = f"immediate or ancestor parent maximum resource {describe(bound)}"
+    else:
+        than = f"wildcard maximum resource {describe(bound)} of immediate or ancestor parent queue"
+    message = f"{named.exceeds('max resource', describe(own))} {than}"
+    report.problem(message, f"{named.limit.place.path}.maxresources")
+
+
+def _check_applications(named: _Named, above: Mapping[str, int], report: Report) -> None:
+    own = named.limit.max_applications
+    bound = above.get(named.name, above.get(WILDCARD, 0))
+    path = f"{named.limit.place.path}.maxapplications"
+    # None at all is more than any number (spec § 14, row 2.6).
+    if not bound or 0 < own <= bound or report.is_faulty(path):
+        return
+    if named.name in above:
+        than = f"immediate or ancestor parent max applications {bound}"
+    else:
+        than = f"wildcard maximum max applications {bound} of immediate or ancestor parent queue"
+    report.problem(f"{named.exceeds('max applications', own)} {than}", path)

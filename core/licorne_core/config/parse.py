@@ -1,0 +1,245 @@
+"""The tree of nodes to the schema (spec § 2.1), with the checks that need one thing only."""
+
+from dataclasses import replace
+
+from licorne_core.acl import Acl
+from licorne_core.config.limits import read_limit
+from licorne_core.config.properties import settings_of
+from licorne_core.config.reader import Cursor, Fields
+from licorne_core.config.report import Report
+from licorne_core.config.rules import ROOT, read_rule
+from licorne_core.config.schema import (
+    LimitConfig,
+    NodeSortPolicy,
+    NodeSortType,
+    PartitionConfig,
+    QueueConfig,
+    TemplateConfig,
+)
+from licorne_core.errors import ConfigError
+from licorne_core.ids import DEFAULT_PARTITION
+from licorne_core.names import INVALID_QUEUE_NAME, is_partition_name, is_queue_name
+from licorne_core.resources import Resources, is_zero
+
+NOT_SET = "scheduler config is not set"
+MAX_QUEUES = 10_000
+RESOLVERS = ("", "os", "ldap", "test")
+
+_QUEUE_KEYS = (
+    "name",
+    "parent",
+    "resources",
+    "maxapplications",
+    "properties",
+    "adminacl",
+    "submitacl",
+    "childtemplate",
+    "queues",
+    "limits",
+)
+_Queue = tuple[Cursor, Fields]
+
+
+def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
+    """Every partition of the document, each name once."""
+    report = document.report
+    fields = document.fields("partitions", "checksum")
+    cursors = fields.items("partitions")
+    if not (cursors or report.is_faulty("") or report.is_faulty("partitions")):
+        report.problem(NOT_SET, "partitions")
+    partitions: dict[str, PartitionConfig] = {}
+    for cursor in cursors:
+        partition = _partition(cursor)
+        if partition.name in partitions:
+            message = f"duplicate partition name found with name {partition.name}"
+            report.problem(message, f"{cursor.path}.name")
+        partitions[partition.name] = partition
+    if sum(_count(partition.root) for partition in partitions.values()) > MAX_QUEUES:
+        report.problem(f"more than {MAX_QUEUES} queues", "partitions")
+    return tuple(partitions.values())
+
+
+def _count(queue: QueueConfig) -> int:
+    return 1 + sum(_count(child) for child in queue.queues)
+
+
+def _partition(cursor: Cursor) -> PartitionConfig:
+    fields = cursor.fields(
+        "name",
+        "queues",
+        "placementrules",
+        "limits",
+        "preemption",
+        "nodesortpolicy",
+        "usergroupresolver",
+    )
+    preemption = fields.fields("preemption", "enabled", "quotapreemptionenabled")
+    return PartitionConfig(
+        name=_partition_name(fields),
+        root=_root(fields, tuple(read_limit(limit) for limit in fields.items("limits"))),
+        placement_rules=tuple(read_rule(rule) for rule in fields.items("placementrules")),
+        preemption_enabled=preemption.flag("enabled", default=True),
+        quota_preemption_enabled=preemption.flag("quotapreemptionenabled"),
+        node_sort=_node_sort(fields),
+        user_group_resolver=_resolver(fields),
+        place=cursor.place,
+    )
+
+
+def _partition_name(fields: Fields) -> str:
+    name = fields.text("name")
+    if name == "" or name.lower() == DEFAULT_PARTITION:
+        return DEFAULT_PARTITION
+    if not is_partition_name(name):
+        message = (
+            f"invalid partition name '{name}', max 64 characters consisting of alphanumeric "
+            "characters and '-', '_', '.', '#', '@', ':' allowed"
+        )
+        fields.owner.report.problem(message, fields.path("name"))
+    return name
+
+
+def _resolver(fields: Fields) -> str:
+    resolver = fields.fields("usergroupresolver", "type")
+    kind = resolver.text("type").lower()
+    if kind not in RESOLVERS:
+        message = f"unknown user group resolver '{kind}', expected os, ldap or test"
+        resolver.owner.report.problem(message, resolver.path("type"))
+    return kind
+
+
+def _node_sort(fields: Fields) -> NodeSortPolicy:
+    """A mapping, or just the name of the policy (spec § 2.9 row 1)."""
+    cursor = fields.entries.get("nodesortpolicy")
+    if cursor is None:
+        return NodeSortPolicy()
+    if cursor.is_scalar:
+        return NodeSortPolicy(type=_node_sort_type(cursor.text(), cursor.path, cursor.report))
+    policy = cursor.fields("type", "resourceweights")
+    kind = _node_sort_type(policy.text("type"), policy.path("type"), cursor.report)
+    weights = {}
+    for name, entry in policy.children("resourceweights").items():
+        weights[name] = entry.number()
+        if weights[name] < 0:
+            message = f"negative resource weight for {name} is not allowed"
+            cursor.report.problem(message, entry.path)
+    return NodeSortPolicy(type=kind, weights=weights) if weights else NodeSortPolicy(type=kind)
+
+
+def _node_sort_type(text: str, path: str, report: Report) -> NodeSortType:
+    for known in NodeSortType:
+        if known.value == text:
+            return known
+    if text:
+        report.problem(f"undefined policy: {text}", path)
+    return NodeSortType.FAIR
+
+
+def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:
+    """The queue called root, given or inserted, with the partition's limits (spec § 2.1.5)."""
+    cursors = partition.items("queues")
+    report = partition.owner.report
+    path = partition.path("queues")
+    if not cursors and not report.is_faulty(path):
+        report.problem("queue config is not set", path)
+    top = [(cursor, cursor.fields(*_QUEUE_KEYS)) for cursor in cursors]
+    if len(top) == 1 and top[0][1].text("name").lower() == ROOT:
+        root = _queue(*top[0], level=0)
+        if limits and root.limits and limits != root.limits:
+            message = "partition limits and root queue limits are not equivalent"
+            report.problem(message, partition.path("limits"))
+        return replace(root, limits=root.limits or limits)
+    return QueueConfig(
+        name=ROOT,
+        parent=True,
+        limits=limits,
+        queues=_siblings(top, level=1),
+        place=report.place(path),
+    )
+
+
+def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
+    """The children of one queue, whose level is 1 for root."""
+    seen: set[str] = set()
+    for cursor, fields in queues:
+        name, path = fields.text("name"), fields.path("name")
+        if not is_queue_name(name):
+            cursor.report.problem(INVALID_QUEUE_NAME, path)
+        elif name.lower() in seen:
+            message = f"duplicate child name found with name '{name}', level {level}"
+            cursor.report.problem(message, path)
+        seen.add(name.lower())
+    return tuple(_queue(cursor, fields, level) for cursor, fields in queues)
+
+
+def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
+    """One queue; level 0 is root."""
+    below = [(child, child.fields(*_QUEUE_KEYS)) for child in fields.items("queues")]
+    if below and fields.has("parent") and not fields.flag("parent"):
+        message = "a queue with child queues is a parent, whatever 'parent: false' says"
+        cursor.report.dubious(message, fields.path("parent"))
+    guaranteed, maximum = _resources(fields, is_root=level == 0)
+    return QueueConfig(
+        name=fields.text("name").lower(),
+        parent=bool(below) or fields.flag("parent") or level == 0,
+        guaranteed=guaranteed,
+        max=maximum,
+        max_applications=fields.count("maxapplications"),
+        properties=_properties(fields),
+        admin_acl=_acl(fields, "adminacl"),
+        submit_acl=_acl(fields, "submitacl"),
+        child_template=_template(fields),
+        limits=tuple(read_limit(limit) for limit in fields.items("limits")),
+        queues=_siblings(below, level + 1),
+        place=cursor.place,
+    )
+
+
+def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resources | None]:
+    """Guaranteed and maximum; root may have neither, not even an empty one."""
+    fields = queue.fields("resources", "guaranteed", "max")
+    if is_root:
+        if fields.has("guaranteed") or fields.has("max"):
+            message = "root queue must not have resource limits set"
+            fields.owner.report.problem(message, fields.owner.path)
+        return None, None
+    return fields.resources("guaranteed"), fields.resources("max")
+
+
+def _properties(fields: Fields) -> dict[str, str]:
+    """Free keys and values; a value of a known key that means nothing gives a warning."""
+    properties = fields.mapping("properties")
+    warnings: list[str] = []
+    settings_of(properties, warnings)
+    for warning in warnings:
+        fields.owner.report.warn(warning, fields.path("properties"))
+    return properties
+
+
+def _acl(fields: Fields, key: str) -> Acl:
+    report, path = fields.owner.report, fields.path(key)
+    dropped: list[str] = []
+    try:
+        acl = Acl.parse(fields.text(key), dropped)
+    except ConfigError as error:
+        report.problem(error.problems[0].message, path)
+        return Acl.nobody()
+    for name in dropped:
+        report.warn(f"'{name}' can be no user's or group's name and is ignored", path)
+    return acl
+
+
+def _template(queue: Fields) -> TemplateConfig | None:
+    """The child template; one that says nothing is none, and all-zero resources say nothing."""
+    if not queue.has("childtemplate"):
+        return None
+    fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
+    resources = fields.fields("resources", "guaranteed", "max")
+    guaranteed, maximum = resources.resources("guaranteed"), resources.resources("max")
+    template = TemplateConfig(
+        max_applications=fields.count("maxapplications"),
+        properties=_properties(fields),
+        guaranteed=None if guaranteed is None or is_zero(guaranteed) else guaranteed,
+        max=None if maximum is None or is_zero(maximum) else maximum,
+    )
+    return None if template == TemplateConfig() else template

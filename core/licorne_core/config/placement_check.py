@@ -1,0 +1,73 @@
+"""Whether the queues that fixed rules name can be what the rules need (spec § 2.5 #15).
+
+Only what stands in the configuration is known here. So a chain is followed from its innermost
+rule, which is directly below root, for as long as the rules are fixed ones.
+"""
+
+from licorne_core.config.report import Report
+from licorne_core.config.rules import FIXED, ROOT, is_qualified
+from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
+
+
+def check_placement(
+    rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report
+) -> None:
+    """Follow the fixed part of every rule's chain through the configured queues."""
+    for number, rule in enumerate(rules):
+        chain = _chain(rule)
+        if any(_is_broken(link, report) for link in chain):
+            continue
+        names = "->".join(link.name for link in chain)
+        problem = _problem_of(chain, root)
+        if problem:
+            report.problem(f"placement rule no. #{number} ({names}) {problem}", rule.place.path)
+
+
+def _chain(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
+    """The rule, its parent, the parent's parent and so on."""
+    chain = []
+    link: PlacementRuleConfig | None = rule
+    while link is not None:
+        chain.append(link)
+        link = link.parent
+    return chain
+
+
+def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
+    """Whether something is wrong with the rule by itself, which is enough to hear about."""
+    return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
+
+
+def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
+    """What is wrong with the fixed part of the chain; empty for nothing."""
+    path = ROOT
+    for link in reversed(chain):
+        if link.name != FIXED:
+            break
+        path = link.value if is_qualified(link.value) else f"{path}.{link.value}"
+        problem = _reach(path, root, create=link.create, leaf=link is chain[0])
+        if problem:
+            return problem
+    return ""
+
+
+def _reach(path: str, root: QueueConfig, *, create: bool, leaf: bool) -> str:
+    """What keeps the path from naming a leaf, or a parent, that is there or may be created."""
+    queue = root
+    for name in path.split(".")[1:]:
+        child = next((child for child in queue.queues if child.name == name), None)
+        if child is None:
+            if not queue.parent:
+                return (
+                    f"references non-existing queues ({path}) which cannot be created "
+                    f"because the last queue ({queue.name}) in the hierarchy is a leaf"
+                )
+            return (
+                "" if create else f"references non-existing queues ({path}) and create is 'false'"
+            )
+        queue = child
+    if leaf and queue.parent:
+        return f"references a queue ({path}) which is not a leaf"
+    if not leaf and not queue.parent:
+        return f"references a queue ({path}) which is a leaf"
+    return ""

@@ -1,0 +1,99 @@
+"""What is wrong in a configuration and where: every problem is collected, none stops the search."""
+
+from licorne_core.config.schema import Place
+from licorne_core.errors import ConfigError, Problem
+
+MAX_PROBLEMS = 1000
+MAX_MESSAGE = 500
+
+
+class Report:
+    """Problems and warnings of one text, and the places of what stands in it.
+
+    In strict mode what is merely dubious is a problem too.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        """Nothing found yet."""
+        self.strict = strict
+        # As keys, so that a value which is read twice is complained of once.
+        self._warnings: dict[str, None] = {}
+        self._problems: dict[Problem, None] = {}
+        self._left_out = 0
+        self._places: dict[str, Place] = {}
+        self._faulty: set[str] = set()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was taken, but hardly meant."""
+        return tuple(self._warnings)
+
+    def mark(self, path: str, line: int, column: int) -> None:
+        """Remember where the thing at the path stands."""
+        self._places[path] = Place(path=path, line=line, column=column)
+
+    def place(self, path: str) -> Place:
+        """Where the thing stands, or the innermost thing around it that stands in the text."""
+        around = path
+        while around and around not in self._places:
+            around = around[: max(around.rfind("."), around.rfind("["), 0)]
+        known = self._places.get(around, Place(line=1, column=1))
+        return Place(path=path, line=known.line, column=known.column)
+
+    def problem(self, message: str, path: str = "") -> None:
+        """Something that makes the configuration unusable."""
+        place = self.place(path)
+        self.problem_at(message, path, place.line, place.column)
+
+    def problem_at(self, message: str, path: str, line: int, column: int) -> None:
+        """A problem whose place is known better than its path tells."""
+        self._faulty.add(path)
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems[_problem(message, path, line, column)] = None
+        else:
+            self._left_out += 1
+
+    def warn(self, message: str, path: str) -> None:
+        """Something that is taken, but hardly meant."""
+        place = self.place(path)
+        self._warnings[str(_problem(message, path, place.line, place.column))] = None
+
+    def dubious(self, message: str, path: str) -> None:
+        """A problem in strict mode, else a warning."""
+        if self.strict:
+            self.problem(message, path)
+        else:
+            self.warn(message, path)
+
+    def distrust(self, path: str) -> None:
+        """What stands here could not be read as a whole: draw no conclusions from it."""
+        self._faulty.add(path)
+
+    def is_faulty(self, path: str) -> bool:
+        """Whether this very thing has a problem, so that its value means nothing."""
+        return path in self._faulty
+
+    def raise_problems(self) -> None:
+        """Raise a `ConfigError` with all problems in the order of the text, if there are any."""
+        if not self._problems:
+            return
+        problems = sorted(self._problems, key=lambda problem: (problem.line, problem.column))
+        if self._left_out:
+            problems.append(Problem(message=f"{self._left_out} further problems are left out"))
+        raise ConfigError(problems)
+
+
+def _problem(message: str, path: str, line: int, column: int) -> Problem:
+    return Problem(message=_tidy(message), path=_tidy(path), line=line, column=column)
+
+
+def _tidy(text: str) -> str:
+    """The text on one line and of a sane length, whatever the configuration had in it."""
+    if len(text) > MAX_MESSAGE:
+        text = f"{text[:MAX_MESSAGE]}…"
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )

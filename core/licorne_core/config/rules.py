@@ -1,0 +1,152 @@
+"""Placement rules: reading them and what must hold of each by itself (spec §§ 2.5 #14, 3.8, 14)."""
+
+from collections.abc import Callable
+
+from licorne_core.config.reader import Cursor, Fields
+from licorne_core.config.report import Report
+from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
+from licorne_core.errors import ConfigError
+from licorne_core.names import (
+    INVALID_QUEUE_NAME,
+    is_group_name,
+    is_pattern,
+    is_queue_name,
+    is_rule_name,
+    is_user_name,
+)
+from licorne_core.patterns import Pattern
+
+ROOT = "root"
+FIXED = "fixed"
+TAG = "tag"
+RECOVERY = "recovery"
+KNOWN_RULES = ("provided", "user", FIXED, TAG)
+
+_NEEDS_VALUE = {
+    FIXED: "a fixed queue rule must have a queue name set",
+    TAG: "a tag queue rule must have a tag name set",
+}
+
+
+def is_qualified(value: str) -> bool:
+    """Whether a fixed rule's lower-case value names a queue by its whole path."""
+    return value == ROOT or value.startswith(f"{ROOT}.")
+
+
+def read_rule(cursor: Cursor) -> PlacementRuleConfig:
+    """One rule with its parents; name and, for fixed and tag, value become lower-case."""
+    fields = cursor.fields("name", "create", "filter", "parent", "value")
+    name = fields.text("name").lower()
+    value = fields.text("value")
+    rule = PlacementRuleConfig(
+        name=name,
+        create=fields.flag("create"),
+        filter=_filter(fields) if fields.has("filter") else None,
+        parent=_parent(fields.entries["parent"]) if fields.has("parent") else None,
+        value=value.lower() if name in _NEEDS_VALUE else value,
+        place=cursor.place,
+    )
+    _check_name(fields.text("name"), fields.path("name"), cursor.report)
+    _check_value(rule, fields.path("value"), cursor.report)
+    return rule
+
+
+def _parent(cursor: Cursor) -> PlacementRuleConfig | None:
+    """A rule, or a list of exactly one (spec § 2.9 row 10)."""
+    if cursor.is_mapping:
+        return read_rule(cursor)
+    rules = cursor.items()
+    if len(rules) == 1:
+        return read_rule(rules[0])
+    if not cursor.report.is_faulty(cursor.path):
+        cursor.report.problem(f"expected one parent rule, found {len(rules)}", cursor.path)
+    return None
+
+
+def _check_name(name: str, path: str, report: Report) -> None:
+    if not is_rule_name(name):
+        report.problem(f"invalid rule name {name}, a name must be a valid identifier", path)
+    elif name.lower() == RECOVERY:
+        message = "recovery rule cannot be part of the config, failing placement rule config"
+        report.problem(message, path)
+    elif name.lower() not in KNOWN_RULES:
+        message = f"unknown rule name specified {name}, failing placement rule config"
+        report.problem(message, path)
+
+
+def _check_value(rule: PlacementRuleConfig, path: str, report: Report) -> None:
+    if rule.name in _NEEDS_VALUE and not rule.value:
+        report.problem(_NEEDS_VALUE[rule.name], path)
+    if rule.name != FIXED or not rule.value:
+        return
+    for part in rule.value.split("."):
+        if not is_queue_name(part):
+            message = f"illegal fixed queue name '{rule.value}': {INVALID_QUEUE_NAME}"
+            report.problem(message, path)
+            break
+    if rule.parent is None or not is_qualified(rule.value):
+        return
+    ancestors = _ancestors(rule)
+    if any(above.name == FIXED and is_qualified(above.value) for above in ancestors):
+        report.problem(f"illegal fully qualified 'fixed' rule with value {rule.value}", path)
+    else:
+        message = (
+            "cannot have a fixed queue rule with qualified queue getName and a parent rule: "
+            f"{rule.value}"
+        )
+        report.problem(message, path)
+
+
+def _ancestors(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
+    found = []
+    above = rule.parent
+    while above is not None:
+        found.append(above)
+        above = above.parent
+    return found
+
+
+def _filter(rule: Fields) -> FilterConfig:
+    fields = rule.fields("filter", "type", "users", "groups")
+    kind = fields.text("type")
+    if kind.lower() not in ("", "allow", "deny"):
+        message = f"invalid rule filter type {kind}, filter type must be either '', allow or deny"
+        fields.owner.report.problem(message, fields.path("type"))
+    return FilterConfig(
+        allow=kind.lower() != "deny",
+        users=_filter_list(fields, "user", is_user_name),
+        groups=_filter_list(fields, "group", is_group_name),
+    )
+
+
+def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
+    """The list as it stands: one entry is a name or an expression, several are names.
+
+    What is no name in a longer list is passed over when the filter is asked, but kept:
+    a list of bad names only is not an empty list (spec § 14, row 3.9).
+    """
+    cursors = fields.items(f"{kind}s")
+    entries = tuple(cursor.text() for cursor in cursors)
+    if len(entries) == 1 and not allowed(entries[0]):
+        why = _not_a_pattern(entries[0])
+        if why is not None:
+            message = (
+                f"invalid rule filter {kind} list is not a proper list or regexp: [{entries[0]}]"
+            )
+            cursors[0].report.problem(f"{message}{why}", cursors[0].path)
+    elif len(entries) > 1:
+        for cursor, entry in zip(cursors, entries, strict=True):
+            if not allowed(entry):
+                cursor.report.warn(f"'{entry}' is not a {kind} name and is ignored", cursor.path)
+    return entries
+
+
+def _not_a_pattern(entry: str) -> str | None:
+    """Why the entry is no regular expression, for the end of a message; None when it is one."""
+    if not is_pattern(entry):
+        return ""
+    try:
+        Pattern(entry)
+    except ConfigError as error:
+        return f" ({error.problems[0].message})"
+    return None

@@ -1,0 +1,184 @@
+"""What must hold of the books after every command, whatever came before.
+
+Every figure is added up anew from the records below it and compared with the running total. The
+rules by their names:
+
+A1  A node has capacity = allocated + occupied + available; allocated is the sum of what is on it.
+A2  A partition's size is the sum of its nodes, and what root has allocated is what they have.
+A3  A leaf has what its applications have, a parent what its children have: allocated, pending,
+    running applications, and the priorities by which queues are ordered.
+A4  An application's totals are the sums of its allocations and asks.
+A6  Applications and nodes agree on every allocation, and queues and partition on every application.
+A7  No total is below zero or beyond int64; only what is available may be below zero.
+R1  A partition is known by its own name, is its RM's, and shares nothing with another.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.errors import InvariantBroken
+from licorne_core.ids import PartitionName
+from licorne_core.nodes.node import Node
+from licorne_core.partition import Partition
+from licorne_core.priorities import NO_PRIORITY
+from licorne_core.queues.queue import Queue
+from licorne_core.resources import (
+    INT64_MAX,
+    INT64_MIN,
+    Resources,
+    describe,
+    equals,
+    subtract,
+    sum_of,
+)
+
+_LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, AppState.FAILING}
+
+
+class HasPartitions(Protocol):
+    """A scheduler, as far as its books go."""
+
+    @property
+    def partitions(self) -> Mapping[PartitionName, Partition]:
+        """All partitions by normalized name."""
+
+
+def check_invariants(scheduler: HasPartitions) -> None:
+    """Add everything up anew; raises InvariantBroken, naming the rule and the figures."""
+    owners: dict[object, PartitionName] = {}
+    for name, partition in scheduler.partitions.items():
+        _check_identity(name, partition, owners)
+        check_partition(partition)
+
+
+def check_partition(partition: Partition) -> None:
+    """The same for one partition, for those who sample."""
+    for node in partition.nodes.by_id.values():
+        _check_node(partition, node)
+    for app in partition.applications.values():
+        _check_application(partition, app)
+    for queue in partition.tree.walk():
+        _check_queue(queue)
+        _check_members(partition, queue)
+    _check_sums(partition)
+
+
+def _check_identity(name: PartitionName, partition: Partition, owners: dict[object, PartitionName]) -> None:
+    _same("R1", "name of the partition", name, partition.name)
+    _hold("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
+    for thing in (partition, partition.tree, partition.tree.root, partition.nodes):
+        _same("R1", f"owner of {type(thing).__name__}", owners.setdefault(thing, name), name)
+
+
+def _check_node(partition: Partition, node: Node) -> None:
+    at = f"node {node.node_id}"
+    on_it = sum_of(held.ask.ask_class.resources for held in node.allocations.values())
+    _equal("A1", f"{at}: allocated", node.allocated, on_it)
+    left = subtract(subtract(node.capacity, node.allocated), node.occupied)
+    _equal("A1", f"{at}: available", node.available, left)
+    foreign = [held for held in partition.foreign.values() if held.node_id == node.node_id]
+    elsewhere = sum_of(held.ask.ask_class.resources for held in foreign)
+    _equal("A1", f"{at}: occupied", node.occupied, elsewhere)
+    for total in (node.capacity, node.allocated, node.occupied):
+        _in_range(at, total)
+    low = min(node.available.values(), default=0)
+    _hold("A7", low >= INT64_MIN, f"{at} has {low} available")
+    for key, allocation in node.allocations.items():
+        app = partition.applications.get(allocation.ask.app_id)
+        known = app.allocations.get(key) if app is not None else None
+        _hold("A6", known is allocation, f"{at} has {key}, which its application has not")
+
+
+def _check_application(partition: Partition, app: Application) -> None:
+    at = f"application {app.app_id}"
+    allocated = sum_of(held.ask.ask_class.resources for held in app.allocations.values())
+    _equal("A4", f"{at}: allocated", app.allocated, allocated)
+    asks = [entry[3] for entry in app.pending.values()]
+    _equal("A4", f"{at}: pending", app.pending_total, sum_of(a.ask_class.resources for a in asks))
+    _same("A4", f"{at}: waiting in runs", len(asks), sum(r.waiting for r in app.runs.values()))
+    _same("A4", f"{at}: top priority", _top(a.priority for a in asks), app.priorities.top)
+    _in_range(at, app.allocated)
+    _in_range(at, app.pending_total)
+    both = app.pending.keys() & app.allocations.keys()
+    _hold("A6", not both, f"{at} both waits for and has {sorted(both)}")
+    _hold("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
+    busy = app.state in SCHEDULABLE
+    _hold("A6", busy is not app.is_idle(), f"{app!r} is in a state that does not fit")
+    for key, allocation in app.allocations.items():
+        node = partition.nodes.by_id.get(allocation.node_id)
+        known = node.allocations.get(key) if node is not None else None
+        _hold("A6", known is allocation, f"{at} has {key}, node {allocation.node_id} has it not")
+
+
+def _check_queue(queue: Queue) -> None:
+    at = f"queue {queue.path}"
+    if queue.is_leaf:
+        apps = queue.applications.values()
+        allocated = sum_of(app.allocated for app in apps)
+        pending = sum_of(app.pending_total for app in apps)
+        running = sum(app.state is AppState.RUNNING for app in apps)
+        top = _top(app.priorities.top for app in apps)
+        _hold("A3", not queue.children, f"{at} is a leaf and has children")
+    else:
+        children = queue.children.values()
+        allocated = sum_of(child.allocated for child in children)
+        pending = sum_of(child.pending for child in children)
+        running = sum(child.running_applications for child in children)
+        top = _top(child.counted_priority for child in children)
+        _hold("A3", not queue.applications, f"{at} is a parent and has applications")
+    _equal("A3", f"{at}: allocated", queue.allocated, allocated)
+    _equal("A3", f"{at}: pending", queue.pending, pending)
+    _same("A3", f"{at}: running applications", running, queue.running_applications)
+    _same("A3", f"{at}: top priority", top, queue.priorities.top)
+    _in_range(at, queue.allocated)
+    _in_range(at, queue.pending)
+
+
+def _check_members(partition: Partition, queue: Queue) -> None:
+    _hold("A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree")
+    parent = queue.parent
+    known = parent is None or parent.children.get(queue.name) is queue
+    _hold("A3", known, f"queue {queue.path} is not among its parent's children")
+    for app_id, app in queue.applications.items():
+        listed = partition.applications.get(app_id) is app and app.queue_path == queue.path
+        _hold("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
+
+
+def _check_sums(partition: Partition) -> None:
+    nodes = partition.nodes
+    root = partition.tree.root
+    at = f"partition {partition.name}"
+    total = sum_of(node.capacity for node in nodes.by_id.values())
+    _equal("A2", f"{at}: total", nodes.total, total)
+    _equal("A2", f"{at}: root's maximum", root.max or {}, total)
+    on_nodes = sum_of(node.allocated for node in nodes.by_id.values())
+    _equal("A2", f"{at}: allocated", root.allocated, on_nodes)
+    in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
+    _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
+    stray = [key for key, held in partition.foreign.items() if held.node_id not in nodes.by_id]
+    _hold("A6", not stray, f"{at} has foreign allocations on unknown nodes: {stray}")
+
+
+def _top(priorities: Iterable[int]) -> int:
+    return max(priorities, default=NO_PRIORITY)
+
+
+def _in_range(at: str, total: Resources) -> None:
+    for name, value in total.items():
+        _hold("A7", 0 <= value <= INT64_MAX, f"{at} has a total of {value} {name}")
+
+
+def _equal(rule: str, what: str, booked: Resources, counted: Resources) -> None:
+    figures = f"{what}: booked {describe(booked)}, counted {describe(counted)}"
+    _hold(rule, equals(booked, counted), figures)
+
+
+def _same(rule: str, what: str, counted: object, booked: object) -> None:
+    _hold(rule, counted == booked, f"{what}: booked {booked}, counted {counted}")
+
+
+def _hold(rule: str, holds: bool, figures: str) -> None:
+    if not holds:
+        raise InvariantBroken(f"{rule}: {figures}")

@@ -1,0 +1,84 @@
+"""Which queue an application goes into: the rules, then recovery or root.default (spec § 3)."""
+
+from collections.abc import Sequence
+
+from licorne_core.commands import NewApplication
+from licorne_core.config.rules import RECOVERY
+from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.errors import Rejected
+from licorne_core.identity import UserGroup
+from licorne_core.ids import QueuePath
+from licorne_core.placement.identity_check import is_forced
+from licorne_core.placement.rules import PROVIDED, build_rule
+from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.tree import QueueTree
+
+DEFAULT_PATH = QueuePath("root.default")
+"""Where applications go that no rule has a place for, if there is such a queue."""
+
+_PROVIDED = PlacementRuleConfig(name=PROVIDED)
+_RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
+
+
+class Placer:
+    """The placement rules of a partition. `rules` are those in force, the implicit ones too."""
+
+    __slots__ = ("_chain", "rules")
+
+    def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
+        """Without rules an application has to name its queue; broken ones raise ConfigError."""
+        in_force = tuple(rules) or (_PROVIDED,)
+        self._chain = [build_rule(rule) for rule in in_force]
+        self.rules = (*in_force, _RECOVERY)
+
+    def place(self, app: NewApplication, tree: QueueTree) -> Queue:
+        """The leaf for the application, created if a rule wants that.
+
+        The application's user has been checked. Raises Rejected, and leaves the tree as it was, if
+        there is no place for the application or its place cannot be created.
+        """
+        try:
+            path = self._path_for(app, tree)
+        except Rejected as refusal:
+            raise Rejected(f"failed to place application {app.app_id}: {refusal}") from refusal
+        queue = tree.get(path)
+        if queue is None:
+            return _create(app, tree, path)
+        if not queue.is_leaf:
+            raise Rejected(f"failed to find queue {path} for application {app.app_id}")
+        return queue
+
+    def _path_for(self, app: NewApplication, tree: QueueTree) -> QueuePath:
+        """The first path that a rule has and that is open to the user (spec §§ 3.2-3.4)."""
+        for rule in self._chain:
+            path = rule.place(app, tree)
+            if path is not None and _is_open(path, app.user, tree):
+                return path
+        if is_forced(app):
+            return RECOVERY_PATH
+        if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
+            return DEFAULT_PATH
+        raise Rejected("application rejected: no placement rule matched")
+
+
+def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
+    """Whether the user may submit there, as far as can be told before anything is created.
+
+    What exists must take applications. Of what does not, only the access to what is nearest counts
+    here: that this may be a leaf shows when it comes to creating, too late for the next rule.
+    """
+    if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):
+        return False
+    queue = tree.nearest(path)
+    exists = queue.path == path
+    return may_submit(queue, user) and (takes_applications(queue) or not exists)
+
+
+def _create(app: NewApplication, tree: QueueTree, path: QueuePath) -> Queue:
+    try:
+        return tree.create(path, app.user, recovery=path == RECOVERY_PATH)
+    except Rejected as refusal:
+        raise Rejected(
+            f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}"
+        ) from refusal

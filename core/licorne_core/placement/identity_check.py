@@ -1,0 +1,34 @@
+"""Who an application is submitted by, as placement and access lists see it (spec § 3.10)."""
+
+from licorne_core.commands import NewApplication
+from licorne_core.errors import Rejected
+from licorne_core.identity import UserGroup
+from licorne_core.names import is_user_name
+from licorne_core.placement.tags import tag_value
+
+FORCE_TAG = "application.create.force"
+_TRUE = frozenset({"1", "t", "true"})
+
+NOBODY = UserGroup("nobody", ("nogroup",))
+"""Stands in for the user of an application that is forced and names none."""
+
+
+def is_forced(app: NewApplication) -> bool:
+    """Whether the RM runs the application already, so that it must be taken (spec § 3, table)."""
+    return tag_value(app.tags, FORCE_TAG).lower() in _TRUE
+
+
+def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
+    """The application's user with at least one group; raises Rejected if there is none to be had.
+
+    Without groups the user is in the one group of the same name. A forced application may
+    come without a user, but not with one whose name is illegal (spec § 14, row 11.2).
+    """
+    who = app.user
+    if not who.user:
+        if forced:
+            return NOBODY
+        raise Rejected("empty user cannot resolve")
+    if not is_user_name(who.user):
+        raise Rejected("invalid username, it contains invalid characters")
+    return who if who.groups else UserGroup(who.user, (who.user,))

@@ -1,0 +1,72 @@
+"""What all placement rules have in common (spec § 3.5-3.8)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from licorne_core.commands import NewApplication
+from licorne_core.errors import Rejected
+from licorne_core.ids import QueuePath
+from licorne_core.names import INVALID_QUEUE_NAME, is_queue_name
+from licorne_core.placement.filters import Filter
+from licorne_core.queues.tree import ROOT, QueueTree, check_extent
+
+
+class Part(NamedTuple):
+    """A rule's own part of the path; `qualified` if it is the whole of it, from root on."""
+
+    names: str
+    qualified: bool
+
+
+Source = Callable[[NewApplication], Part | None]
+"""Where a rule's own part of the path comes from; None where the application gives none."""
+
+
+class Rule:
+    """One rule: its filter, its parent rule, its own part of the path, and whether it creates."""
+
+    __slots__ = ("_create", "_filter", "_parent", "_source")
+
+    def __init__(
+        self, source: Source, *, create: bool, only_for: Filter | None, parent: "Rule | None"
+    ) -> None:
+        """`create`: the queue need not exist. `parent`: what stands before an unqualified part."""
+        self._source = source
+        self._create = create
+        self._filter = only_for
+        self._parent = parent
+
+    def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | None:
+        """The path that the rule has for the application; None if it does not match.
+
+        Access lists, and whether the queue takes applications, are not the rule's concern. Raises
+        Rejected for what no later rule may make good: illegal names, a parent that is a leaf.
+        """
+        if self._filter is not None and not self._filter.admits(app.user):
+            return None
+        part = self._source(app)
+        if part is None:
+            return None
+        path = part.names
+        if not part.qualified:
+            above = self._path_above(app, tree)
+            if above is None:
+                return None
+            path = f"{above}.{path}"
+        check_extent(path)
+        if not all(map(is_queue_name, part.names.split("."))):
+            raise Rejected(INVALID_QUEUE_NAME)
+        path = path.lower()
+        if not self._create and tree.get(path) is None:
+            return None
+        return QueuePath(path)
+
+    def _path_above(self, app: NewApplication, tree: QueueTree) -> str | None:
+        """What the parent rule says, root without one; None if the parent rule does not match."""
+        if self._parent is None:
+            return ROOT
+        path = self._parent.place(app, tree)
+        queue = tree.get(path) if path is not None else None
+        if queue is not None and queue.is_leaf:
+            raise Rejected(f"parent rule returned a leaf queue: {path}")
+        return path

@@ -1,0 +1,59 @@
+"""What a queue gets from its configuration, its parent and its template (spec §§ 2.4, 4.1)."""
+
+from licorne_core.config.properties import merge_properties, settings_of
+from licorne_core.config.schema import QueueConfig, TemplateConfig
+from licorne_core.queues.access import RECOVERY_PATH
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.quota import limit_in_force
+
+_NOTHING = TemplateConfig()
+
+
+def configure(queue: Queue, config: QueueConfig) -> None:
+    """Make a managed queue what its configuration says; its parent has been configured already.
+
+    Everything derived is derived anew, so that nothing of an earlier configuration stays. Root has
+    no sizes of its own, and keeps the number of applications that it started with (§ 2.7.3).
+    """
+    parent = queue.parent
+    if parent is not None:
+        queue.guaranteed = limit_in_force(config.guaranteed)
+        queue.max = limit_in_force(config.max)
+        queue.max_applications = config.max_applications
+    handed_down = {} if parent is None else parent.properties
+    queue.properties = merge_properties(handed_down, config.properties)
+    queue.settings = settings_of(queue.properties)
+    queue.admin_acl = config.admin_acl
+    queue.submit_acl = config.submit_acl
+    queue.limits = config.limits
+    queue.template = _template_of(queue, config.child_template)
+
+
+def apply_template(queue: Queue) -> None:
+    """Make a dynamic queue what the template in force above it says; parents come first.
+
+    A leaf takes all of the template, a parent only hands it on. The recovery queue is
+    left as it was made: first come first served, without limits.
+    """
+    if queue.path == RECOVERY_PATH:
+        return
+    assert queue.parent is not None, "root is never dynamic"
+    inherited = queue.parent.template
+    if not queue.is_leaf:
+        queue.template = inherited
+        return
+    template = inherited or _NOTHING
+    queue.guaranteed = limit_in_force(template.guaranteed)
+    queue.max = limit_in_force(template.max)
+    queue.max_applications = template.max_applications
+    queue.properties = dict(template.properties)
+    queue.settings = settings_of(queue.properties)
+
+
+def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:
+    """A parent's template: its own, else that of the nearest ancestor with one; none for a leaf."""
+    if queue.is_leaf:
+        return None
+    if own is not None and own != _NOTHING:
+        return own
+    return queue.parent.template if queue.parent is not None else None

@@ -1,0 +1,201 @@
+"""The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4)."""
+
+from collections.abc import Iterator
+
+from licorne_core.config.schema import QueueConfig
+from licorne_core.errors import Rejected
+from licorne_core.identity import UserGroup
+from licorne_core.ids import QueuePath
+from licorne_core.priorities import NO_PRIORITY
+from licorne_core.queues.access import may_submit
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.states import QueueState
+from licorne_core.queues.template import apply_template, configure
+from licorne_core.ranking import Ranking
+
+ROOT = "root"
+MAX_LEVELS = 32
+"""Levels that a created queue may have, root being the first."""
+MAX_PATH_LENGTH = 4096
+"""Characters that the path of a created queue may have."""
+
+
+class QueueTree:
+    """All queues below root, by path. Paths are lower-case and begin with root.
+
+    `shares_stale` is set by whatever changes the denominators of shares or the set of
+    queues; who has derived them anew clears it.
+    """
+
+    def __init__(self, root: QueueConfig) -> None:
+        """Build the managed queues; root is a parent whatever its configuration says."""
+        self.shares_stale = True
+        self._queues: dict[str, Queue] = {}
+        self._leaf_when_empty: dict[Queue, None] = {}
+        self.root = self._add(ROOT, None, is_leaf=False, managed=True)
+        self.root.max_applications = root.max_applications
+        self.reload(root)
+
+    def __repr__(self) -> str:
+        """``<QueueTree: root root.a root.b>``."""
+        return f"<QueueTree: {' '.join(queue.path for queue in self.walk())}>"
+
+    # Finding
+
+    def get(self, path: str) -> Queue | None:
+        """The queue of that full path, in any case of letters."""
+        return self._queues.get(path.lower())
+
+    def nearest(self, path: str) -> Queue:
+        """The queue of that full path, or the last that exists on the way there from root."""
+        queue = self.root
+        for name in path.lower().split(".")[1:]:
+            child = queue.children.get(name)
+            if child is None:
+                break
+            queue = child
+        return queue
+
+    def walk(self) -> Iterator[Queue]:
+        """All queues, each parent before its children, children by name."""
+        waiting = [self.root]
+        while waiting:
+            queue = waiting.pop()
+            yield queue
+            waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
+
+    def leaves(self) -> Iterator[Queue]:
+        """The leaves, in the order of `walk`."""
+        return (queue for queue in self.walk() if queue.is_leaf)
+
+    # Changing
+
+    def create(self, path: QueuePath, user: UserGroup, *, recovery: bool = False) -> Queue:
+        """Create the missing leaf of that path and the parents it lacks (spec §§ 3.11, 4.1-4.2).
+
+        The new queues are dynamic and follow the template in force above them. The path's
+        parts have been found to be legal names. With `recovery` nobody's access is asked for.
+        Raises Rejected, with nothing created, if the nearest queue there is lets the user not
+        in or takes no children, or if the path goes too far.
+        """
+        path = QueuePath(path.lower())
+        check_extent(path)
+        queue = self.nearest(path)
+        if not recovery and not may_submit(queue, user):
+            raise Rejected(f"submit access to queue {queue.path} denied during create of: {path}")
+        if queue.is_leaf:
+            raise Rejected(
+                f"creation of queue {path} failed parent is already a leaf: {queue.path}"
+            )
+        if any(above.state is not QueueState.ACTIVE for above in queue.lineage):
+            raise Rejected(
+                f"cannot add a child queue when queue is marked for deletion: {queue.path}"
+            )
+        missing = path.split(".")[len(queue.lineage) :]
+        assert missing, f"queue {path} exists"
+        for level, name in enumerate(missing, start=1):
+            queue = self._add(name, queue, is_leaf=level == len(missing), managed=False)
+            apply_template(queue)
+        return queue
+
+    def reload(self, root: QueueConfig) -> None:
+        """Follow a new configuration that `check_reload` has nothing against (spec § 2.7.3-6).
+
+        Nothing is killed and no queue disappears at once: managed queues that are not in the
+        configuration any more drain, and `clean` removes them when they are empty.
+        """
+        configured = self._configure(root)
+        for queue in self.walk():
+            if queue in configured:
+                queue.state = QueueState.ACTIVE
+            elif queue.managed:
+                queue.state = QueueState.DRAINING
+            else:
+                queue.state = QueueState.ACTIVE
+                apply_template(queue)
+        self.shares_stale = True
+
+    def clean(self) -> list[Queue]:
+        """Remove what is empty and draining or dynamic, children first (spec § 4.3); what went."""
+        removed = []
+        # A parent was added before its children, so this goes from the bottom up.
+        for queue in reversed(list(self._queues.values())):
+            if queue.may_be_removed and queue.is_empty:
+                self._remove(queue)
+                removed.append(queue)
+        for queue in [queue for queue in self._leaf_when_empty if not queue.children]:
+            self._retype(queue, is_leaf=True)
+        return removed
+
+    def stop(self) -> None:
+        """The partition is being removed: nothing is scheduled or taken any more (§ 2.7.5)."""
+        for queue in self._queues.values():
+            queue.state = QueueState.STOPPED
+
+    def _configure(self, root: QueueConfig) -> set[Queue]:
+        """Create and configure what the configuration has; the queues that it has."""
+        configured = set()
+        waiting = [(root, self.root)]
+        while waiting:
+            config, queue = waiting.pop()
+            configure(queue, config)
+            configured.add(queue)
+            for child in config.queues:
+                waiting.append((child, self._managed_child(queue, child)))
+        return configured
+
+    def _managed_child(self, parent: Queue, config: QueueConfig) -> Queue:
+        """The queue of a configuration, found or added; a dynamic one becomes managed."""
+        is_leaf = not config.parent and not config.queues
+        queue = parent.children.get(config.name)
+        if queue is None:
+            return self._add(config.name, parent, is_leaf=is_leaf, managed=True)
+        queue.managed = True
+        self._retype(queue, is_leaf=is_leaf)
+        return queue
+
+    def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
+        """Make a queue a leaf or a parent; a parent with children becomes a leaf without them."""
+        self._leaf_when_empty.pop(queue, None)
+        if queue.is_leaf == is_leaf:
+            return
+        if queue.children:
+            self._leaf_when_empty[queue] = None
+            return
+        assert not queue.applications, f"{queue!r} has applications and cannot become a parent"
+        queue.is_leaf = is_leaf
+        queue.ranking = Ranking()
+        if is_leaf:
+            queue.template = None
+
+    def _add(self, name: str, parent: Queue | None, *, is_leaf: bool, managed: bool) -> Queue:
+        queue = Queue(name, parent, is_leaf=is_leaf, managed=managed)
+        if parent is not None:
+            parent.children[name] = queue
+        self._queues[queue.path] = queue
+        self.shares_stale = True
+        return queue
+
+    def _remove(self, queue: Queue) -> None:
+        assert queue.is_empty, f"{queue!r} is not empty"
+        assert queue.counted_priority == NO_PRIORITY, f"{queue!r} still counts among its siblings"
+        assert not queue.allocated, f"{queue!r} has allocations and nobody in it"
+        assert not queue.pending, f"{queue!r} has asks and nobody in it"
+        parent = queue.parent
+        assert parent is not None, "root stays"
+        del parent.children[queue.name]
+        parent.ranking.discard(queue)
+        del self._queues[queue.path]
+        self._leaf_when_empty.pop(queue, None)
+        self.shares_stale = True
+
+
+def check_extent(path: str) -> None:
+    """Raise Rejected for a path that is too long or has too many levels to be created."""
+    if len(path) > MAX_PATH_LENGTH:
+        raise Rejected(
+            f"queue path of {len(path)} characters is too long, at most {MAX_PATH_LENGTH} allowed"
+        )
+    levels = path.count(".") + 1
+    if levels > MAX_LEVELS:
+        raise Rejected(f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed")

@@ -1,0 +1,202 @@
+"""The RM's side of a benchmark, kept lean: si.v1 streams, messages made beforehand.
+
+Responses are read as bytes and parsed once, to be counted; nothing else happens per message.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import perf_counter
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from licorne.si.v1.si_pb2 import (
+    AddApplicationRequest,
+    Allocation,
+    AllocationRequest,
+    AllocationResponse,
+    ApplicationRequest,
+    ApplicationResponse,
+    NodeInfo,
+    NodeRequest,
+    NodeResponse,
+    RegisterResourceManagerRequest,
+)
+from licorne.si.v1.si_pb2_grpc import SchedulerStub
+from licorne_server.bench.workload import batched, release
+
+OPTIONS = (("grpc.max_receive_message_length", -1),)
+UPDATE_ALLOCATION = "/si.v1.Scheduler/UpdateAllocation"
+
+RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
+
+
+class BenchError(Exception):
+    """The server did not do what the benchmark is about; there is nothing to measure."""
+
+
+class Rm:
+    """One registered RM with its streams. Use as a context manager."""
+
+    def __init__(self, target: str, rm_id: str) -> None:
+        """Nothing is connected before `register`."""
+        self.rm_id = rm_id
+        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+        self._stub = SchedulerStub(self._channel)
+        self._applications = self._stub.UpdateApplication()
+        self._nodes = self._stub.UpdateNode()
+        self._allocations: RawStream = self._channel.stream_stream(UPDATE_ALLOCATION)()
+        # One writer at a time: a second one makes the stream fail.
+        self._writing = asyncio.Lock()
+        self._drain: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """As it was made."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Reader first, then the calls, then the channel: another order leaks."""
+        if self._drain is not None:
+            self._drain.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._drain
+        for call in (self._applications, self._nodes, self._allocations):
+            call.cancel()
+        await self._channel.close()
+
+    async def register(self, config: str) -> None:
+        """Introduce the RM, and open its stream for allocations."""
+        await self._stub.RegisterResourceManager(
+            RegisterResourceManagerRequest(rmID=self.rm_id, version="bench", config=config)
+        )
+        await self.write(AllocationRequest(rmID=self.rm_id).SerializeToString())
+
+    async def add_nodes(self, nodes: Iterable[NodeInfo]) -> None:
+        """Send nodes and wait until all are taken."""
+        waiting = 0
+        for batch in batched(nodes):
+            waiting += len(batch)
+            await self._nodes.write(NodeRequest(rmID=self.rm_id, nodes=batch))
+        while waiting:
+            response = await self._nodes.read()
+            if not isinstance(response, NodeResponse):
+                raise BenchError("the stream for nodes ended")
+            refuse(response.rejected)
+            waiting -= len(response.accepted)
+
+    async def update_nodes(self, nodes: Iterable[NodeInfo]) -> None:
+        """Send changes of nodes, which nobody answers."""
+        for batch in batched(nodes):
+            await self._nodes.write(NodeRequest(rmID=self.rm_id, nodes=batch))
+
+    async def add_applications(self, applications: Iterable[AddApplicationRequest]) -> None:
+        """Send applications, wait until all are taken, and read on in the background.
+
+        Their state changes keep coming; left unread they would end in a full outbox.
+        """
+        waiting = 0
+        for batch in batched(applications):
+            waiting += len(batch)
+            await self._applications.write(ApplicationRequest(rmID=self.rm_id, new=batch))
+        while waiting:
+            response = await self._applications.read()
+            if not isinstance(response, ApplicationResponse):
+                raise BenchError("the stream for applications ended")
+            refuse(response.rejected)
+            waiting -= len(response.accepted)
+        self._drain = asyncio.create_task(self._read_applications())
+
+    async def _read_applications(self) -> None:
+        while await self._applications.read() is not grpc.aio.EOF:
+            pass
+
+    async def write(self, message: bytes) -> None:
+        """Send one AllocationRequest."""
+        async with self._writing:
+            await self._allocations.write(message)
+
+    async def read(self) -> tuple[bytes, AllocationResponse]:
+        """The next AllocationResponse, as it came and parsed; BenchError if it refuses anything."""
+        data = await self._allocations.read()
+        if not isinstance(data, bytes):
+            raise BenchError("the stream for allocations ended")
+        response = AllocationResponse.FromString(data)
+        refuse(response.rejectedAllocations)
+        return data, response
+
+    async def send(self, messages: Iterable[bytes]) -> None:
+        """Send AllocationRequests as fast as the stream takes them."""
+        for message in messages:
+            await self.write(message)
+
+    async def place(self, messages: Iterable[bytes], expected: int) -> list[bytes]:
+        """Send everything while reading, until `expected` asks are placed; the raw responses."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.send(messages))
+            reading = group.create_task(self.placed(expected))
+        return reading.result()
+
+    async def placed(self, expected: int) -> list[bytes]:
+        """Read until `expected` asks are placed; the raw responses."""
+        responses = []
+        while expected > 0:
+            data, response = await self.read()
+            responses.append(data)
+            expected -= len(response.new)
+        return responses
+
+    async def steady(
+        self, asks: Iterable[Allocation], rate: float, enough: Callable[[], bool]
+    ) -> tuple[list[float], list[bytes]]:
+        """Send single asks, `rate` a second, until there are none left or it is `enough`.
+
+        Every allocation is given back at once. Returns the seconds from each send to its
+        receipt, and the raw responses.
+        """
+        sent: dict[str, float] = {}
+        finished = asyncio.Event()
+        reading = asyncio.create_task(self._answers(sent, finished))
+        start = perf_counter()
+        for number, ask in enumerate(asks):
+            if enough():
+                break
+            message = AllocationRequest(rmID=self.rm_id, allocations=[ask]).SerializeToString()
+            await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
+            sent[ask.allocationKey] = perf_counter()
+            await self.write(message)
+        finished.set()
+        return await reading
+
+    async def _answers(
+        self, sent: dict[str, float], finished: asyncio.Event
+    ) -> tuple[list[float], list[bytes]]:
+        """Read until all that was sent is placed.
+
+        It cannot miss the end: the sender is done right after a send, and an answer to
+        that send, or to the release that follows, is still to come.
+        """
+        latencies: list[float] = []
+        responses: list[bytes] = []
+        while sent or not finished.is_set():
+            data, response = await self.read()
+            now = perf_counter()
+            for allocation in response.new:
+                latencies.append(now - sent.pop(allocation.allocationKey))
+                key, app = allocation.allocationKey, allocation.applicationID
+                await self.write(release(self.rm_id, app, key))
+            if response.new:
+                responses.append(data)
+        return latencies, responses
+
+
+def refuse(rejected: Iterable[object]) -> None:
+    """Nothing of a benchmark may be rejected."""
+    for item in rejected:
+        raise BenchError(f"rejected: {item}")

@@ -1,0 +1,251 @@
+"""One run of a scenario: a fresh server, the load, and what both cost."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from math import ceil
+from pathlib import Path
+from time import perf_counter
+
+import grpc
+
+from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.bench import workload
+from licorne_server.bench.ceiling import ceiling
+from licorne_server.bench.driver import BenchError, Rm
+from licorne_server.bench.flood import flooding
+from licorne_server.bench.scenarios import Kind, Scenario
+from licorne_server.bench.server_process import ServerProcess, running_server
+
+MI = 1024 * 1024
+RM = "bench"
+RATE = 200.0
+# Asks that are sent before any latency counts.
+WARM_UP = 50
+# Latencies wanted even where the other RM is done sooner.
+FEWEST_BESIDE = 10
+SETTLE_SECONDS = 1.0
+POLL_SECONDS = 0.2
+ALONE_ASKS = 600
+# More than are ever sent beside a flood: one that lasts 250 s.
+MOST_SINGLE_ASKS = 50_000
+LIMIT_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to run: `idle_seconds` is how long to look at an idle server."""
+
+    idle_seconds: float
+    profile: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What a load did: the responses with allocations, how many, in what time, and the rest."""
+
+    responses: list[bytes]
+    allocations: int
+    seconds: float
+    cpu_seconds: float
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+
+async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
+    """One run with a fresh server; every number by its name, unit included.
+
+    Raises BenchError when the server does not do its part in time, ServerFailed when it ends.
+    """
+    try:
+        async with asyncio.timeout(LIMIT_SECONDS + options.idle_seconds):
+            async with running_server(profile=options.profile) as server:
+                load = await LOADS[scenario.kind](server, scenario, options)
+                peak = server.usage().peak_rss
+            most = await ceiling(load.responses)
+    except TimeoutError:
+        raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
+    except grpc.aio.AioRpcError as error:
+        raise BenchError(f"{error.code().name}: {error.details()}") from None
+    rate = load.allocations / load.seconds
+    return {
+        "allocations": load.allocations,
+        "seconds": load.seconds,
+        "allocations_per_second": rate,
+        "cpu_us_per_allocation": load.cpu_seconds / load.allocations * 1e6,
+        "peak_rss_mib": peak / MI,
+        "ceiling_per_second": most,
+        "ceiling_percent": rate / most * 100,
+        **load.extra,
+    }
+
+
+@asynccontextmanager
+async def prepared(
+    server: ServerProcess,
+    scenario: Scenario,
+    *,
+    action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
+    full_at: int = 0,
+) -> AsyncIterator[Rm]:
+    """The scenario's RM, registered, with nodes; applications are not there yet."""
+    async with Rm(server.target, RM) as rm:
+        await rm.register(workload.configuration(scenario))
+        await rm.add_nodes(workload.nodes(scenario, action=action, full_at=full_at))
+        yield rm
+
+
+async def timed(
+    server: ServerProcess, work: Awaitable[list[bytes]], allocations: int, **extra: float
+) -> Load:
+    """Measure what it takes until the work is done."""
+    before, start = server.usage(), perf_counter()
+    responses = await work
+    seconds, after = perf_counter() - start, server.usage()
+    return Load(
+        responses=responses,
+        allocations=allocations,
+        seconds=seconds,
+        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+        extra=extra,
+    )
+
+
+async def burst(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """All asks as fast as they can be sent, from the first send to the last allocation."""
+    async with prepared(server, scenario) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        messages = workload.requests(RM, workload.asks(scenario))
+        return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+
+
+async def blocked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """The same, behind asks that fit on no node, in the same application and in those before."""
+    async with prepared(server, scenario) as rm:
+        [(queue, app)] = workload.app_names(scenario)
+        ahead = workload.ahead_names()
+        await rm.add_applications(workload.application(queue, name) for name in [*ahead, app])
+        messages = workload.requests(RM, workload.unplaceable(app))
+        messages += workload.requests(RM, workload.asks(scenario))
+        return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+
+
+async def latency(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """Single asks at a steady rate; each allocation is given back when it arrives."""
+    async with prepared(server, scenario) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        asks = list(workload.asks(scenario))
+        warm_up = min(WARM_UP, len(asks) // 2)
+        await rm.steady(asks[:warm_up], RATE, never)
+        before, start = server.usage(), perf_counter()
+        latencies, responses = await rm.steady(asks[warm_up:], RATE, never)
+        seconds, after = perf_counter() - start, server.usage()
+        return Load(
+            responses=responses,
+            allocations=len(latencies),
+            seconds=seconds,
+            cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+            extra=percentiles("latency", latencies),
+        )
+
+
+async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
+    """Fill the cluster, let as many again wait, and see what the server does then: nothing."""
+    per_node = scenario.pods_per_node
+    placed = per_node * scenario.nodes
+    async with prepared(server, scenario, full_at=per_node) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        both = replace(scenario, asks=placed + scenario.pods)
+        asks = workload.asks(both, sizes=(workload.LARGEST,))
+        load = await timed(server, rm.place(workload.requests(RM, asks), placed), placed)
+        await pending(server, scenario.pods)
+        await asyncio.sleep(SETTLE_SECONDS)
+        before = server.usage()
+        await asyncio.sleep(options.idle_seconds)
+        spent = server.usage().cpu_seconds - before.cpu_seconds
+        percent = spent / options.idle_seconds * 100
+        return replace(load, extra={"waiting": scenario.pods, "idle_cpu_percent": percent})
+
+
+async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """Single asks of one RM, first alone, then while another RM floods the same server."""
+    single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
+    alone_count = WARM_UP + max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
+    async with (
+        flooding(server.target, "flood", scenario) as flood,
+        prepared(server, replace(single, asks=1)) as rm,
+    ):
+        await rm.add_applications(workload.applications(single))
+        asks = workload.asks(single)
+        await rm.steady(islice(asks, WARM_UP), RATE, never)
+        alone, _responses = await rm.steady(islice(asks, alone_count - WARM_UP), RATE, never)
+        before = server.usage()
+        flooded = asyncio.create_task(flood.run())
+        sent = count()
+        beside, _responses = await rm.steady(
+            asks, RATE, lambda: next(sent) >= FEWEST_BESIDE and flooded.done()
+        )
+        result = await flooded
+        after = server.usage()
+    quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
+    slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
+    return Load(
+        responses=result.responses,
+        allocations=result.allocations,
+        seconds=result.seconds,
+        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+        extra={**quiet, **disturbed, "p99_slowdown": slowdown},
+    )
+
+
+async def memory(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """All asks wait for nodes that are drained; then the nodes open and all are placed."""
+    async with prepared(server, scenario, action=NodeInfo.CREATE_DRAIN) as rm:
+        await rm.add_applications(workload.applications(scenario))
+        await rm.send(workload.requests(RM, workload.asks(scenario)))
+        await pending(server, scenario.pods)
+        waiting = server.usage().rss / MI
+        opened = workload.nodes(scenario, action=NodeInfo.DRAIN_TO_SCHEDULABLE)
+        await rm.update_nodes(opened)
+        placed = rm.placed(scenario.pods)
+        return await timed(server, placed, scenario.pods, waiting_rss_mib=waiting)
+
+
+async def pending(server: ServerProcess, expected: int) -> None:
+    """Wait until the server knows of so many asks that wait."""
+    async with grpc.aio.insecure_channel(server.target) as channel:
+        stub = StateStub(channel)
+        while True:
+            response = await stub.ListPartitions(ListPartitionsRequest(rm_id=RM))
+            if sum(partition.pending_asks for partition in response.partitions) == expected:
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def never() -> bool:
+    """There is never enough."""
+    return False
+
+
+def percentiles(name: str, seconds: list[float]) -> dict[str, float]:
+    """Median and 99th percentile in milliseconds, and how many there were."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return {
+        f"{name}_p50_ms": ordered[last // 2] * 1000,
+        f"{name}_p99_ms": ordered[ceil(last * 0.99)] * 1000,
+        f"{name}_samples": len(ordered),
+    }
+
+
+LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load]]] = {
+    Kind.BURST: burst,
+    Kind.BLOCKED: blocked,
+    Kind.LATENCY: latency,
+    Kind.IDLE: idle,
+    Kind.TWO_RMS: two_rms,
+    Kind.MEMORY: memory,
+}

@@ -1,0 +1,74 @@
+"""How big and how many things on the wire may be, and the checks of text (reliability: bombs).
+
+Every cap is counted before work is done for the thing that it bounds.
+"""
+
+from collections.abc import Mapping
+
+from licorne_server.errors import shown
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_ITEMS = 100_000
+"""Items (nodes, applications, asks, releases) in one message."""
+
+MAX_ITEM_BYTES = 256 * 1024
+SLICE_ITEMS = 500
+"""A bigger message is handled in slices of so many items, so that no RM keeps the loop for long."""
+
+ADVISED_ITEMS = 2_000
+"""What Welcome tells clients to keep to."""
+
+MAX_ID = 512
+MAX_RM_ID = 128
+MAX_NAME = 253
+MAX_QUEUE_PATH = 4096
+MAX_TYPES = 64
+MAX_TAGS = 64
+MAX_TAG_BYTES = 64 * 1024
+MAX_ATTRIBUTES = 256
+MAX_GROUPS = 1024
+MAX_CONFIG_BYTES = 1024 * 1024
+MAX_RMS = 1024
+
+
+def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:
+    """What is wrong with an id, or the empty text: not empty, not long, nothing invisible."""
+    if not value:
+        return f"{field} is empty"
+    return text_problem(field, value, limit)
+
+
+def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
+    """What is wrong with a name that may be empty, or the empty text."""
+    if len(value) > limit:
+        return f"{field} has {len(value)} characters, at most {limit} are allowed: {shown(value)}"
+    if not value.isprintable():
+        return f"{field} holds control characters: {shown(value)}"
+    return ""
+
+
+def rm_id_problem(value: str) -> str:
+    """What is wrong with an rmID, or the empty text; brackets would forge partition names."""
+    problem = id_problem("rmID", value, MAX_RM_ID)
+    if not problem and ("[" in value or "]" in value):
+        problem = f"rmID must not hold '[' or ']': {shown(value)}"
+    return problem
+
+
+def map_problem(field: str, size: int, limit: int) -> str:
+    """What is wrong with the size of a map or list, or the empty text."""
+    return f"{field} has {size} entries, at most {limit} are allowed" if size > limit else ""
+
+
+def tags_problem(field: str, tags: Mapping[str, str], limit: int = MAX_TAGS) -> str:
+    """What is wrong with a map of texts, or the empty text."""
+    if len(tags) > limit:
+        return map_problem(field, len(tags), limit)
+    size = 0
+    for key, value in tags.items():
+        size += len(key) + len(value)
+        if len(key) > MAX_ID or not key.isprintable():
+            return text_problem(f"{field} key", key)
+    if size > MAX_TAG_BYTES:
+        return f"{field} has {size} characters, at most {MAX_TAG_BYTES} are allowed"
+    return ""

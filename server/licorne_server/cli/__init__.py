@@ -1,0 +1,1 @@
+"""The commands of `licorne`: a module each, with `add_arguments(parser)` and `run(args) -> int`."""

@@ -1,0 +1,131 @@
+"""`licorne apps`: the applications of a partition, or one with its asks and allocations."""
+
+import argparse
+import time
+from collections.abc import Iterator
+
+from licorne.v1.state_pb2 import (
+    Allocation,
+    Application,
+    Ask,
+    GetApplicationRequest,
+    ListApplicationsRequest,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
+from licorne_server.cli.output import (
+    NOTHING,
+    human_resources,
+    print_json,
+    print_table,
+    printable,
+    to_plain,
+)
+
+HELP = "show applications"
+HEADERS = ("APPLICATION", "QUEUE", "USER", "STATE", "AGE", "ALLOCATED", "RUNNING", "PENDING")
+ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
+STATES = ("active", "completed", "rejected")
+PAGE_SIZE = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne apps`."""
+    parser.add_argument(
+        "application", nargs="?", default="", metavar="APP", help="this one, with what it has"
+    )
+    parser.add_argument("--queue", default="", metavar="PATH", help="only those of this queue")
+    parser.add_argument("--state", choices=STATES, default="active", help="(%(default)s)")
+    add_connection_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the applications."""
+    return with_state(args, show_one if args.application else show_all)
+
+
+def show_all(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask page by page and print."""
+    apps = list(pages(stub, args, chosen_partition(stub, args)))
+    if args.output == "json":
+        print_json({"applications": [to_plain(app) for app in apps]})
+    else:
+        print_table(HEADERS, [row(app) for app in apps])
+
+
+def pages(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Application]:
+    """All applications that match."""
+    token = ""
+    while True:
+        response = stub.ListApplications(
+            ListApplicationsRequest(
+                partition=partition,
+                queue=args.queue,
+                state=args.state,
+                page_size=PAGE_SIZE,
+                page_token=token,
+            ),
+            timeout=args.timeout,
+        )
+        yield from response.applications
+        token = response.next_page_token
+        if not token:
+            return
+
+
+def show_one(stub: StateStub, args: argparse.Namespace) -> None:
+    """One application, then a line for each of its allocations and asks."""
+    app = stub.GetApplication(
+        GetApplicationRequest(
+            partition=chosen_partition(stub, args), application_id=args.application
+        ),
+        timeout=args.timeout,
+    )
+    if args.output == "json":
+        print_json(to_plain(app))
+        return
+    print_table(HEADERS, [row(app)])
+    if app.rejected_message:
+        print(f"\n{printable(app.rejected_message)}")
+    items = [item_row(item, "allocated", item.node_id) for item in app.allocations]
+    items += [item_row(item, "pending", NOTHING) for item in app.asks]
+    if items:
+        print()
+        print_table(ITEM_HEADERS, items)
+
+
+def age(nanoseconds: int) -> str:
+    """How long ago, in the largest unit that makes sense: ``42s``, ``3h``; a dash for never."""
+    if not nanoseconds:
+        return NOTHING
+    seconds = max(0, int(time.time() - nanoseconds / 1e9))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def row(app: Application) -> tuple[str, ...]:
+    """One line of the table; RUNNING counts allocations, PENDING asks."""
+    return (
+        printable(app.application_id),
+        printable(app.queue) or NOTHING,
+        printable(app.user) or NOTHING,
+        app.state,
+        age(app.submission_time),
+        human_resources(app.allocated),
+        str(app.allocation_count),
+        str(app.pending_asks),
+    )
+
+
+def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:
+    """One ask or allocation."""
+    return (
+        printable(item.allocation_key),
+        state,
+        printable(node),
+        str(item.priority),
+        age(item.request_time),
+        human_resources(item.resources),
+    )

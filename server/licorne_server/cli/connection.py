@@ -1,0 +1,134 @@
+"""How the commands reach a running server, and what they exit with when they cannot."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.output import printable, say
+
+OK = 0
+USAGE = 1
+UNREACHABLE = 2
+NOT_FOUND = 3
+REFUSED = 4
+
+DEFAULT_TARGET = "127.0.0.1:7070"
+DEFAULT_PARTITION = "default"
+DEFAULT_TIMEOUT = 10.0
+UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+OPTIONS = (("grpc.max_receive_message_length", -1),)
+
+
+class UsageError(Exception):
+    """The arguments cannot be meant so; the text says why."""
+
+
+class NotFoundError(Exception):
+    """What was asked for is not there; the text names it."""
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--target`, `--partition`, `-o` and the options for TLS."""
+    parser.add_argument(
+        "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
+    )
+    parser.add_argument(
+        "--partition",
+        default="",
+        metavar="NAME",
+        help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="form (%(default)s)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=DEFAULT_TIMEOUT,
+        metavar="SECONDS",
+        help="for each answer (%(default)s)",
+    )
+    tls = parser.add_argument_group("TLS")
+    tls.add_argument("--tls", action="store_true", help="use TLS with the system's authorities")
+    tls.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
+    tls.add_argument("--tls-cert", type=Path, metavar="FILE", help="client certificate (PEM)")
+    tls.add_argument("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
+    tls.add_argument("--tls-server-name", metavar="NAME", help="expect this name of the server")
+
+
+def read_pem(path: Path | None) -> bytes | None:
+    """The content of a file, or None where none was named; UsageError if it cannot be read."""
+    if path is None:
+        return None
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def open_channel(args: argparse.Namespace) -> grpc.Channel:
+    """A channel to the target; any TLS option turns TLS on."""
+    if not (args.tls or args.tls_ca or args.tls_cert or args.tls_key or args.tls_server_name):
+        return grpc.insecure_channel(args.target, options=OPTIONS)
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise UsageError("--tls-cert and --tls-key go together")
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=read_pem(args.tls_ca),
+        private_key=read_pem(args.tls_key),
+        certificate_chain=read_pem(args.tls_cert),
+    )
+    options: tuple[tuple[str, int | str], ...] = OPTIONS
+    if args.tls_server_name:
+        options = (*OPTIONS, ("grpc.ssl_target_name_override", args.tls_server_name))
+    return grpc.secure_channel(args.target, credentials, options=options)
+
+
+def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
+    """The partition to ask about; says which it is where none was named and there are several."""
+    if args.partition:
+        return str(args.partition)
+    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
+    if not partitions:
+        raise NotFoundError("no RM has registered with this server, so there is no partition")
+    names = [partition.name for partition in partitions]
+    wanted = f"]{DEFAULT_PARTITION}"
+    chosen = next((name for name in names if name.endswith(wanted)), names[0])
+    others = [name for name in names if name != chosen]
+    if others:
+        say(f"partition {printable(chosen)} (others: {printable(', '.join(others))})")
+    return chosen
+
+
+def with_state(
+    args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]
+) -> int:
+    """Run `show` against the server; every failure becomes one line on stderr and an exit code."""
+    try:
+        with open_channel(args) as channel:
+            show(StateStub(channel), args)
+    except UsageError as error:
+        say(f"licorne: {error}")
+        return USAGE
+    except NotFoundError as error:
+        say(f"licorne: {error}")
+        return NOT_FOUND
+    except grpc.RpcError as error:
+        return explain_failure(args.target, error)
+    return OK
+
+
+def explain_failure(target: str, error: grpc.RpcError) -> int:
+    """Say what an RPC failed of, and return the exit code for it."""
+    code, details = error.code(), printable(error.details() or "")
+    if code in UNREACHABLE_CODES:
+        say(f"licorne: cannot reach {target}: {details or code.name}")
+        return UNREACHABLE
+    if code is grpc.StatusCode.NOT_FOUND:
+        say(f"licorne: {details}")
+        return NOT_FOUND
+    say(f"licorne: {target} refused: {code.name}: {details}")
+    return REFUSED

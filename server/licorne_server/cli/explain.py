@@ -1,0 +1,77 @@
+"""`licorne explain`: why an ask waits, gate by gate, or where it runs."""
+
+import argparse
+
+from licorne.v1.state_pb2 import ExplainRequest, ExplainResponse, Gate
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
+from licorne_server.cli.output import (
+    human_resources,
+    print_json,
+    print_table,
+    printable,
+    to_plain,
+)
+
+HELP = "say why an ask is not placed"
+HEADERS = ("#", "GATE", "OF", "RESULT", "CODE", "WANTED", "USED", "LIMIT", "WHY")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne explain`."""
+    parser.add_argument("application", metavar="APP", help="the application")
+    parser.add_argument(
+        "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
+    )
+    add_connection_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the verdict, its reason in a sentence, and all gates in order."""
+    return with_state(args, show)
+
+
+def show(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask and print."""
+    response = stub.Explain(
+        ExplainRequest(
+            partition=chosen_partition(stub, args),
+            application_id=args.application,
+            allocation_key=args.ask,
+        ),
+        timeout=args.timeout,
+    )
+    if args.output == "json":
+        print_json(to_plain(response))
+    else:
+        print_explanation(response)
+
+
+def print_explanation(response: ExplainResponse) -> None:
+    """The answer for people."""
+    subject = printable(f"{response.application_id}/{response.allocation_key}")
+    print(f"{subject} in {printable(response.queue)}: {response.verdict}")
+    print(printable(response.summary))
+    if response.verdict != "allocated":
+        print(
+            f"ahead of it: {response.asks_ahead} asks of the application,"
+            f" {response.applications_ahead} applications of the queue"
+        )
+    if response.gates:
+        print()
+        print_table(HEADERS, [row(at, gate) for at, gate in enumerate(response.gates, start=1)])
+
+
+def row(position: int, gate: Gate) -> tuple[str, ...]:
+    """One line of the table."""
+    return (
+        str(position),
+        gate.kind,
+        printable(gate.subject),
+        "pass" if gate.passed else "BLOCK",
+        "" if gate.passed else gate.code,
+        human_resources(gate.requested),
+        human_resources(gate.used),
+        human_resources(gate.limit),
+        printable(gate.message),
+    )

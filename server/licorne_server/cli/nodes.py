@@ -1,0 +1,59 @@
+"""`licorne nodes`: the nodes of a partition, or one of them."""
+
+import argparse
+
+from licorne.v1.state_pb2 import ListNodesRequest, Node
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import (
+    NotFoundError,
+    add_connection_arguments,
+    chosen_partition,
+    with_state,
+)
+from licorne_server.cli.output import (
+    human_resources,
+    print_json,
+    print_table,
+    printable,
+    to_plain,
+)
+
+HELP = "show nodes"
+HEADERS = ("NODE", "SCHEDULABLE", "USED", "ALLOCATIONS", "CAPACITY", "AVAILABLE", "OCCUPIED")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne nodes`."""
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="only this node")
+    add_connection_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the nodes in the order in which the server lists them."""
+    return with_state(args, show)
+
+
+def show(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask and print."""
+    partition = chosen_partition(stub, args)
+    response = stub.ListNodes(ListNodesRequest(partition=partition), timeout=args.timeout)
+    nodes = [node for node in response.nodes if args.node in ("", node.node_id)]
+    if args.node and not nodes:
+        raise NotFoundError(f"node {args.node!r} not found in partition {partition}")
+    if args.output == "json":
+        print_json({"nodes": [to_plain(node) for node in nodes]})
+    else:
+        print_table(HEADERS, [row(node) for node in nodes])
+
+
+def row(node: Node) -> tuple[str, ...]:
+    """One line of the table; USED is the weighted utilization."""
+    return (
+        printable(node.node_id),
+        "yes" if node.schedulable else "no",
+        f"{node.utilization:.0%}",
+        str(node.allocation_count),
+        human_resources(node.capacity),
+        human_resources(node.available),
+        human_resources(node.occupied),
+    )

@@ -1,0 +1,133 @@
+"""What the commands print (DESIGN § 5): aligned tables with human units, JSON with raw numbers.
+
+Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain text elsewhere.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping, MutableSequence, Sequence
+from typing import Any, TextIO
+
+from google.protobuf.message import Message
+
+NOTHING = "-"
+BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+BYTE_RESOURCES = ("memory", "ephemeral-storage")
+BYTE_PREFIX = "hugepages-"
+
+
+def say(text: str) -> None:
+    """Talk: something for the person, not for the pipe."""
+    print(text, file=sys.stderr)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether colours and moving pictures make sense on this stream."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def printable(text: str) -> str:
+    """Names come from others: show control characters instead of obeying them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def shorten(value: float) -> str:
+    """At most one decimal, and none that says nothing: ``15.3``, ``4``."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def human_bytes(amount: int) -> str:
+    """``1.5Gi`` for 1610612736."""
+    value, unit = float(abs(amount)), 0
+    # What would be rounded up to 1024 is one of the next unit.
+    while value >= 1023.95 and unit < len(BINARY_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{'-' if amount < 0 else ''}{shorten(value)}{BINARY_UNITS[unit]}"
+
+
+def human_cores(milli: int) -> str:
+    """``250m`` below one core, ``15.3`` above."""
+    return f"{milli}m" if 0 < abs(milli) < 1000 else shorten(milli / 1000)
+
+
+def human_amount(name: str, amount: int) -> str:
+    """An amount of a resource in the unit that people use for it."""
+    if name == "vcore":
+        return human_cores(amount)
+    if name in BYTE_RESOURCES or name.startswith(BYTE_PREFIX):
+        return human_bytes(amount)
+    return str(amount)
+
+
+def human_resources(resources: Mapping[str, int]) -> str:
+    """``memory=4Gi,vcore=1.5``; a dash for none."""
+    parts = (f"{name}={human_amount(name, resources[name])}" for name in sorted(resources))
+    return printable(",".join(parts)) or NOTHING
+
+
+def to_plain(value: Any) -> Any:
+    """A message as a dict under its proto JSON names, nothing left out; other values as they are.
+
+    64-bit numbers stay numbers, where proto JSON would make texts of them: proto JSON parsers
+    take both, and everything else can reckon with these.
+    """
+    if isinstance(value, Message):
+        return {
+            field.json_name: to_plain(getattr(value, field.name))
+            for field in value.DESCRIPTOR.fields
+        }
+    if isinstance(value, Mapping):
+        return {key: to_plain(value[key]) for key in sorted(value)}
+    if isinstance(value, MutableSequence):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def print_json(data: Any) -> None:
+    """Indented JSON on stdout."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns two blanks apart, the last one ragged, as kubectl prints them."""
+    table = [headers, *rows]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout; names from elsewhere must have gone through `printable`."""
+    if not is_terminal(sys.stdout):
+        print("\n".join(table_lines(headers, rows)))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        # Text, not markup: a partition's name has square brackets in it.
+        table.add_row(*(Text(cell, style=CELL_STYLES.get(cell, "")) for cell in row))
+    Console(highlight=False).print(table)
+
+
+CELL_STYLES = {
+    "Active": "green",
+    "Running": "green",
+    "pass": "green",
+    "yes": "green",
+    "Draining": "yellow",
+    "Stopped": "red",
+    "Rejected": "red",
+    "Failed": "red",
+    "BLOCK": "bold red",
+    "no": "yellow",
+}

@@ -1,0 +1,68 @@
+"""`licorne queues`: the queues of a partition, or a queue and those below it."""
+
+import argparse
+
+from licorne.v1.state_pb2 import ListQueuesRequest, Queue
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import (
+    NotFoundError,
+    add_connection_arguments,
+    chosen_partition,
+    with_state,
+)
+from licorne_server.cli.output import (
+    human_resources,
+    print_json,
+    print_table,
+    printable,
+    to_plain,
+)
+
+HELP = "show queues"
+HEADERS = ("QUEUE", "STATE", "APPS", "SHARE", "ALLOCATED", "GUARANTEED", "MAX", "PENDING")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne queues`."""
+    parser.add_argument("path", nargs="?", default="", metavar="QUEUE", help="this queue and below")
+    add_connection_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the queues, parents before children."""
+    return with_state(args, show)
+
+
+def show(stub: StateStub, args: argparse.Namespace) -> None:
+    """Ask and print."""
+    partition = chosen_partition(stub, args)
+    response = stub.ListQueues(ListQueuesRequest(partition=partition), timeout=args.timeout)
+    queues = [queue for queue in response.queues if is_below(queue.path, args.path)]
+    if args.path and not queues:
+        raise NotFoundError(f"queue {args.path!r} not found in partition {partition}")
+    if args.output == "json":
+        print_json({"queues": [to_plain(queue) for queue in queues]})
+    else:
+        print_table(HEADERS, [row(queue) for queue in queues])
+
+
+def is_below(path: str, top: str) -> bool:
+    """Whether a queue is `top` or below it; every queue is below the empty path."""
+    return not top or path == top or path.startswith(f"{top}.")
+
+
+def row(queue: Queue) -> tuple[str, ...]:
+    """One line of the table. APPS is running of all, with the maximum where there is one."""
+    apps = f"{queue.running_applications}/{queue.applications}"
+    if queue.max_applications:
+        apps += f" (max {queue.max_applications})"
+    return (
+        printable(queue.path),
+        queue.state,
+        apps,
+        f"{queue.share:.0%}",
+        human_resources(queue.allocated),
+        human_resources(queue.guaranteed),
+        human_resources(queue.max),
+        human_resources(queue.pending),
+    )

@@ -1,0 +1,217 @@
+"""Asks from the wire: the hot input path (performance: a million of them must stay cheap).
+
+Most asks differ from one another by their key alone. The key comes first on the wire, so
+what is behind it is known by its bytes: read once, and shared by all asks that repeat it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.asks import NO_TAGS, Ask, AskClass
+from licorne_core.ids import AllocationKey, AppId, NodeId
+
+from licorne_server.caps import (
+    MAX_ID,
+    MAX_ITEM_BYTES,
+    MAX_NAME,
+    MAX_TAGS,
+    MAX_TYPES,
+    id_problem,
+    map_problem,
+    tags_problem,
+    text_problem,
+)
+from licorne_server.errors import Malformed
+from licorne_server.wire import fields, text_of
+
+_KEY_TAG = 0x0A
+_KEPT = 20_000
+"""Distinct kinds of asks that are remembered for each RM."""
+
+_KEPT_BYTES = 2048
+_NO_POLICY = si.PreemptionPolicy()
+
+
+class BadItem(Exception):
+    """An item that cannot be taken; the text is the reason that its RM reads."""
+
+
+def check(problem: str) -> None:
+    """Refuse the item if there is a problem."""
+    if problem:
+        raise BadItem(problem)
+
+
+def check_size(what: str, raw: bytes) -> None:
+    """Refuse an item that is too big to be parsed."""
+    if len(raw) > MAX_ITEM_BYTES:
+        raise BadItem(f"{what} has {len(raw)} bytes, at most {MAX_ITEM_BYTES} are allowed")
+
+
+def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
+    """The amounts by name.
+
+    Raises:
+        BadItem: too many names, or one that is no name.
+    """
+    resources = resource.resources
+    check(map_problem(field, len(resources), MAX_TYPES))
+    for name in resources:
+        check(id_problem(f"{field} name", name, MAX_NAME))
+    return {name: resources[name].value for name in sorted(resources)}
+
+
+def read_texts(field: str, texts: Mapping[str, str], limit: int) -> dict[str, str]:
+    """A map of texts.
+
+    Raises:
+        BadItem: it is beyond a cap.
+    """
+    if len(texts) > limit:
+        raise BadItem(map_problem(field, len(texts), limit))
+    read = {name: texts[name] for name in texts}  # noqa: C416 (twice as fast as dict() here)
+    check(tags_problem(field, read, limit))
+    return read
+
+
+def ids_of(raw: bytes, key_field: int, app_field: int) -> tuple[str, str]:
+    """Key and application of an item that is not parsed, shortened to what an id may have."""
+    found = {key_field: "", app_field: ""}
+    for item in fields(raw):
+        if item.number in found:
+            found[item.number] = text_of(raw, item)[:MAX_ID]
+    return found[key_field], found[app_field]
+
+
+class AskReader:
+    """Reads the asks of one RM, keeping what they have in common."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._kinds: dict[bytes, Ask] = {}
+        self._classes: dict[tuple[bytes, str], AskClass] = {}
+        self._same: dict[AskClass, AskClass] = {}
+        self._names: dict[str, str] = {}
+
+    def read(self, raw: bytes) -> Ask:
+        """One ask or existing allocation (spec § 1.2) from its bytes.
+
+        Raises:
+            BadItem: it is beyond a cap, or lacks a key or an application.
+            Malformed: it is no Allocation.
+        """
+        if len(raw) < 2 or raw[0] != _KEY_TAG or raw[1] >= 0x80 or len(raw) < raw[1] + 2:
+            return self._read(raw)
+        end = raw[1] + 2
+        kind = self._kinds.get(raw[end:])
+        if kind is None:
+            return self._read(raw)
+        try:
+            key = raw[2:end].decode()
+        except UnicodeDecodeError:
+            raise Malformed("allocationKey is not UTF-8") from None
+        if not key or not key.isprintable():
+            check(id_problem("allocationKey", key))
+        return Ask(
+            AllocationKey(key),
+            kind.app_id,
+            kind.ask_class,
+            kind.priority,
+            kind.create_time,
+            kind.node_id,
+            kind.partition,
+            kind.originator,
+            kind.allow_preempt_self,
+            kind.allow_preempt_other,
+            kind.placeholder,
+            kind.task_group,
+            kind.tags,
+        )
+
+    def _read(self, raw: bytes) -> Ask:
+        """The whole way, once for each kind."""
+        check_size("allocation", raw)
+        try:
+            wire = si.Allocation.FromString(raw)
+        except DecodeError as error:
+            raise Malformed(str(error)) from None
+        key = wire.allocationKey
+        check(id_problem("allocationKey", key))
+        ask = self._made_from(wire)
+        head = key.encode()
+        # Known by its bytes from now on, unless the key stands elsewhere, or twice.
+        prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
+        if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
+            rest = raw[len(prefix) :]
+            if not rest.startswith(b"\x0a"):
+                _make_room(self._kinds)
+                self._kinds[rest] = ask
+        return ask
+
+    def _made_from(self, wire: si.Allocation) -> Ask:
+        app_id = wire.applicationID
+        tags: Mapping[str, str] = NO_TAGS
+        create_time, required, foreign = None, "", False
+        if len(wire.allocationTags):
+            tags = read_texts("allocationTags", wire.allocationTags, MAX_TAGS)
+            for name, value in tags.items():
+                match name.lower():
+                    case "creationtime":
+                        create_time = _unix_seconds(value)
+                    case "yunikorn.apache.org/requirednode":
+                        required = self._name("required node", value)
+                    case "foreign":
+                        foreign = True
+        if not app_id and not foreign:
+            raise BadItem("applicationID is empty")
+        policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
+        return Ask(
+            AllocationKey(wire.allocationKey),
+            AppId(self._name("applicationID", app_id)),
+            self._class(wire.resourcePerAlloc.SerializeToString(), required),
+            wire.priority,
+            create_time,
+            NodeId(self._name("nodeID", wire.nodeID)) or None,
+            self._name("partitionName", wire.partitionName),
+            wire.originator,
+            policy.allowPreemptSelf,
+            policy.allowPreemptOther,
+            wire.placeholder,
+            self._name("taskGroupName", wire.taskGroupName),
+            tags,
+        )
+
+    def _name(self, field: str, value: str) -> str:
+        """A name that repeats: checked once, and one object for all."""
+        known = self._names.get(value)
+        if known is None:
+            check(text_problem(field, value))
+            _make_room(self._names)
+            known = self._names[value] = value
+        return known
+
+    def _class(self, raw: bytes, required: str) -> AskClass:
+        """The one object for all asks of the class."""
+        known = self._classes.get((raw, required))
+        if known is None:
+            amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
+            made = AskClass(amounts, NodeId(required) if required else None)
+            _make_room(self._same)
+            _make_room(self._classes)
+            known = self._classes[raw, required] = self._same.setdefault(made, made)
+        return known
+
+
+def _make_room(known: dict[Any, Any]) -> None:
+    """Forget everything once too much is known; what is in use comes back by itself."""
+    if len(known) >= _KEPT:
+        known.clear()
+
+
+def _unix_seconds(text: str) -> float | None:
+    """The time in a tag; one that is none counts as absent, as in the older core."""
+    if not text.isdecimal() or not text.isascii() or len(text) > 12:
+        return None
+    return float(text)

@@ -1,0 +1,283 @@
+"""Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
+
+An item that cannot be taken becomes a rejection with its reason, and the others go on. The core
+never sees protobuf; what it judges by itself (unknown applications, negative amounts, …) is left to it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.commands import (
+    Command,
+    NewApplication,
+    NodeAction,
+    NodeUpdate,
+    RegisterRm,
+    ReleaseRequest,
+    RemoveApplication,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from licorne_core.effects import (
+    AllocationRejection,
+    AllocationsRejected,
+    ApplicationRejection,
+    ApplicationsAnswered,
+    Effect,
+    NodeRejection,
+    NodesAnswered,
+)
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
+
+from licorne_server.caps import (
+    MAX_ATTRIBUTES,
+    MAX_CONFIG_BYTES,
+    MAX_GROUPS,
+    MAX_QUEUE_PATH,
+    MAX_TAGS,
+    SLICE_ITEMS,
+    id_problem,
+    map_problem,
+    rm_id_problem,
+    tags_problem,
+    text_problem,
+)
+from licorne_server.convert_asks import (
+    AskReader,
+    BadItem,
+    check,
+    check_size,
+    ids_of,
+    read_resources,
+    read_texts,
+)
+from licorne_server.errors import Malformed, invalid_argument
+from licorne_server.wire import Split
+
+NODE_PARTITION = "si/node-partition"
+REGISTRATION_FAILED = "registration of RM failed: "
+_ACTIONS = {
+    si.NodeInfo.CREATE: NodeAction.CREATE,
+    si.NodeInfo.UPDATE: NodeAction.UPDATE,
+    si.NodeInfo.DRAIN_NODE: NodeAction.DRAIN_NODE,
+    si.NodeInfo.DECOMISSION: NodeAction.DECOMISSION,
+    si.NodeInfo.DRAIN_TO_SCHEDULABLE: NodeAction.DRAIN_TO_SCHEDULABLE,
+    si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
+}
+_TERMINATIONS = {kind.value: kind for kind in TerminationType}
+M = TypeVar("M", bound=Message)
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one request comes to: commands in order, and the items refused before them.
+
+    `refused` is answered after the commands that come before it in the request's order;
+    `dropped` counts the refused items that the core will not see.
+    """
+
+    commands: list[Command] = field(default_factory=list)
+    refused: list[Effect] = field(default_factory=list)
+    dropped: int = 0
+
+
+def parse(message: type[M], raw: bytes) -> M:
+    """A message from its bytes.
+
+    Raises:
+        Malformed: the bytes are none.
+    """
+    try:
+        return message.FromString(raw)
+    except DecodeError as error:
+        raise Malformed(f"{message.DESCRIPTOR.name}: {error}") from None
+
+
+def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The items in runs that one turn can take."""
+    for begin in range(0, len(items), SLICE_ITEMS):
+        yield items[begin : begin + SLICE_ITEMS]
+
+
+def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
+    """An RM that introduces itself.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the field.
+    """
+    config_size = len(wire.config.encode())
+    problems = {
+        "rmID": rm_id_problem(wire.rmID),
+        "version": text_problem("version", wire.version),
+        "policyGroup": text_problem("policyGroup", wire.policyGroup),
+        "buildInfo": tags_problem("buildInfo", wire.buildInfo),
+        "extraConfig": map_problem("extraConfig", len(wire.extraConfig), MAX_ATTRIBUTES),
+        "config": f"config has {config_size} bytes, at most {MAX_CONFIG_BYTES} are allowed"
+        if config_size > MAX_CONFIG_BYTES
+        else "",
+    }
+    for name, problem in problems.items():
+        if problem:
+            raise invalid_argument(REGISTRATION_FAILED + problem, name)
+    return RegisterRm(
+        rm_id=RmId(wire.rmID),
+        version=wire.version,
+        policy_group=wire.policyGroup,
+        build_info=dict(wire.buildInfo),
+        config=wire.config,
+        extra_config=dict(wire.extraConfig),
+    )
+
+
+def node_batch(rm_id: RmId, split: Split) -> Batch:
+    """A NodeRequest."""
+    batch = Batch()
+    nodes, refusals = _gather(split.items[1], _node, _refused_node)
+    batch.commands = [UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)]
+    if refusals:
+        batch.refused.append(NodesAnswered(rm_id=rm_id, rejected=refusals))
+        batch.dropped = len(refusals)
+    return batch
+
+
+def application_batch(rm_id: RmId, split: Split) -> Batch:
+    """An ApplicationRequest: adds, then removals."""
+    batch = Batch()
+    new, refusals = _gather(split.items[1], _new_application, _refused_application)
+    remove, bad_removals = _gather(split.items[2], _removal, _refused_application)
+    batch.commands += [UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)]
+    batch.commands += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
+    batch.dropped = len(refusals)
+    if refusals or bad_removals:
+        batch.refused.append(ApplicationsAnswered(rm_id=rm_id, rejected=refusals + bad_removals))
+    return batch
+
+
+def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Batch:
+    """An AllocationRequest: asks and allocations, then releases."""
+    batch = Batch()
+    asks, refusals = _gather(split.items[4], reader.read, _refused_ask)
+    releases, bad_releases = _gather(split.items[2], _release, _refused_release)
+    batch.commands += [UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)]
+    batch.commands += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
+    batch.dropped = len(refusals)
+    if refusals or bad_releases:
+        batch.refused.append(AllocationsRejected(rm_id=rm_id, rejections=refusals + bad_releases))
+    return batch
+
+
+R = TypeVar("R")
+
+
+def _gather(
+    items: Sequence[bytes], read: Callable[[bytes], T], refuse: Callable[[bytes, str], R]
+) -> tuple[list[T], list[R]]:
+    """The items that can be taken, and the refusals of those that cannot."""
+    taken: list[T] = []
+    refused: list[R] = []
+    for raw in items:
+        try:
+            taken.append(read(raw))
+        except BadItem as problem:
+            refused.append(refuse(raw, str(problem)))
+    return taken, refused
+
+
+def _refused_node(raw: bytes, reason: str) -> NodeRejection:
+    return NodeRejection(node_id=NodeId(ids_of(raw, 1, 0)[0]), reason=reason)
+
+
+def _refused_application(raw: bytes, reason: str) -> ApplicationRejection:
+    return ApplicationRejection(app_id=AppId(ids_of(raw, 1, 0)[0]), reason=reason)
+
+
+def _refused_ask(raw: bytes, reason: str) -> AllocationRejection:
+    key, app_id = ids_of(raw, 1, 9)
+    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
+
+
+def _refused_release(raw: bytes, reason: str) -> AllocationRejection:
+    key, app_id = ids_of(raw, 6, 2)
+    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
+
+
+def _node(raw: bytes) -> NodeUpdate:
+    check_size("node", raw)
+    wire = parse(si.NodeInfo, raw)
+    check(id_problem("nodeID", wire.nodeID))
+    action = _ACTIONS.get(wire.action)
+    if action is None:
+        raise BadItem(f"node {wire.nodeID}: unknown action {wire.action}")
+    attributes = read_texts("attributes", wire.attributes, MAX_ATTRIBUTES)
+    partition = attributes.get(NODE_PARTITION, "")
+    check(text_problem(NODE_PARTITION, partition))
+    capacity = None
+    if wire.HasField("schedulableResource"):
+        capacity = read_resources("schedulableResource", wire.schedulableResource)
+    return NodeUpdate(
+        node_id=NodeId(wire.nodeID),
+        action=action,
+        partition=partition,
+        attributes=attributes,
+        capacity=capacity,
+    )
+
+
+def _new_application(raw: bytes) -> NewApplication:
+    check_size("application", raw)
+    wire = parse(si.AddApplicationRequest, raw)
+    check(id_problem("applicationID", wire.applicationID))
+    check(text_problem("partitionName", wire.partitionName))
+    check(text_problem("queueName", wire.queueName, MAX_QUEUE_PATH))
+    check(text_problem("gangSchedulingStyle", wire.gangSchedulingStyle))
+    return NewApplication(
+        app_id=AppId(wire.applicationID),
+        queue_name=wire.queueName,
+        partition=wire.partitionName,
+        user=_user(wire.ugi),
+        tags=read_texts("tags", wire.tags, MAX_TAGS),
+        execution_timeout=wire.executionTimeoutMilliSeconds,
+        placeholder_ask=read_resources("placeholderAsk", wire.placeholderAsk),
+        gang_scheduling_style=wire.gangSchedulingStyle,
+    )
+
+
+def _user(wire: si.UserGroupInformation) -> UserGroup:
+    check(text_problem("ugi.user", wire.user))
+    check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
+    for group in wire.groups:
+        check(text_problem("ugi.groups", group))
+    return UserGroup(wire.user, tuple(wire.groups))
+
+
+def _removal(raw: bytes) -> RemoveApplication:
+    check_size("removal", raw)
+    wire = parse(si.RemoveApplicationRequest, raw)
+    check(id_problem("applicationID", wire.applicationID))
+    check(text_problem("partitionName", wire.partitionName))
+    return RemoveApplication(app_id=AppId(wire.applicationID), partition=wire.partitionName)
+
+
+def _release(raw: bytes) -> ReleaseRequest:
+    check_size("release", raw)
+    wire = parse(si.AllocationRelease, raw)
+    check(text_problem("allocationKey", wire.allocationKey))
+    check(text_problem("applicationID", wire.applicationID))
+    check(text_problem("partitionName", wire.partitionName))
+    termination = _TERMINATIONS.get(wire.terminationType)
+    if termination is None:
+        raise BadItem(f"release: unknown termination type {wire.terminationType}")
+    return ReleaseRequest(
+        app_id=AppId(wire.applicationID),
+        key=AllocationKey(wire.allocationKey),
+        termination=termination,
+        partition=wire.partitionName,
+        message=wire.message[:1024],
+    )

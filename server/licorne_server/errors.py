@@ -1,0 +1,136 @@
+"""Errors of the service, each with the status that its caller sees (ecosystem: rich error model)."""
+
+import uuid
+from collections.abc import Iterable, Sequence
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
+from licorne_core.errors import Problem
+
+DOMAIN = "licorne"
+MAX_VIOLATIONS = 50
+"""How many problems of a configuration go into an error; trailing metadata is bounded."""
+
+MAX_MESSAGE = 2048
+MAX_SHOWN = 64
+
+
+class CallError(Exception):
+    """Ends a call or a stream with a status that tells its caller what was wrong."""
+
+    def __init__(
+        self, code: grpc.StatusCode, message: str, details: Sequence[Message] = ()
+    ) -> None:
+        """`details` are messages of google.rpc, such as BadRequest and ErrorInfo."""
+        super().__init__(message)
+        self.code = code
+        self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+        self.details = details
+
+    def status(self) -> grpc.Status:
+        """As grpc wants it, the details in the trailing metadata."""
+        packed = []
+        for detail in self.details:
+            wrapped = any_pb2.Any()
+            wrapped.Pack(detail)
+            packed.append(wrapped)
+        number: int = self.code.value[0]
+        return rpc_status.to_status(
+            status_pb2.Status(code=number, message=self.message, details=packed)
+        )
+
+
+class Defect(Exception):
+    """The core failed; the log has the rest under the same id."""
+
+    def __init__(self, correlation_id: str) -> None:
+        """`correlation_id` is all that a caller learns."""
+        super().__init__(f"internal error, correlation id {correlation_id}")
+        self.correlation_id = correlation_id
+
+
+class Malformed(Exception):
+    """Bytes that are not the message they should be."""
+
+
+def new_correlation_id() -> str:
+    """What ties an answer to the log."""
+    return uuid.uuid4().hex[:12]
+
+
+def shown(value: str) -> str:
+    """A caller's text as an error may repeat it: short, and no control characters."""
+    head = value[:MAX_SHOWN]
+    text = head if head.isprintable() else ascii(head)[1:-1]
+    return f"{text}…" if len(value) > MAX_SHOWN else text
+
+
+def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:
+    """A stable code for programs."""
+    return error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
+
+
+def bad_request(problems: Iterable[tuple[str, str]]) -> error_details_pb2.BadRequest:
+    """Field paths and what is wrong there."""
+    return error_details_pb2.BadRequest(
+        field_violations=[
+            error_details_pb2.BadRequest.FieldViolation(field=field, description=shown_text)
+            for field, shown_text in problems
+        ]
+    )
+
+
+def invalid_argument(message: str, field: str = "") -> CallError:
+    """The request itself is wrong, whatever the state."""
+    details = [bad_request([(field, message)])] if field else []
+    return CallError(grpc.StatusCode.INVALID_ARGUMENT, message, details)
+
+
+def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
+    """A configuration with problems: each with its path, and line:column in the description."""
+    violations = [
+        (
+            problem.path or "config",
+            f"{problem.line}:{problem.column}: {problem.message}" if problem.line else problem.message,
+        )
+        for problem in problems[:MAX_VIOLATIONS]
+    ]
+    details = [bad_request(violations), error_info("CONFIG_INVALID")]
+    return CallError(grpc.StatusCode.INVALID_ARGUMENT, reason, details)
+
+
+def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:
+    """The request does not fit the present state."""
+    return CallError(
+        grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)]
+    )
+
+
+def not_found(message: str) -> CallError:
+    """Something named is not there."""
+    return CallError(grpc.StatusCode.NOT_FOUND, message, [error_info("NOT_FOUND")])
+
+
+def aborted(message: str, reason: str) -> CallError:
+    """Another stream has taken the place of this one."""
+    return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason)])
+
+
+def exhausted(message: str, reason: str) -> CallError:
+    """A cap was reached."""
+    return CallError(grpc.StatusCode.RESOURCE_EXHAUSTED, message, [error_info(reason)])
+
+
+def unavailable(message: str, retry_after: float = 1.0) -> CallError:
+    """The server is about to stop: come back after a while."""
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromMilliseconds(int(retry_after * 1000))
+    return CallError(grpc.StatusCode.UNAVAILABLE, message, [retry])
+
+
+def permission_denied(message: str) -> CallError:
+    """The peer's certificate does not allow it."""
+    return CallError(grpc.StatusCode.PERMISSION_DENIED, message, [error_info("NOT_ALLOWED")])

@@ -1,0 +1,10 @@
+"""HTTP beside gRPC: probes, metrics, and the REST reads that users' tools know (spec § 12.4).
+
+Everything here only reads: the core through its views, the server through `Figures`. All of it
+runs in the engine's loop, between the engine's turns.
+"""
+
+from licorne_server.http.app import HttpServer
+from licorne_server.http.sources import Figures, RmFigures, Sources, Status
+
+__all__ = ["Figures", "HttpServer", "RmFigures", "Sources", "Status"]

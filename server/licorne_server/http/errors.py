@@ -1,0 +1,57 @@
+"""Errors as JSON, under the older core's keys and under those that its web page reads."""
+
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from licorne_core.errors import NotFound
+
+log = structlog.get_logger(__name__)
+
+MAX_BODY = 512 * 1024
+"""The longest request body that is read, in bytes."""
+
+
+def failure(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    """An error's answer. Core and page of old disagree on the spelling of the keys: send both."""
+    description = HTTPStatus(status).phrase
+    body = {
+        "status_code": status,
+        "message": message,
+        "description": description,
+        "StatusCode": status,
+        "Message": message,
+        "Description": description,
+    }
+    return web.json_response(body, status=status, headers=headers)
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer every error in one form; what nobody foresaw is logged and not shown."""
+    try:
+        return await handler(request)
+    except NotFound as error:
+        return failure(404, str(error))
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        message = f"{request.method} is not for this path, {allowed} are"
+        return failure(405, message, {"Allow": allowed})
+    except web.HTTPRequestEntityTooLarge:
+        return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        return failure(error.status, _message(error))
+    except ConnectionError:
+        raise
+    except Exception:
+        log.exception("request failed", method=request.method, path=request.path)
+        return failure(500, "internal error, see the server's log")
+
+
+def _message(error: web.HTTPException) -> str:
+    if error.status == 404 and error.text == f"404: {error.reason}":
+        return "there is no such path"
+    return error.text or error.reason

@@ -1,0 +1,111 @@
+"""Applications, asks and allocations as REST shows them (spec § 12.4, corrected by § 14)."""
+
+from functools import partial
+
+from licorne_core.apps.states import AppState
+from licorne_core.asks import Allocation, Ask
+from licorne_core.ids import PartitionName
+from licorne_core.reports import AppReport, AskReport
+from licorne_core.views import Views
+
+from licorne_server.http.stream import JsonObject, Rows
+from licorne_server.http.units import NO_TIME, milliseconds, nanoseconds, rest_name
+
+
+def applications(
+    views: Views, partition: PartitionName, *, queue: str = "", state: str, status: str = ""
+) -> Rows:
+    """The applications of a state (``active``, ``completed``, ``rejected``), ordered by id.
+
+    `status` picks those whose own state has that name, in any case; `queue` those of one leaf.
+    """
+    reports = views.applications(partition, queue=queue, state=state)
+    chosen = [app for app in reports if not status or app.state.lower() == status]
+    chosen.sort(key=lambda app: app.app_id)
+    in_full = _active_row if state == "active" else application_json
+    return Rows(chosen, partial(in_full, views))
+
+
+def _active_row(views: Views, app: AppReport) -> JsonObject:
+    """The summary has no asks and allocations: they are fetched when the row's turn comes."""
+    return application_json(views, views.application(app.partition, app.app_id))
+
+
+def application_json(views: Views, app: AppReport) -> JsonObject:
+    """An application and what it has. Times are of two kinds: `startTime` alone is in ms."""
+    partition = rest_name(views, app.partition)
+    common: JsonObject = {"partition": partition, "queueName": app.queue}
+    return {
+        "applicationID": app.app_id,
+        "applicationState": app.state,
+        **common,
+        "user": app.user,
+        "groups": list(app.groups),
+        "rejectedMessage": app.message if app.state == AppState.REJECTED.value else "",
+        "usedResource": dict(app.allocated),
+        "maxUsedResource": dict(app.max_allocated),
+        "pendingResource": dict(app.pending),
+        "maxRequestPriority": app.max_priority,
+        **_times_json(app),
+        "placeholderData": [],
+        "hasReserved": False,
+        "reservations": [],
+        "resourceHistory": {},
+        "backoffDeadline": NO_TIME,
+        "requests": Rows(app.asks, partial(ask_json, common)),
+        "allocations": Rows(app.allocations, partial(allocation_json, common)),
+    }
+
+
+def _times_json(app: AppReport) -> JsonObject:
+    log = [{"time": nanoseconds(time), "applicationState": state} for time, state in app.state_log]
+    return {
+        "submissionTime": nanoseconds(app.submission_time),
+        "startTime": milliseconds(app.start_time),
+        "finishedTime": nanoseconds(app.finished_time),
+        "lastStateChangeTime": nanoseconds(app.state_log[-1][0]) if app.state_log else 0,
+        "stateLog": log,
+    }
+
+
+def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
+    """A pending ask, with what is `common` to all of its application."""
+    ask = report.ask
+    return {
+        **_request_json(ask, report.request_time),
+        **common,
+        "requiredNodeId": ask.ask_class.required_node or "",
+        "allocationLog": [],
+        "triggeredPreemption": False,
+        "triggeredScaleUp": False,
+        "schedulingAttempted": False,
+    }
+
+
+def allocation_json(common: JsonObject, allocation: Allocation) -> JsonObject:
+    """An allocation, with what is `common` to all in the same place."""
+    waited = allocation.allocation_time - allocation.request_time
+    return {
+        **_request_json(allocation.ask, allocation.request_time),
+        **common,
+        "nodeId": allocation.node_id,
+        "allocationTime": nanoseconds(allocation.allocation_time),
+        "allocationDelay": nanoseconds(waited),
+        "placeholderUsed": False,
+        "preempted": False,
+    }
+
+
+def _request_json(ask: Ask, request_time: float) -> JsonObject:
+    """What asks and allocations have in common; the priority is a text, as it always was."""
+    return {
+        "allocationKey": ask.key,
+        "applicationId": ask.app_id,
+        "allocationTags": dict(ask.tags),
+        "requestTime": nanoseconds(request_time),
+        "resource": dict(ask.ask_class.resources),
+        "priority": str(ask.priority),
+        "placeholder": ask.placeholder,
+        "taskGroupName": ask.task_group,
+        "originator": ask.originator,
+    }

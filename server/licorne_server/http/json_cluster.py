@@ -1,0 +1,109 @@
+"""Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
+
+from collections.abc import Callable
+
+from licorne_core.apps.states import AppState
+from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
+from licorne_core.names import is_pattern
+from licorne_core.reports import PartitionReport, PlacementReport, RmReport
+from licorne_core.views import Views
+
+from licorne_server.http.stream import JsonObject, Rows
+from licorne_server.http.units import nanoseconds, percentages, rest_name
+
+
+def clusters(views: Views, started_time: float) -> Rows:
+    """One entry for each partition, with the build information of its RM."""
+    rms = {rm.rm_id: rm for rm in views.rms()}
+
+    def row(partition: PartitionReport) -> JsonObject:
+        return {
+            "startTime": nanoseconds(started_time),
+            "rmBuildInformation": [_build_information(rms[partition.rm_id])],
+            "partition": rest_name(views, partition.name),
+            "clusterName": partition.rm_id,
+        }
+
+    return Rows(views.partitions(), row)
+
+
+def _build_information(rm: RmReport) -> JsonObject:
+    """What the RM said of itself; its id is added, its version where it named no other."""
+    return {"buildVersion": rm.version, **rm.build_info, "rmId": rm.rm_id}
+
+
+def partitions(views: Views) -> Rows:
+    """All partitions of all RMs; a name is the one by which REST finds the partition."""
+    return Rows(views.partitions(), lambda report: _partition_json(views, report))
+
+
+def _partition_json(views: Views, report: PartitionReport) -> JsonObject:
+    applications = {state.value: report.applications.get(state.value, 0) for state in AppState}
+    return {
+        "clusterId": report.rm_id,
+        "name": rest_name(views, report.name),
+        "capacity": {
+            "capacity": dict(report.capacity),
+            "usedCapacity": dict(report.allocated),
+            "utilization": percentages(report.capacity, report.allocated),
+        },
+        "nodeSortingPolicy": {
+            "type": report.node_sort_policy,
+            "resourceWeights": dict(report.node_sort_weights),
+        },
+        "preemptionEnabled": report.preemption_enabled,
+        "quotaPreemptionEnabled": report.quota_preemption_enabled,
+        "totalNodes": report.nodes,
+        "totalContainers": report.allocations,
+        "applications": {**applications, "total": sum(report.applications.values())},
+        "state": report.state,
+        "lastStateTransitionTime": nanoseconds(report.state_time),
+    }
+
+
+def placement_rules(report: PlacementReport) -> Rows:
+    """The rules in the order in which they are asked, a bare list."""
+    return Rows(report.rules, _rule_json)
+
+
+def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
+    return {
+        "name": rule.name,
+        "parameters": _rule_parameters(rule),
+        "filter": _filter_json(rule.filter or FilterConfig()),
+        "parentRule": None if rule.parent is None else _rule_json(rule.parent),
+    }
+
+
+def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
+    """All of them are texts."""
+    parameters = {"create": _truth(rule.create)}
+    if rule.name == "tag":
+        parameters["tagName"] = rule.value.lower()
+    elif rule.name == "fixed":
+        queue = rule.value.lower()
+        parameters["queue"] = queue
+        parameters["qualified"] = _truth(queue == "root" or queue.startswith("root."))
+    return parameters
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _filter_json(chosen: FilterConfig) -> JsonObject:
+    names: Callable[[tuple[str, ...]], list[str]] = lambda entries: (
+        [] if _expression(entries) else list(entries)
+    )
+    return {
+        "type": "allow" if chosen.allow else "deny",
+        "userList": names(chosen.users),
+        "groupList": names(chosen.groups),
+        "userExp": _expression(chosen.users),
+        "groupExp": _expression(chosen.groups),
+    }
+
+
+def _expression(entries: tuple[str, ...]) -> str:
+    """A lone entry may be a regular expression; in a list there is none (spec § 3.9)."""
+    return entries[0] if len(entries) == 1 and is_pattern(entries[0]) else ""

@@ -1,0 +1,119 @@
+"""The running configuration as YAML or JSON, and the check of another one (spec §§ 12.4, 13.2)."""
+
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
+from licorne_core.reports import RmReport
+from yaml import MappingNode, Node, SafeDumper, SafeLoader, ScalarNode, SequenceNode, compose, serialize
+
+from licorne_server.http.stream import JsonObject
+
+_TEXT = "tag:yaml.org,2002:str"
+
+# The JSON form has the older core's spelling of the keys; what is a name of the
+# user's own (a resource, a property) stays as it is.
+_KEYS = {
+    "adminacl": "AdminACL",
+    "childtemplate": "ChildTemplate",
+    "maxapplications": "MaxApplications",
+    "maxresources": "MaxResources",
+    "nodesortpolicy": "NodeSortPolicy",
+    "placementrules": "PlacementRules",
+    "quotapreemptionenabled": "QuotaPreemptionEnabled",
+    "resourceweights": "ResourceWeights",
+    "submitacl": "SubmitACL",
+    "usergroupresolver": "UserGroupResolver",
+}
+_USER_KEYED = {"guaranteed", "max", "maxresources", "properties", "resourceweights"}
+_BOOLEANS = {"create", "enabled", "parent", "quotapreemptionenabled"}
+
+
+def config_yaml(rm: RmReport) -> str:
+    """The RM's running configuration with its checksum and, where there is any, ``extra``."""
+    root = _document(rm.config)
+    if isinstance(root, MappingNode):
+        root.value = [pair for pair in root.value if pair[0].value != "checksum"]
+        root.value.append((_text("checksum"), _text(rm.checksum)))
+        if rm.extra_config:
+            pairs = [(_text(key), _text(rm.extra_config[key])) for key in sorted(rm.extra_config)]
+            extra = MappingNode("tag:yaml.org,2002:map", pairs, flow_style=False)
+            root.value.append((_text("extra"), extra))
+    text: str = serialize(root, Dumper=SafeDumper)
+    return text
+
+
+def config_json(rm: RmReport) -> JsonObject:
+    """The same as an object."""
+    root = _to_json(_document(rm.config), "")
+    partitions = root.get("Partitions", []) if isinstance(root, dict) else []
+    extra = {key: rm.extra_config[key] for key in sorted(rm.extra_config)}
+    return {"Partitions": partitions, "Checksum": rm.checksum, "Extra": extra}
+
+
+def validation(body: bytes) -> JsonObject:
+    """Whether a configuration would be taken, and all that is wrong with it.
+
+    `checksumMatch` is whether the text carries a checksum and that is the right one. Needs
+    nothing but the text, so that it may run in a thread.
+    """
+    try:
+        text = body.decode("utf-8")
+        configuration = load(text)
+    except UnicodeDecodeError as error:
+        return _refused(f"the configuration is not UTF-8 text: byte {error.start}")
+    except ConfigError as error:
+        return _refused(str(error))
+    return {
+        "allowed": True,
+        "reason": "",
+        "checksum": configuration.checksum,
+        "checksumMatch": _own_checksum(text) == configuration.checksum,
+    }
+
+
+def _refused(reason: str) -> JsonObject:
+    return {"allowed": False, "reason": reason, "checksum": "", "checksumMatch": False}
+
+
+def _own_checksum(text: str) -> str:
+    root = _document(text)
+    pairs = root.value if isinstance(root, MappingNode) else []
+    return next((value.value for key, value in pairs if key.value == "checksum"), "")
+
+
+def _document(text: str) -> Node | None:
+    """The node tree of a text that the core has taken, so that it is known to be harmless."""
+    node: Node | None = compose(text, Loader=SafeLoader)
+    return node
+
+
+def _text(value: str) -> ScalarNode:
+    return ScalarNode(_TEXT, value)
+
+
+def _to_json(node: Node | None, key: str) -> object:
+    if isinstance(node, MappingNode):
+        if key in _USER_KEYED:
+            return {name.value: _number_or_text(key, value.value) for name, value in node.value}
+        return {
+            _KEYS.get(name.value, name.value.capitalize()): _to_json(value, name.value)
+            for name, value in node.value
+        }
+    if isinstance(node, SequenceNode):
+        items = [_to_json(item, "") for item in node.value]
+        # The only list that is not one: a parent rule may be written as a list of one.
+        return items[0] if key == "parent" and len(items) == 1 else items
+    if isinstance(node, ScalarNode):
+        return _scalar(key, node.value)
+    return None
+
+
+def _scalar(key: str, value: str) -> object:
+    if key in _BOOLEANS:
+        return value.lower() == "true"
+    if key == "nodesortpolicy":
+        return {"Type": value}
+    return int(value) if key == "maxapplications" and value.isdecimal() else value
+
+
+def _number_or_text(key: str, value: str) -> object:
+    return float(value) if key == "resourceweights" else value

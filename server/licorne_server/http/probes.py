@@ -1,0 +1,84 @@
+"""Is it alive, is it ready: the two questions that a supervisor asks, and the pulse of the loop."""
+
+import asyncio
+from time import monotonic
+
+from aiohttp import web
+
+from licorne_server.http.sources import Status
+
+BEAT_SECONDS = 0.25
+DEAD_SECONDS = 10.0
+"""Without a beat for so long, the loop is not doing its work."""
+
+
+class Heartbeat:
+    """A timer of the loop that notes when it fired and how late that was."""
+
+    def __init__(self) -> None:
+        """The pulse starts with `start`; until then it counts as beating."""
+        self._last = monotonic()
+        self._timer: asyncio.TimerHandle | None = None
+        self._worst = 0.0
+
+    def start(self) -> None:
+        """Begin to beat in the running loop."""
+        self._last = monotonic()
+        self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+
+    def stop(self) -> None:
+        """Beat no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def silence(self) -> float:
+        """Seconds since the last beat."""
+        return monotonic() - self._last
+
+    def worst_lag(self) -> float:
+        """The most seconds that a beat came late since this was last asked."""
+        worst = max(self._worst, self.silence() - BEAT_SECONDS, 0.0)
+        self._worst = 0.0
+        return worst
+
+    def _beat(self) -> None:
+        self._worst = max(self._worst, self.silence() - BEAT_SECONDS)
+        self.start()
+
+
+def ill(status: Status, heartbeat: Heartbeat) -> str:
+    """Why the server should be restarted; empty when it lives."""
+    if status.failure:
+        return status.failure
+    silence = heartbeat.silence()
+    return f"no heartbeat for {silence:.1f} s" if silence > DEAD_SECONDS else ""
+
+
+def unready(status: Status, heartbeat: Heartbeat) -> str:
+    """Why nothing should be sent here; empty when it is ready."""
+    if not status.started:
+        return "starting"
+    return "draining" if status.draining else ill(status, heartbeat)
+
+
+class Probes:
+    """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and what is wrong."""
+
+    def __init__(self, status: Status, heartbeat: Heartbeat) -> None:
+        """Judge these."""
+        self._status = status
+        self._heartbeat = heartbeat
+
+    async def live(self, request: web.Request) -> web.Response:
+        """Whether the process works; a drained one does."""
+        return _verdict(ill(self._status, self._heartbeat))
+
+    async def ready(self, request: web.Request) -> web.Response:
+        """Whether RMs may be sent here."""
+        return _verdict(unready(self._status, self._heartbeat))
+
+
+def _verdict(reason: str) -> web.Response:
+    headers = {"Cache-Control": "no-store"}
+    return web.Response(text=f"{reason or 'ok'}\n", status=503 if reason else 200, headers=headers)

@@ -1,0 +1,52 @@
+"""What the HTTP side reads; the composition root hands it over."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from licorne_core.ids import RmId
+from licorne_core.views import Views
+
+
+@dataclass(slots=True)
+class Status:
+    """How the server is; whoever starts, drains or breaks it writes here.
+
+    `failure` says why nothing is scheduled any more, and is empty while all is well.
+    """
+
+    started: bool = False
+    draining: bool = False
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmFigures:
+    """One RM as its connection sees it; `resyncs` counts replays wanted because of a full outbox."""
+
+    rm_id: RmId
+    connected: bool
+    outbox_messages: int = 0
+    outbox_bytes: int = 0
+    resyncs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """The server in numbers. All but `inbox` and `rms` count from its start."""
+
+    rms: tuple[RmFigures, ...] = ()
+    inbox: int = 0
+    commands: int = 0
+    turns: int = 0
+    turn_seconds: float = 0.0
+    defects: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where the answers come from. `started_time` is in unix seconds."""
+
+    views: Views
+    status: Status
+    started_time: float
+    figures: Callable[[], Figures] = Figures

@@ -1,0 +1,162 @@
+"""JSON and text bodies, made and sent a slice at a time.
+
+A list of ten thousand applications must not keep the scheduler waiting, so that it
+is made in slices of about a millisecond, with a turn of everything else between two. Each row
+is a report of its own moment: a body is no picture of one instant, but each row of it is true.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import structlog
+from aiohttp import web
+from licorne_core.errors import NotFound
+
+log = structlog.get_logger(__name__)
+
+JsonObject = dict[str, object]
+
+SLICE_SECONDS = 0.001
+"""How long rows are made before everything else gets a turn."""
+
+CHUNK = 32 * 1024
+"""Bytes that are sent at once."""
+
+GZIP_FROM = 1400
+"""Bodies of so many bytes are compressed for those who take that (spec § 12.4)."""
+
+STALL_SECONDS = 30.0
+"""How long a reader may take nothing before it is cut off."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A list whose items become JSON when their turn comes; one that is gone by then is left out."""
+
+    items: Iterable[Any]
+    to_json: Callable[[Any], JsonObject]
+
+
+def fragments(value: JsonObject | Rows) -> Iterator[str]:
+    """The pieces of an object's or a list's JSON; `Rows` may be values of an object."""
+    if isinstance(value, Rows):
+        yield from _list_fragments(value)
+        return
+    lists = {key: item for key, item in value.items() if isinstance(item, Rows)}
+    text = _encode({key: item for key, item in value.items() if key not in lists})
+    if not lists:
+        yield text
+        return
+    separator = text[:-1] if text == "{}" else text[:-1] + ","
+    for key, rows in lists.items():
+        yield f"{separator}{_encode(key)}:"
+        yield from _list_fragments(rows)
+        separator = ","
+    yield "}"
+
+
+def _list_fragments(rows: Rows) -> Iterator[str]:
+    separator = "["
+    for item in rows.items:
+        try:
+            value = rows.to_json(item)
+        except NotFound:
+            continue
+        yield separator
+        yield from fragments(value)
+        separator = ","
+    yield "[]" if separator == "[" else "]"
+
+
+async def sliced(value: JsonObject | Rows) -> AsyncIterator[bytes]:
+    """The value's JSON in chunks, giving way to others between slices."""
+    parts: list[str] = []
+    size = 0
+    stop = perf_counter() + SLICE_SECONDS
+    for fragment in fragments(value):
+        parts.append(fragment)
+        size += len(fragment)
+        if size >= CHUNK:
+            yield "".join(parts).encode()
+            parts.clear()
+            size = 0
+        if perf_counter() > stop:
+            await asyncio.sleep(0)
+            stop = perf_counter() + SLICE_SECONDS
+    yield "".join(parts).encode()
+
+
+async def send_json(request: web.Request, value: JsonObject | Rows) -> web.StreamResponse:
+    """Answer with JSON."""
+    return await send(request, "application/json; charset=utf-8", sliced(value))
+
+
+async def send_bytes(request: web.Request, content_type: str, body: bytes) -> web.StreamResponse:
+    """Answer with a body that is there already."""
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), CHUNK):
+            yield body[start : start + CHUNK]
+
+    return await send(request, content_type, chunks())
+
+
+async def send(
+    request: web.Request, content_type: str, body: AsyncIterator[bytes]
+) -> web.StreamResponse:
+    """Answer with a body as it is made; a short one is sent whole, with its length."""
+    headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+    async with aclosing(body) as chunks:
+        begin = b""
+        async for chunk in chunks:
+            begin += chunk
+            if len(begin) >= GZIP_FROM:
+                break
+        else:
+            return web.Response(body=begin, headers=headers)
+        response = web.StreamResponse(headers=headers)
+        if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+            response.enable_compression(web.ContentCoding.gzip)
+        await response.prepare(request)
+        if request.method != "HEAD":
+            await _send_rest(request, response, begin, chunks)
+    return response
+
+
+async def _send_rest(
+    request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
+) -> None:
+    """Send what is left; the status is out, so that all that can still be done is to cut it off."""
+    try:
+        await _write(response, begin)
+        async for chunk in rest:
+            await _write(response, chunk)
+        await response.write_eof()
+    except ConnectionError:
+        raise
+    except Exception as error:
+        log.exception("answer cut off", path=request.path)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the answer could not be finished") from error
+
+
+async def _write(response: web.StreamResponse, chunk: bytes) -> None:
+    async with asyncio.timeout(STALL_SECONDS):
+        await response.write(chunk)
+
+
+def accepts_gzip(header: str) -> bool:
+    """Whether an Accept-Encoding takes gzip."""
+    for choice in header.lower().split(","):
+        coding, _, parameters = choice.partition(";")
+        if coding.strip() in {"gzip", "*"}:
+            return parameters.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
+    return False

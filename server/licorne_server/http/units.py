@@ -1,0 +1,55 @@
+"""Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
+
+from licorne_core.ids import PartitionName, bare_partition
+from licorne_core.resources import Resources
+from licorne_core.views import Views
+
+NO_TIME = "0001-01-01T00:00:00Z"
+"""How the older core writes a point in time that there is none of."""
+
+
+def nanoseconds(seconds: float) -> int:
+    """Unix seconds, or a span of seconds, in nanoseconds."""
+    return round(seconds * 1e9)
+
+
+def milliseconds(seconds: float) -> int:
+    """Unix seconds in milliseconds."""
+    return round(seconds * 1e3)
+
+
+def duration(seconds: float) -> str:
+    """A span as the older core writes it: ``1h0m0s``, ``30s``, ``1.5s``, ``250ms``."""
+    if 0 < seconds < 1:
+        return f"{_number(seconds * 1e3)}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    if hours:
+        return f"{hours}h{minutes}m{_number(rest)}s"
+    return f"{minutes}m{_number(rest)}s" if minutes else f"{_number(rest)}s"
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def percentages(total: Resources, used: Resources) -> dict[str, int]:
+    """How much of each type is used, in whole percent from 0 to 100.
+
+    More than all can be in use after a quota was lowered; the pages that read this
+    cannot show that, so it ends at 100.
+    """
+    return {
+        name: max(0, min(100, used.get(name, 0) * 100 // amount))
+        for name, amount in total.items()
+        if amount > 0
+    }
+
+
+def rest_name(views: Views, partition: PartitionName) -> str:
+    """The shortest name by which REST finds the partition: the bare one where that means this one.
+
+    Only one RM's `default` can be called that; those of the others keep their RM (DESIGN § 4).
+    """
+    bare = bare_partition(partition)
+    return bare if views.resolve(bare) == partition else partition

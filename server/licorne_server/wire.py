@@ -1,0 +1,206 @@
+"""Protobuf bytes, looked at before they are parsed: what is in a message, without its objects.
+
+A request is taken apart into the bytes of its items, each parsed on its own: memory and time
+per step stay bounded whatever was sent, and what repeats can be known by its bytes.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from licorne_server.caps import MAX_ITEMS
+from licorne_server.errors import Malformed, invalid_argument
+
+VARINT = 0
+LENGTH = 2
+_FIXED = {1: 8, 5: 4}
+
+
+class Field(NamedTuple):
+    """One field on the wire: its number and kind, where it begins, its value begins and it ends."""
+
+    number: int
+    kind: int
+    begin: int
+    value: int
+    end: int
+
+
+class Layout(NamedTuple):
+    """Which fields of a request hold its rmID and its items; `nested` holds a list in field 1."""
+
+    message: str
+    rm_id: int
+    items: tuple[int, ...]
+    nested: int = 0
+
+
+NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
+APPLICATION_REQUEST = Layout("ApplicationRequest", rm_id=3, items=(1, 2))
+ALLOCATION_REQUEST = Layout("AllocationRequest", rm_id=3, items=(4,), nested=2)
+
+
+class Split(NamedTuple):
+    """A request taken apart: whose it is, and the bytes of its items by field."""
+
+    rm_id: str
+    items: dict[int, list[bytes]]
+
+
+def varint(raw: bytes, position: int) -> tuple[int, int]:
+    """The number at a position, and the position behind it."""
+    byte = raw[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    while byte >= 0x80:
+        if shift > 63:
+            raise Malformed("a number has too many bytes")
+        byte = raw[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return value & 0xFFFFFFFFFFFFFFFF, position
+
+
+def field_at(raw: bytes, begin: int, stop: int) -> Field:
+    """The field that begins at a position of a message that stops at another.
+
+    Raises:
+        Malformed: there is none.
+    """
+    try:
+        tag, value = varint(raw, begin)
+        number, kind = tag >> 3, tag & 7
+        if kind == LENGTH:
+            length, value = varint(raw, value)
+            end = value + length
+        elif kind == VARINT:
+            _, end = varint(raw, value)
+        elif kind in _FIXED:
+            end = value + _FIXED[kind]
+        else:
+            raise Malformed(f"field {number} has wire type {kind}")
+    except IndexError:
+        raise Malformed("the message is cut off") from None
+    if not number or end > stop:
+        raise Malformed(f"field {number} ends behind the message")
+    return Field(number, kind, begin, value, end)
+
+
+def fields(raw: bytes) -> Iterator[Field]:
+    """All fields of a message in order."""
+    position = 0
+    while position < len(raw):
+        item = field_at(raw, position, len(raw))
+        yield item
+        position = item.end
+
+
+def text_of(raw: bytes, item: Field) -> str:
+    """The text in a field.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return raw[item.value : item.end].decode()
+    except UnicodeDecodeError:
+        raise Malformed(f"field {item.number} is not UTF-8") from None
+
+
+def encode_varint(value: int) -> bytes:
+    """The number as bytes; a negative one as int32 and int64 have it."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= 0xFFFFFFFFFFFFFFFF
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def delimited(number: int, payload: bytes) -> bytes:
+    """A field that holds a message, text or bytes."""
+    return encode_varint(number << 3 | LENGTH) + encode_varint(len(payload)) + payload
+
+
+def split(raw: bytes, layout: Layout) -> Split:
+    """Take a request apart.
+
+    Raises:
+        Malformed: the bytes are no message.
+        CallError: it holds more than `MAX_ITEMS` items.
+    """
+    splitter = _Splitter(raw, layout)
+    rm_id = ""
+    position = 0
+    while position < len(raw):
+        item = field_at(raw, position, len(raw))
+        if item.kind == LENGTH and item.number in layout.items:
+            position = splitter.run(position, len(raw), item.number, item.number)
+            continue
+        position = item.end
+        splitter.count(1)
+        if item.kind != LENGTH:
+            continue
+        if item.number == layout.nested:
+            splitter.nested(item.value, item.end)
+        elif item.number == layout.rm_id:
+            rm_id = text_of(raw, item)
+    return Split(rm_id, splitter.items)
+
+
+class _Splitter:
+    """The items of one request, growing as it is walked through."""
+
+    def __init__(self, raw: bytes, layout: Layout) -> None:
+        self.raw = raw
+        self.layout = layout
+        self.counted = 0
+        self.items: dict[int, list[bytes]] = {n: [] for n in (*layout.items, layout.nested)}
+
+    def count(self, number: int) -> None:
+        """Count fields, wanted or not, before anything is done for them."""
+        self.counted += number
+        if self.counted > MAX_ITEMS:
+            raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
+
+    def run(self, position: int, stop: int, number: int, into: int) -> int:
+        """Take the neighbouring items of one field from a position on; where they end.
+
+        This is the loop that every item goes through.
+        """
+        raw = self.raw
+        tag = number << 3 | LENGTH
+        items = self.items[into]
+        room = MAX_ITEMS - self.counted
+        before = len(items)
+        while position < stop and raw[position] == tag:
+            value = position + 2
+            length = raw[position + 1] if value < stop else 0x80
+            if length >= 0x80 and value < stop and raw[value] < 0x80:
+                length += (raw[value] - 1) << 7
+                value += 1
+            elif length >= 0x80:
+                _, _, _, value, position = field_at(raw, position, stop)
+                length = position - value
+            position = value + length
+            if position > stop:
+                raise Malformed(f"field {number} ends behind the message")
+            items.append(raw[value:position])
+            if len(items) - before > room:
+                break
+        self.count(len(items) - before)
+        return position
+
+    def nested(self, position: int, stop: int) -> None:
+        """Take the items of the nested list, field 1 of the message between two positions."""
+        while position < stop:
+            item = field_at(self.raw, position, stop)
+            if item.number == 1 and item.kind == LENGTH:
+                position = self.run(position, stop, 1, self.layout.nested)
+            else:
+                self.count(1)
+                position = item.end

@@ -1,0 +1,119 @@
+"""Rankings: key order, parking under gates, waking (DESIGN § 2, performance)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.ranking import Ranking
+
+
+def ranked(*keys: int) -> Ranking[str]:
+    """A ranking of items named after their keys."""
+    ranking: Ranking[str] = Ranking()
+    for key in keys:
+        ranking.put(f"item-{key}", (key,))
+    return ranking
+
+
+def test_top_is_the_smallest_key() -> None:
+    """The item with the smallest key comes first, whatever the order of arrival."""
+    assert ranked(3, 1, 2).top() == "item-1"
+
+
+def test_a_new_key_replaces_the_old_one() -> None:
+    """An item that is put again stands under its new key only."""
+    ranking = ranked(1, 2)
+    ranking.put("item-1", (9,))
+    assert ranking.top() == "item-2"
+    assert ranking.ordered() == ["item-2", "item-1"]
+    assert len(ranking) == 2
+
+
+def test_discarded_items_are_gone() -> None:
+    """An item that was taken out is neither first nor counted."""
+    ranking = ranked(1, 2)
+    ranking.discard("item-1")
+    assert ranking.top() == "item-2"
+    assert "item-1" not in ranking
+    assert len(ranking) == 1
+
+
+def test_a_parked_item_waits_for_its_gate() -> None:
+    """A parked item is passed over until one of its gates opens, and is counted all along."""
+    ranking = ranked(1, 2)
+    ranking.park("item-1", ["gate-a", "gate-b"])
+    assert ranking.top() == "item-2"
+    ranking.wake(["gate-c"])
+    assert ranking.top() == "item-2"
+    assert len(ranking) == 2
+    ranking.wake(["gate-b"])
+    assert ranking.top() == "item-1"
+
+
+def test_waking_takes_the_first_of_those_parked() -> None:
+    """One waking makes one item active, the first in order among those under the gate."""
+    ranking = ranked(1, 2, 3)
+    for item in ("item-3", "item-1", "item-2"):
+        ranking.park(item, ["gate"])
+    ranking.wake(["gate"])
+    assert ranking.top() == "item-1"
+    ranking.discard("item-1")
+    assert ranking.top() is None
+    ranking.wake(["gate"])
+    assert ranking.top() == "item-2"
+
+
+def test_putting_a_parked_item_makes_it_active() -> None:
+    """Whatever changes an item's key is reason enough to look at it again."""
+    ranking = ranked(1)
+    ranking.park("item-1", ["gate"])
+    ranking.put("item-1", (1,))
+    assert ranking.top() == "item-1"
+
+
+def test_parking_again_and_again_keeps_no_litter() -> None:
+    """A gate that never opens does not pile up what was parked under it and woken by others."""
+    ranking = ranked(1)
+    for _ in range(1_000):
+        ranking.park("item-1", ["shut", "open"])
+        ranking.wake(["open"])
+    assert len(ranking.parked_under["shut"]) < 100
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["put", "discard", "park", "wake"]),
+            st.integers(0, 5),
+            st.integers(0, 20),
+            st.integers(0, 2),
+        ),
+        max_size=80,
+    )
+)
+def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int, int]]) -> None:
+    """Against plain dictionaries: the same first item after any history."""
+    ranking: Ranking[int] = Ranking()
+    active: dict[int, int] = {}
+    parked: dict[int, tuple[int, int]] = {}
+    for what, item, key, gate in steps:
+        if what == "put":
+            ranking.put(item, (key, item))
+            parked.pop(item, None)
+            active[item] = key
+        elif what == "discard":
+            ranking.discard(item)
+            active.pop(item, None)
+            parked.pop(item, None)
+        elif what == "park" and item in active:
+            ranking.park(item, [gate])
+            parked[item] = (active.pop(item), gate)
+        elif what == "wake":
+            ranking.wake([gate])
+            under = sorted((k, i) for i, (k, g) in parked.items() if g == gate)
+            if under:
+                key, item = under[0]
+                del parked[item]
+                active[item] = key
+        first = min(((key, item) for item, key in active.items()), default=None)
+        assert ranking.top() == (None if first is None else first[1])
+        assert len(ranking) == len(active) + len(parked)

@@ -1,0 +1,129 @@
+"""Small builders for commands, so that a test shows what matters and nothing else.
+
+Resources are keyword arguments in the core's own units: `vcore` in milli-cores, `memory` in bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from licorne_core.asks import Ask, AskClass
+from licorne_core.commands import (
+    NewApplication,
+    NodeAction,
+    NodeUpdate,
+    RegisterRm,
+    ReleaseRequest,
+    RemoveApplication,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
+
+RM = "rm1"
+
+
+def register(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) -> RegisterRm:
+    """An RM registers with a configuration."""
+    return RegisterRm(rm_id=RmId(rm), config=config, extra_config=extra or {})
+
+
+def reload(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) -> UpdateConfiguration:
+    """An RM sends another configuration."""
+    return UpdateConfiguration(rm_id=RmId(rm), config=config, extra_config=extra or {})
+
+
+def node(
+    node_id: str,
+    action: NodeAction = NodeAction.CREATE,
+    *,
+    partition: str = "",
+    **capacity: int,
+) -> NodeUpdate:
+    """One node; without amounts the message has no schedulable resource."""
+    return NodeUpdate(
+        node_id=NodeId(node_id), action=action, partition=partition, capacity=capacity or None
+    )
+
+
+def nodes(*updates: NodeUpdate, rm: str = RM) -> UpdateNodes:
+    """A request with these nodes."""
+    return UpdateNodes(rm_id=RmId(rm), nodes=updates)
+
+
+def app(
+    app_id: str,
+    queue: str = "",
+    *,
+    user: str = "ann",
+    groups: Sequence[str] = (),
+    partition: str = "",
+    tags: Mapping[str, str] | None = None,
+) -> NewApplication:
+    """One application to add."""
+    return NewApplication(
+        app_id=AppId(app_id),
+        queue_name=queue,
+        partition=partition,
+        user=UserGroup(user, tuple(groups)),
+        tags=tags or {},
+    )
+
+
+def apps(*new: NewApplication, rm: str = RM) -> UpdateApplications:
+    """A request that adds these applications."""
+    return UpdateApplications(rm_id=RmId(rm), new=new)
+
+
+def remove_apps(*app_ids: str, rm: str = RM, partition: str = "") -> UpdateApplications:
+    """A request that removes these applications."""
+    gone = [RemoveApplication(app_id=AppId(app_id), partition=partition) for app_id in app_ids]
+    return UpdateApplications(rm_id=RmId(rm), remove=gone)
+
+
+def ask(
+    app_id: str,
+    key: str,
+    *,
+    priority: int = 0,
+    created: float | None = None,
+    on_node: str | None = None,
+    required_node: str | None = None,
+    partition: str = "",
+    **resources: int,
+) -> Ask:
+    """One ask; with `on_node` an allocation that exists already."""
+    return Ask(
+        key=AllocationKey(key),
+        app_id=AppId(app_id),
+        ask_class=AskClass(resources, None if required_node is None else NodeId(required_node)),
+        priority=priority,
+        create_time=created,
+        node_id=None if on_node is None else NodeId(on_node),
+        partition=partition,
+    )
+
+
+def asks(*wanted: Ask, rm: str = RM) -> UpdateAllocations:
+    """A request with these asks."""
+    return UpdateAllocations(rm_id=RmId(rm), asks=wanted)
+
+
+def release(
+    app_id: str,
+    key: str = "",
+    *,
+    why: TerminationType = TerminationType.STOPPED_BY_RM,
+    partition: str = "",
+) -> ReleaseRequest:
+    """One release; without a key everything of the application."""
+    return ReleaseRequest(
+        app_id=AppId(app_id), key=AllocationKey(key), termination=why, partition=partition
+    )
+
+
+def releases(*wanted: ReleaseRequest, rm: str = RM) -> UpdateAllocations:
+    """A request with these releases."""
+    return UpdateAllocations(rm_id=RmId(rm), releases=wanted)

@@ -1,0 +1,87 @@
+"""Rules that bind decisions rather than states: D1, D2 and D3.
+
+A replayed or resized allocation may exceed a limit lawfully, so these cannot be read off the
+books. The ledger watches effects instead, as somebody outside would.
+
+D1  A new allocation fits its node and the maximum of every queue above it.
+D2  A key is allocated at most once until it is freed, and never on two nodes.
+D3  Nothing new on a node that is drained or gone, or for an unknown application.
+"""
+
+from collections.abc import Iterable
+
+from licorne_core.asks import Allocation
+from licorne_core.effects import AllocationsMade, Effect, RegistrationFailed
+from licorne_core.partition import Partition
+from licorne_core.scheduler import Scheduler
+
+Key = tuple[str, str, str]
+
+
+class Ledger:
+    """What is allocated, by partition, application and key, with its node."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._live: dict[Key, str] = {}
+
+    def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
+        """An RM registered anew or left: its keys are free, unless it was refused."""
+        if not any(isinstance(effect, RegistrationFailed) for effect in effects):
+            prefix = f"[{rm_id}]"
+            self._live = {k: v for k, v in self._live.items() if not k[0].startswith(prefix)}
+
+    def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
+        """Check what was just made; `decided` by the core, rather than told by the RM."""
+        self._drop_freed(scheduler)
+        for effect in effects:
+            if isinstance(effect, AllocationsMade):
+                partition = scheduler.partitions[effect.partition]
+                for allocation in effect.allocations:
+                    self._enter(partition, allocation)
+                    if decided:
+                        check_decision(partition, allocation)
+
+    def _drop_freed(self, scheduler: Scheduler) -> None:
+        """Forget keys that the core says are allocated no more."""
+        freed = [
+            key
+            for key in self._live
+            if key[0] not in scheduler.partitions or not _is_allocated(scheduler, key)
+        ]
+        for key in freed:
+            del self._live[key]
+
+    def _enter(self, partition: Partition, allocation: Allocation) -> None:
+        key = (partition.name, allocation.ask.app_id, allocation.key)
+        assert key not in self._live, f"D2: {key} on {self._live[key]} and {allocation.node_id}"
+        self._live[key] = allocation.node_id
+
+
+def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
+    partition, app_id, allocation_key = key
+    apps = scheduler.partitions[partition].applications  # type: ignore[index]
+    return app_id in apps and allocation_key in apps[app_id].allocations  # type: ignore[index]
+
+
+def check_decision(partition: Partition, allocation: Allocation) -> None:
+    """D1 and D3 for one decision of the turn that has just ended.
+
+    Usage only grows within a turn, so what fits at its end has fitted at every decision.
+    """
+    ask = allocation.ask
+    node = partition.nodes.by_id.get(allocation.node_id)
+    assert node is not None, f"D3: {ask.key} on unknown node {allocation.node_id}"
+    required = ask.ask_class.required_node
+    assert required in (None, node.node_id), f"D3: {ask.key} wants {required}, got {node!r}"
+    assert node.schedulable or required, f"D3: {ask.key} on drained {node!r}"
+    app = partition.applications.get(ask.app_id)
+    assert app is not None, f"D3: {ask.key} of unknown application {ask.app_id}"
+    leaf = partition.tree.get(app.queue_path)
+    assert leaf is not None, f"D3: {ask.key} in unknown queue {app.queue_path}"
+    for name, _ in ask.ask_class.items:
+        assert node.available.get(name, 0) >= 0, f"D1: {ask.key}: too much {name} on {node!r}"
+        for queue in leaf.lineage:
+            if queue.max is not None and (name in queue.max or queue.parent is None):
+                used, limit = queue.allocated.get(name, 0), queue.max.get(name, 0)
+                assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {queue!r}"

@@ -1,0 +1,131 @@
+"""A plain, obviously right, sequential scheduler: what the real one must decide, and in which order.
+
+It takes the same commands as the core. It shares no code with it but the commands.
+"""
+
+from typing import assert_never
+
+from licorne_core.asks import Ask
+from licorne_core.commands import (
+    BeginReplay,
+    Command,
+    EndReplay,
+    Hold,
+    NewApplication,
+    NodeAction,
+    NodeUpdate,
+    RegisterRm,
+    ReleaseRequest,
+    RemoveApplication,
+    RemoveRm,
+    SetHold,
+    Tick,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+from support.oracle.config import partitions_of
+from support.oracle.deciding import Decision
+from support.oracle.partition import PartitionOracle
+
+__all__ = ["Decision", "Oracle", "PartitionOracle"]
+
+Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
+
+
+class Oracle:
+    """All RMs' partitions by their full name, ``[rm]name``."""
+
+    def __init__(self) -> None:
+        """Nobody is registered."""
+        self.partitions: dict[str, PartitionOracle] = {}
+        self.holds: dict[str, set[Hold]] = {}
+
+    def runnable(self, name: str) -> bool:
+        """Whether decisions are made in the partition at present."""
+        rm_id = name[1:].partition("]")[0]
+        return not self.holds[rm_id]
+
+    def handle(self, command: Command, now: float) -> None:
+        """Do what the command says; a Tick only lets time pass, decisions are asked for."""
+        if isinstance(command, Tick):
+            for partition in self.partitions.values():
+                partition.complete_due(now)
+        elif isinstance(command, RegisterRm):
+            self._forget(command.rm_id)
+            self.holds[command.rm_id] = set()
+            for name, config in partitions_of(command.config).items():
+                self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(config)
+        elif command.rm_id in self.holds:
+            self._update(command, now)
+
+    def _forget(self, rm_id: str) -> None:
+        self.holds.pop(rm_id, None)
+        for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
+            del self.partitions[name]
+
+    def _update(
+        self,
+        command: UpdateConfiguration
+        | RemoveRm
+        | UpdateNodes
+        | UpdateApplications
+        | UpdateAllocations
+        | BeginReplay
+        | EndReplay
+        | SetHold,
+        now: float,
+    ) -> None:
+        rm_id = command.rm_id
+        match command:
+            case UpdateConfiguration():
+                for name, config in partitions_of(command.config).items():
+                    self.partitions[f"[{rm_id}]{name}"].reload(config)
+            case RemoveRm():
+                self._forget(rm_id)
+            case UpdateNodes():
+                self._update_nodes(command, now)
+            case UpdateApplications():
+                self._update_applications(command, now)
+            case UpdateAllocations():
+                self._update_allocations(command, now)
+            case BeginReplay():
+                self.holds[rm_id].add(Hold.REPLAY)
+            case EndReplay():
+                self.holds[rm_id].discard(Hold.REPLAY)
+            case SetHold():
+                (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
+            case _:
+                assert_never(command)
+
+    def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
+        return self.partitions.get(f"[{rm_id}]{item.partition or 'default'}")
+
+    def _update_nodes(self, command: UpdateNodes, now: float) -> None:
+        for update in command.nodes:
+            partition = self._of(command.rm_id, update)
+            if partition is not None:
+                partition.update_node(update)
+                if update.action is NodeAction.DECOMISSION:
+                    partition.drop_allocations_on(update.node_id, now)
+
+    def _update_applications(self, command: UpdateApplications, now: float) -> None:
+        for new in command.new:
+            partition = self._of(command.rm_id, new)
+            if partition is not None:
+                partition.add_app(new, now)
+        for gone in command.remove:
+            partition = self._of(command.rm_id, gone)
+            if partition is not None:
+                partition.remove_app(gone.app_id)
+
+    def _update_allocations(self, command: UpdateAllocations, now: float) -> None:
+        for ask in command.asks:
+            partition = self._of(command.rm_id, ask)
+            if partition is not None:
+                partition.update_ask(ask, now)
+        for request in command.releases:
+            partition = self._of(command.rm_id, request)
+            if partition is not None:
+                partition.release(request, now)

@@ -1,0 +1,77 @@
+"""What the oracle makes of a configuration: only the parts that its worlds use.
+
+Read with PyYAML and nothing of ours, so that a slip in our parser shows.
+"""
+
+from typing import Any
+
+import yaml
+
+from support.oracle.books import Amounts, QueueRecord
+
+NOT_INHERITED = ("priority.policy", "priority.offset")
+
+
+def partitions_of(text: str) -> dict[str, dict[str, Any]]:
+    """The partitions of a configuration by name, in order."""
+    return {part["name"]: part for part in yaml.safe_load(text)["partitions"]}
+
+
+def amounts(written: dict[str, Any] | None) -> Amounts:
+    """Resource amounts: ``500m`` of vcore, plain numbers of everything else."""
+    found: Amounts = {}
+    for name, value in (written or {}).items():
+        milli = str(value).endswith("m")
+        assert milli == (name == "vcore"), f"worlds write vcore in milli, and only vcore: {value}"
+        found[name] = int(str(value).removesuffix("m"))
+    return found
+
+
+def queue_records(partition: dict[str, Any]) -> dict[str, QueueRecord]:
+    """All queues of a partition's configuration by path, parents before children."""
+    records: dict[str, QueueRecord] = {}
+    (root,) = partition["queues"]
+    _add_queue(records, root, root["name"], {})
+    records["root"].is_leaf = False
+    return records
+
+
+def node_order(partition: dict[str, Any]) -> tuple[str, list[tuple[str, float]]]:
+    """The node sort policy: its type, and the weights by name."""
+    policy = partition.get("nodesortpolicy") or {}
+    weights = policy.get("resourceweights") or {"memory": 1.0, "vcore": 1.0}
+    return policy.get("type", "fair"), sorted(weights.items())
+
+
+def creates_queues(partition: dict[str, Any]) -> bool:
+    """Whether the one rule that worlds have, `provided`, creates queues."""
+    return any(rule.get("create", False) for rule in partition.get("placementrules") or [])
+
+
+def _add_queue(
+    records: dict[str, QueueRecord], written: dict[str, Any], path: str, inherited: dict[str, str]
+) -> None:
+    properties = {
+        **{name: value for name, value in inherited.items() if name not in NOT_INHERITED},
+        **{name: str(value) for name, value in (written.get("properties") or {}).items()},
+    }
+    children = written.get("queues") or []
+    records[path] = _record(written, path, properties)
+    records[path].is_leaf = not children and not written.get("parent", False)
+    if written.get("childtemplate"):
+        template = written["childtemplate"]
+        own = {name: str(value) for name, value in (template.get("properties") or {}).items()}
+        records[path].template = _record(template, path, own)
+    for child in children:
+        _add_queue(records, child, f"{path}.{child['name']}", properties)
+
+
+def _record(written: dict[str, Any], path: str, properties: dict[str, str]) -> QueueRecord:
+    resources = written.get("resources") or {}
+    return QueueRecord(
+        path=path,
+        is_leaf=True,
+        guaranteed=amounts(resources.get("guaranteed")),
+        max=amounts(resources.get("max")),
+        properties=properties,
+    )

@@ -1,0 +1,11 @@
+"""Random worlds: scripts of commands drawn from a seed, for properties that must always hold.
+
+A script is drawn whole, before anything runs, and every part of it is allowed to make no sense
+(a release of what never was), so that any part can be left out when a failure is narrowed down.
+"""
+
+from support.worlds.making import World
+from support.worlds.playing import Disagreement, Step, compare, play
+from support.worlds.shrinking import shrink
+
+__all__ = ["Disagreement", "Step", "World", "compare", "play", "shrink"]

@@ -1,0 +1,181 @@
+"""Random queue configurations that are valid, as the YAML text that an RM would send."""
+
+from random import Random
+from typing import Any
+
+import yaml
+
+from support.oracle.books import Amounts
+
+TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
+"""Resource types of the worlds, with a middling amount of each."""
+
+
+class ConfigMaker:
+    """Makes one partition's configuration, and later variants of it for reloads."""
+
+    def __init__(self, rng: Random, *, creates: bool) -> None:
+        """Draw the shape of the tree; `creates` lets placement create queues."""
+        self.rng = rng
+        self.creates = creates
+        self.shape = self._queue("root", depth=0)
+        self.node_order = self._node_order()
+
+    def leaves(self) -> list[str]:
+        """Full paths of the leaves, and of leaves that placement may create."""
+        paths: list[str] = []
+        self._collect(self.shape, "root", paths)
+        return paths
+
+    def partition(self, name: str) -> dict[str, Any]:
+        """One variant: same tree and settings, guarantees and maxima drawn anew."""
+        config: dict[str, Any] = {"name": name, "queues": [self._sized(self.shape)]}
+        if self.creates:
+            config["placementrules"] = [{"name": "provided", "create": True}]
+        if self.node_order:
+            config["nodesortpolicy"] = self.node_order
+        return config
+
+    def resettle(self) -> None:
+        """Change settings as an operator would on a reload: sort policies, offsets, node order."""
+        if self.rng.random() < 0.5:
+            self.node_order = self._node_order()
+        if self.rng.random() < 0.5:
+            self._resettle_queue(self.shape)
+
+    def _resettle_queue(self, shape: dict[str, Any]) -> None:
+        shape["properties"] = self._properties()
+        for child in shape["queues"]:
+            self._resettle_queue(child)
+
+    # Shape and settings
+
+    def _queue(self, name: str, depth: int) -> dict[str, Any]:
+        rng = self.rng
+        count = rng.randint(1, 3) if depth == 0 or (depth < 3 and rng.random() < 0.4) else 0
+        shape: dict[str, Any] = {"name": name, "properties": self._properties()}
+        shape["queues"] = [self._queue(f"q{i}", depth + 1) for i in range(count)]
+        if self.creates and (count or depth == 0):
+            shape["childtemplate"] = self._template()
+        return shape
+
+    def _properties(self) -> dict[str, str]:
+        rng = self.rng
+        properties = {}
+        if rng.random() < 0.5:
+            properties["application.sort.policy"] = rng.choice(["fifo", "fair"])
+        if rng.random() < 0.3:
+            properties["application.sort.priority"] = rng.choice(["enabled", "disabled"])
+        if rng.random() < 0.2:
+            properties["priority.policy"] = rng.choice(["default", "fence"])
+        if rng.random() < 0.3:
+            properties["priority.offset"] = str(rng.choice([-5, -1, 1, 3, 2**31 - 1, -(2**31)]))
+        return properties
+
+    def _template(self) -> dict[str, Any]:
+        template: dict[str, Any] = {"properties": self._properties()}
+        if self.rng.random() < 0.5:
+            template["resources"] = {"max": written(self._some(2, 6))}
+        return template
+
+    def _node_order(self) -> dict[str, Any]:
+        rng = self.rng
+        if rng.random() < 0.3:
+            return {}
+        order: dict[str, Any] = {"type": rng.choice(["fair", "binpacking"])}
+        if rng.random() < 0.5:
+            order["resourceweights"] = {
+                name: rng.choice([0.0, 0.25, 1.0, 4.0]) for name in TYPES if rng.random() < 0.7
+            }
+        return order
+
+    # Sizes: guarantees from the leaves up, maxima from root down
+
+    def _sized(self, shape: dict[str, Any]) -> dict[str, Any]:
+        guaranteed: dict[int, Amounts] = {}
+        self._guarantee(shape, guaranteed)
+        return self._written(shape, guaranteed, {}, is_root=True)
+
+    def _guarantee(self, shape: dict[str, Any], found: dict[int, Amounts]) -> Amounts:
+        """The least that the queue's maximum must hold: its guarantee, or its children's."""
+        least: Amounts = {}
+        for child in shape["queues"]:
+            for name, value in self._guarantee(child, found).items():
+                least[name] = least.get(name, 0) + value
+        if self.rng.random() < 0.4:
+            extra = self._some(0, 2)
+            least = {n: least.get(n, 0) + extra.get(n, 0) for n in {**least, **extra}}
+            found[id(shape)] = least
+        return least
+
+    def _written(
+        self,
+        shape: dict[str, Any],
+        guaranteed: dict[int, Amounts],
+        limits: Amounts,
+        *,
+        is_root: bool = False,
+    ) -> dict[str, Any]:
+        config = {key: value for key, value in shape.items() if key != "queues" and value}
+        config["submitacl"] = "*"
+        if not is_root:
+            resources = {}
+            own = guaranteed.get(id(shape))
+            least = own if own is not None else self._least(shape, guaranteed)
+            if own:
+                resources["guaranteed"] = written(own)
+            if self.rng.random() < 0.5:
+                own_max = self._maximum(least, limits)
+                limits = {**limits, **own_max}
+                resources["max"] = written(own_max)
+            config["resources"] = resources
+        if shape["queues"]:
+            config["queues"] = [self._written(q, guaranteed, limits) for q in shape["queues"]]
+        elif is_root or "childtemplate" in shape:
+            config["parent"] = True
+        return config
+
+    def _least(self, shape: dict[str, Any], guaranteed: dict[int, Amounts]) -> Amounts:
+        own = guaranteed.get(id(shape))
+        if own is not None:
+            return own
+        least: Amounts = {}
+        for child in shape["queues"]:
+            for name, value in self._least(child, guaranteed).items():
+                least[name] = least.get(name, 0) + value
+        return least
+
+    def _maximum(self, least: Amounts, limits: Amounts) -> Amounts:
+        """A maximum between what is guaranteed below and what is allowed above."""
+        maximum = {}
+        for name, typical in TYPES.items():
+            if self.rng.random() < 0.6:
+                low = least.get(name, 0)
+                high = limits.get(name, low + 6 * typical)
+                maximum[name] = self.rng.choice([low, high, self.rng.randint(low, high)])
+        return maximum if any(maximum.values()) else {}
+
+    def _some(self, low: int, high: int) -> Amounts:
+        return {
+            name: self.rng.randint(low, high) * typical
+            for name, typical in TYPES.items()
+            if self.rng.random() < 0.6
+        }
+
+    def _collect(self, shape: dict[str, Any], path: str, paths: list[str]) -> None:
+        if not shape["queues"]:
+            paths.append(path)
+        elif self.creates:
+            paths.append(f"{path}.made{self.rng.randint(0, 1)}")
+        for child in shape["queues"]:
+            self._collect(child, f"{path}.{child['name']}", paths)
+
+
+def text_of(partitions: list[dict[str, Any]]) -> str:
+    """The YAML text of a whole configuration."""
+    return yaml.safe_dump({"partitions": partitions}, sort_keys=False)
+
+
+def written(size: Amounts) -> dict[str, str]:
+    """Amounts as a configuration writes them."""
+    return {name: f"{value}m" if name == "vcore" else str(value) for name, value in size.items()}

@@ -1,0 +1,265 @@
+"""Draws a world: RMs, partitions, queues, and a long script of what happens there."""
+
+from dataclasses import replace
+from random import Random
+
+from licorne_core.asks import Ask
+from licorne_core.commands import (
+    BeginReplay,
+    Command,
+    EndReplay,
+    Hold,
+    NodeAction,
+    RemoveRm,
+    SetHold,
+    TerminationType,
+    Tick,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from licorne_core.ids import RmId
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.driver import START
+from support.worlds.configs import TYPES, ConfigMaker, text_of
+from support.worlds.playing import REST, Step
+
+ENDINGS = [
+    TerminationType.STOPPED_BY_RM,
+    TerminationType.STOPPED_BY_RM,
+    TerminationType.TIMEOUT,
+    TerminationType.PREEMPTED_BY_SCHEDULER,
+    TerminationType.PLACEHOLDER_REPLACED,
+    TerminationType.SCHEDULING_FAILED_ON_RM,
+]
+
+
+class RmMaker:
+    """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
+
+    def __init__(self, rng: Random, rm: str) -> None:
+        """Draw its partitions and the shapes of ask that its applications use."""
+        self.rng = rng
+        self.rm = rm
+        creates = rng.random() < 0.4
+        names = ["default", "second"] if rng.random() < 0.2 else ["default"]
+        self.makers = {name: ConfigMaker(rng, creates=creates) for name in names}
+        self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
+        self.keys = 0
+
+    def registration(self) -> Command:
+        """The RM introduces itself."""
+        return register(self._config(), rm=self.rm)
+
+    def reload(self) -> Command:
+        """New guarantees and maxima, sometimes new settings too."""
+        for maker in self.makers.values():
+            maker.resettle()
+        return reload(self._config(), rm=self.rm)
+
+    def _config(self) -> str:
+        return text_of([maker.partition(name) for name, maker in self.makers.items()])
+
+    def _partition(self) -> str:
+        return self.rng.choice(list(self.makers))
+
+    def _shape(self) -> dict[str, int]:
+        """A size of ask; now and then one that fits nowhere."""
+        rng = self.rng
+        names = [name for name in TYPES if rng.random() < 0.6] or ["vcore"]
+        scale = 100 if rng.random() < 0.1 else 1
+        return {name: scale * TYPES[name] // rng.choice([1, 2, 4]) or 1 for name in names}
+
+    # Nodes
+
+    def _node_id(self) -> str:
+        return f"n{self.rng.randint(0, 7)}"
+
+    def _capacity(self) -> dict[str, int]:
+        rng = self.rng
+        sizes = {name: rng.randint(0, 4) * amount for name, amount in TYPES.items()}
+        return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
+
+    def new_nodes(self) -> UpdateNodes:
+        """Nodes appear; those that are there already are refused."""
+        rng = self.rng
+        kinds = [NodeAction.CREATE] * 5 + [NodeAction.CREATE_DRAIN]
+        partition = self._partition()
+        return nodes(
+            *(
+                node(self._node_id(), rng.choice(kinds), partition=partition, **self._capacity())
+                for _ in range(rng.randint(1, 5))
+            ),
+            rm=self.rm,
+        )
+
+    def change_node(self) -> UpdateNodes:
+        """A node grows, shrinks, drains, comes back or goes."""
+        kinds = [
+            NodeAction.UPDATE,
+            NodeAction.DRAIN_NODE,
+            NodeAction.DRAIN_TO_SCHEDULABLE,
+            NodeAction.DECOMISSION,
+        ]
+        action = self.rng.choice(kinds)
+        capacity = self._capacity() if action is NodeAction.UPDATE else {}
+        update = node(self._node_id(), action, partition=self._partition(), **capacity)
+        return nodes(update, rm=self.rm)
+
+    # Applications
+
+    def _app_id(self) -> str:
+        return f"app-{self.rng.randint(0, 9)}"
+
+    def new_apps(self) -> UpdateApplications:
+        """Applications are submitted; some ids are taken, some queues are not there."""
+        rng = self.rng
+        partition = self._partition()
+        leaves = [*self.makers[partition].leaves(), "root.nowhere.at.all"]
+        return apps(
+            *(
+                app(self._app_id(), rng.choice(leaves), partition=partition)
+                for _ in range(rng.randint(1, 4))
+            ),
+            rm=self.rm,
+        )
+
+    def drop_app(self) -> UpdateApplications:
+        """An application is removed with all it has."""
+        return remove_apps(self._app_id(), rm=self.rm, partition=self._partition())
+
+    # Asks, allocations and releases
+
+    def new_asks(self, now: float) -> UpdateAllocations:
+        """A few asks of a few applications."""
+        rng = self.rng
+        partition = self._partition()
+        wanted = [self._ask(partition, now) for _ in range(rng.choice([1, 3, 12]))]
+        return asks(*wanted, rm=self.rm)
+
+    def _ask(self, partition: str, now: float) -> Ask:
+        rng = self.rng
+        self.keys += 1
+        key = f"k{self.keys if rng.random() < 0.9 else rng.randint(1, self.keys)}"
+        return ask(
+            self._app_id(),
+            key,
+            partition=partition,
+            priority=rng.choice([0, 0, 0, 1, 5, -3]),
+            created=None if rng.random() < 0.6 else now - rng.randint(0, 30),
+            on_node=self._node_id() if rng.random() < 0.06 else None,
+            required_node=self._node_id() if rng.random() < 0.06 else None,
+            **rng.choice(self.shapes),
+        )
+
+    def foreign(self) -> UpdateAllocations:
+        """Another scheduler takes a part of a node, or gives it back."""
+        partition, key = self._partition(), f"foreign-{self.rng.randint(0, 3)}"
+        if self.rng.random() < 0.4:
+            return releases(release("", key, partition=partition), rm=self.rm)
+        size = self.rng.choice(self.shapes)
+        taken = ask("", key, on_node=self._node_id(), partition=partition, **size)
+        return asks(replace(taken, tags={"foreign": "default"}), rm=self.rm)
+
+    def freed(self) -> UpdateAllocations:
+        """Releases of keys that may or may not be there."""
+        rng = self.rng
+        partition = self._partition()
+        return releases(
+            *(
+                release(self._app_id(), self._key(), why=rng.choice(ENDINGS), partition=partition)
+                for _ in range(rng.choice([1, 5, 20, 60]))
+            ),
+            rm=self.rm,
+        )
+
+    def _key(self) -> str:
+        return "" if self.rng.random() < 0.05 else f"k{self.rng.randint(1, max(1, self.keys))}"
+
+    def replay(self) -> list[Command]:
+        """A replay with the right counts, and a little inside it."""
+        inside: list[UpdateNodes | UpdateApplications] = [self.new_nodes(), self.new_apps()]
+        counts = EndReplay(
+            rm_id=RmId(self.rm),
+            nodes=sum(len(c.nodes) for c in inside if isinstance(c, UpdateNodes)),
+            applications=sum(len(c.new) for c in inside if isinstance(c, UpdateApplications)),
+            allocations=0,
+        )
+        return [BeginReplay(rm_id=RmId(self.rm)), *inside, counts]
+
+    def hold(self) -> SetHold:
+        """The server stops scheduling for the RM, or allows it again."""
+        on = self.rng.random() < 0.4
+        return SetHold(rm_id=RmId(self.rm), hold=Hold.OUTBOX_FULL, on=on)
+
+
+class World:
+    """A script of steps drawn from a seed: the same seed, the same script."""
+
+    def __init__(self, seed: int, length: int = 40) -> None:
+        """Draw the RMs, then what happens, `length` steps or a few more."""
+        self.seed = seed
+        self.rng = Random(seed)
+        self.now = START
+        self.rms = [RmMaker(self.rng, f"rm{i}") for i in range(self.rng.choice([1, 1, 2, 3]))]
+        self.steps: list[Step] = []
+        for rm in self.rms:
+            self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_asks(self.now))
+        while len(self.steps) < length:
+            self._draw()
+        self.steps.append(Step(self.now, REST))
+
+    def _add(self, *commands: Command) -> None:
+        self.steps += [Step(self.now, command) for command in commands]
+
+    def _draw(self) -> None:
+        """One thing happens: an RM says something, or time passes."""
+        dice = self.rng.random()
+        rm = self.rng.choice(self.rms)
+        if dice < 0.22:
+            self._add(rm.new_asks(self.now))
+        elif dice < 0.45:
+            self._add(Tick(decisions=self.rng.choice([1, 1, 2, 3, 7, 256])))
+        elif dice < 0.55:
+            self.steps.append(Step(self.now, REST))
+        elif dice < 0.62:
+            self.now += self.rng.choice([0.001, 1.0, 5.0, 31.0])
+            self._add(Tick(decisions=1))
+        else:
+            self._add(*self._rare(rm, dice))
+
+    def _rare(self, rm: RmMaker, dice: float) -> list[Command]:
+        """What an RM says less often."""
+        if dice < 0.72:
+            return [rm.freed()]
+        if dice < 0.78:
+            return [rm.change_node()]
+        if dice < 0.83:
+            return [rm.new_nodes()]
+        if dice < 0.89:
+            return [rm.new_apps()]
+        if dice < 0.92:
+            return [rm.reload()]
+        if dice < 0.94:
+            return [rm.drop_app()]
+        if dice < 0.96:
+            return [rm.foreign()]
+        if dice < 0.975:
+            return [rm.hold()]
+        if dice < 0.985:
+            return rm.replay()
+        if dice < 0.995:
+            return [rm.registration(), rm.new_nodes()]
+        return [RemoveRm(rm_id=RmId(rm.rm)), rm.registration(), rm.new_nodes()]

@@ -1,0 +1,152 @@
+"""Plays a script to a core, and to core and oracle side by side."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from licorne_core.commands import Command, Tick
+from licorne_core.effects import AllocationsMade, Effect
+from licorne_core.tuning import Tuning
+from support.driver import Driver
+from support.oracle import Oracle
+from support.oracle.deciding import Usage
+
+REST = None
+"""Instead of a command: let the core decide until it has nothing left to do."""
+TURN = 5
+
+
+class Step(NamedTuple):
+    """One thing that happens at a time in unix seconds."""
+
+    now: float
+    command: Command | None
+
+
+class Disagreement(AssertionError):
+    """Core and oracle differ; the text names the step."""
+
+
+def play(script: Sequence[Step], tuning: Tuning | None = None) -> list[Effect]:
+    """All effects that a core answers to a script."""
+    driver = Driver(tuning=tuning)
+    effects: list[Effect] = []
+    for now, command in script:
+        driver.now = now
+        effects += driver.run(TURN) if command is REST else driver.send(command)
+    return effects
+
+
+def compare(script: Sequence[Step], tuning: Tuning | None = None) -> int:
+    """Play the script to both; raises Disagreement, or returns how many decisions were compared."""
+    pair = _Pair(tuning)
+    for number, (now, command) in enumerate(script):
+        pair.driver.now = now
+        try:
+            if command is REST:
+                pair.rest()
+            else:
+                pair.hand_in(command)
+        except AssertionError as error:
+            raise Disagreement(f"step {number}, {command}: {error}") from error
+    return pair.decisions
+
+
+class _Pair:
+    """A core and an oracle that are told the same."""
+
+    def __init__(self, tuning: Tuning | None) -> None:
+        self.driver = Driver(tuning=tuning)
+        self.oracle = Oracle()
+        self.decisions = 0
+
+    def hand_in(self, command: Command) -> None:
+        """One command to both; after a Tick the oracle says what should have been decided."""
+        effects = self.driver.send(command)
+        self.oracle.handle(command, self.driver.now)
+        if isinstance(command, Tick):
+            self._follow(effects, command.decisions)
+        else:
+            self._compare_books()
+
+    def rest(self) -> None:
+        """Let the core come to rest; then the oracle must have nothing left either."""
+        for _ in range(1000):
+            deadline = self.driver.scheduler.next_deadline()
+            if deadline is None or deadline > self.driver.now:
+                break
+            self.hand_in(Tick(decisions=TURN))
+        else:
+            raise AssertionError("the core never comes to rest")
+        for name, partition in self.oracle.partitions.items():
+            if self.oracle.runnable(name):
+                left = partition.peek()
+                assert left is None, f"{name} rests, though there is {left}"
+        self._compare_books()
+
+    def _follow(self, effects: list[Effect], budget: int) -> None:
+        """The oracle decides for the partition whose turn it was, as often as the core did."""
+        turns = [effect for effect in effects if isinstance(effect, AllocationsMade)]
+        assert len(turns) <= 1, "one turn decided for several partitions"
+        for turn in turns:
+            assert self.oracle.runnable(turn.partition), f"{turn.partition} is on hold"
+            assert len(turn.allocations) <= budget, "more decisions than allowed"
+            partition = self.oracle.partitions[turn.partition]
+            for allocation in turn.allocations:
+                got = (allocation.ask.app_id, allocation.key, allocation.node_id)
+                wanted = partition.peek()
+                assert wanted == got, f"in {turn.partition} the core says {got}, oracle {wanted}"
+                partition.carry_out(wanted)
+                self.decisions += 1
+            if len(turn.allocations) < budget:
+                left = partition.peek()
+                assert left is None, f"{turn.partition} stopped early, before {left}"
+
+    def _compare_books(self) -> None:
+        """Both have the same applications, nodes, usage and free room."""
+        names = list(self.driver.scheduler.partitions)
+        assert names == list(self.oracle.partitions), f"partitions {names}"
+        for name in names:
+            ours, theirs = self._books_of_core(name), self._books_of_oracle(name)
+            for what, value in ours.items():
+                assert value == theirs[what], f"{name} {what}: core {value}, oracle {theirs[what]}"
+
+    def _books_of_core(self, name: Any) -> dict[str, Any]:
+        partition = self.driver.scheduler.partitions[name]
+        return {
+            "apps": {
+                app.app_id: (app.queue_path, app.state.value, set(app.pending), set(app.allocations))
+                for app in partition.applications.values()
+            },
+            "nodes": {
+                node.node_id: (node.schedulable, _without_zeros(node.available))
+                for node in partition.nodes.by_id.values()
+            },
+            "queues": {
+                queue.path: (_without_zeros(queue.allocated), _without_zeros(queue.pending))
+                for queue in partition.tree.walk()
+                if any(queue.allocated.values()) or any(queue.pending.values())
+            },
+        }
+
+    def _books_of_oracle(self, name: str) -> dict[str, Any]:
+        partition = self.oracle.partitions[name]
+        usage = Usage(partition.queues, partition.apps, partition.nodes)
+        return {
+            "apps": {
+                app.app_id: (app.queue, app.state, set(app.asks), set(app.allocations))
+                for app in partition.apps.values()
+            },
+            "nodes": {
+                node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
+                for node in partition.nodes.values()
+            },
+            "queues": {
+                path: (_without_zeros(usage.allocated[path]), _without_zeros(usage.pending[path]))
+                for path in partition.queues
+                if any(usage.allocated[path].values()) or any(usage.pending[path].values())
+            },
+        }
+
+
+def _without_zeros(size: Any) -> dict[str, int]:
+    return {name: value for name, value in size.items() if value}

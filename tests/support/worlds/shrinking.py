@@ -1,0 +1,77 @@
+"""Narrows a failing script down to the steps that matter."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from licorne_core.commands import (
+    Command,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from support.worlds.playing import Step
+
+
+def shrink(script: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
+    """A small script that still fails: steps are left out, then items within steps."""
+    smallest = _without_steps(list(script), fails)
+    for number in range(len(smallest)):
+        smallest = _without_items(smallest, number, fails)
+    return _without_steps(smallest, fails)
+
+
+def _without_steps(script: list[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
+    size = max(1, len(script) // 2)
+    while size:
+        start = 0
+        while start < len(script):
+            shorter = script[:start] + script[start + size :]
+            if fails(shorter):
+                script = shorter
+            else:
+                start += size
+        size //= 2
+    return script
+
+
+def _without_items(
+    script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]
+) -> list[Step]:
+    """Leave out single nodes, applications, asks and releases of one step."""
+    index = 0
+    while index < _size(script[number].command):
+        now, command = script[number]
+        shorter = [*script]
+        shorter[number] = Step(now, _without_item(command, index))
+        if fails(shorter):
+            script = shorter
+        else:
+            index += 1
+    return script
+
+
+def _size(command: Command | None) -> int:
+    match command:
+        case UpdateNodes(nodes=nodes):
+            return len(nodes)
+        case UpdateApplications(new=new, remove=remove):
+            return len(new) + len(remove)
+        case UpdateAllocations(asks=asks, releases=releases):
+            return len(asks) + len(releases)
+        case _:
+            return 0
+
+
+def _without_item(command: Command | None, index: int) -> Command | None:
+    match command:
+        case UpdateNodes(nodes=nodes):
+            return replace(command, nodes=[*nodes[:index], *nodes[index + 1 :]])
+        case UpdateApplications(new=new) if index < len(new):
+            return replace(command, new=[*new[:index], *new[index + 1 :]])
+        case UpdateAllocations(asks=asks) if index < len(asks):
+            return replace(command, asks=[*asks[:index], *asks[index + 1 :]])
+        case UpdateAllocations(asks=asks, releases=releases):
+            index -= len(asks)
+            return replace(command, releases=[*releases[:index], *releases[index + 1 :]])
+        case _:
+            return command
