@@ -79,12 +79,17 @@ class Ask:
 
 @dataclass(slots=True)
 class Allocation:
-    """An ask on a node. Times are in unix seconds; never changed after it was made."""
+    """An ask on a node. Times are in unix seconds; never changed after it was made.
+
+    Equal by value, but found by identity: two applications may use the same key.
+    """
 
     ask: Ask
     node_id: NodeId
     request_time: float
     allocation_time: float
+
+    __hash__ = object.__hash__
 
     @property
     def key(self) -> AllocationKey:

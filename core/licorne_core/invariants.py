@@ -65,7 +65,9 @@ def check_partition(partition: Partition) -> None:
     _check_sums(partition)
 
 
-def _check_identity(name: PartitionName, partition: Partition, owners: dict[object, PartitionName]) -> None:
+def _check_identity(
+    name: PartitionName, partition: Partition, owners: dict[object, PartitionName]
+) -> None:
     _same("R1", "name of the partition", name, partition.name)
     _hold("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
     for thing in (partition, partition.tree, partition.tree.root, partition.nodes):
@@ -74,7 +76,7 @@ def _check_identity(name: PartitionName, partition: Partition, owners: dict[obje
 
 def _check_node(partition: Partition, node: Node) -> None:
     at = f"node {node.node_id}"
-    on_it = sum_of(held.ask.ask_class.resources for held in node.allocations.values())
+    on_it = sum_of(held.ask.ask_class.resources for held in node.allocations)
     _equal("A1", f"{at}: allocated", node.allocated, on_it)
     left = subtract(subtract(node.capacity, node.allocated), node.occupied)
     _equal("A1", f"{at}: available", node.available, left)
@@ -85,10 +87,11 @@ def _check_node(partition: Partition, node: Node) -> None:
         _in_range(at, total)
     low = min(node.available.values(), default=0)
     _hold("A7", low >= INT64_MIN, f"{at} has {low} available")
-    for key, allocation in node.allocations.items():
-        app = partition.applications.get(allocation.ask.app_id)
-        known = app.allocations.get(key) if app is not None else None
-        _hold("A6", known is allocation, f"{at} has {key}, which its application has not")
+    for held in node.allocations:
+        app = partition.applications.get(held.ask.app_id)
+        known = app.allocations.get(held.key) if app is not None else None
+        if known is not held:
+            raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
 
 
 def _check_application(partition: Partition, app: Application) -> None:
@@ -105,11 +108,12 @@ def _check_application(partition: Partition, app: Application) -> None:
     _hold("A6", not both, f"{at} both waits for and has {sorted(both)}")
     _hold("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     busy = app.state in SCHEDULABLE
-    _hold("A6", busy is not app.is_idle(), f"{app!r} is in a state that does not fit")
-    for key, allocation in app.allocations.items():
-        node = partition.nodes.by_id.get(allocation.node_id)
-        known = node.allocations.get(key) if node is not None else None
-        _hold("A6", known is allocation, f"{at} has {key}, node {allocation.node_id} has it not")
+    if busy is app.is_idle():
+        raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
+    for key, held in app.allocations.items():
+        node = partition.nodes.by_id.get(held.node_id)
+        if key != held.key or node is None or held not in node.allocations:
+            raise InvariantBroken(f"A6: {at} has {key}, its node {held.node_id} has it not")
 
 
 def _check_queue(queue: Queue) -> None:
@@ -167,16 +171,19 @@ def _top(priorities: Iterable[int]) -> int:
 
 def _in_range(at: str, total: Resources) -> None:
     for name, value in total.items():
-        _hold("A7", 0 <= value <= INT64_MAX, f"{at} has a total of {value} {name}")
+        if not 0 <= value <= INT64_MAX:
+            raise InvariantBroken(f"A7: {at} has a total of {value} {name}")
 
 
 def _equal(rule: str, what: str, booked: Resources, counted: Resources) -> None:
-    figures = f"{what}: booked {describe(booked)}, counted {describe(counted)}"
-    _hold(rule, equals(booked, counted), figures)
+    if booked != counted and not equals(booked, counted):
+        figures = f"booked {describe(booked)}, counted {describe(counted)}"
+        raise InvariantBroken(f"{rule}: {what}: {figures}")
 
 
 def _same(rule: str, what: str, counted: object, booked: object) -> None:
-    _hold(rule, counted == booked, f"{what}: booked {booked}, counted {counted}")
+    if booked != counted:
+        raise InvariantBroken(f"{rule}: {what}: booked {booked}, counted {counted}")
 
 
 def _hold(rule: str, holds: bool, figures: str) -> None:

@@ -66,18 +66,18 @@ class Partition:
 
     # Asks
 
-    def add_ask(self, app: Application, ask: Ask, create_time: float) -> None:
-        """Book a pending ask."""
+    def add_ask(self, app: Application, ask: Ask, create_time: float, arrival: int = 0) -> None:
+        """Book a pending ask; `arrival` keeps the place of one that was pending before."""
         leaf = self.leaf_of(app)
         items = ask.ask_class.items
-        top = app.priorities.top
-        was_first = app.add_ask(ask, create_time)
+        before = (app.priorities.top, app.submission_time)
+        was_first = app.add_ask(ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
         if leaf.priorities.add(ask.priority):
             settle_priority(leaf)
         self.frontier.knows(items)
-        if was_first or app.priorities.top != top:
+        if was_first or before != (app.priorities.top, app.submission_time):
             self.frontier.app_changed(app, leaf)
         else:
             self.frontier.leaf_changed(leaf)
@@ -123,7 +123,7 @@ class Partition:
         leaf = self.leaf_of(app)
         allocation = app.drop_allocation(key)
         node = self.nodes.by_id[allocation.node_id]
-        node.drop_allocation(key)
+        node.drop_allocation(allocation)
         items = allocation.ask.ask_class.items
         for queue in leaf.lineage:
             refund(queue.allocated, items)

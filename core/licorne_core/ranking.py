@@ -13,24 +13,33 @@ from typing import Any, Generic, TypeVar
 Key = tuple[Any, ...]
 T = TypeVar("T", bound=Hashable)
 
+_Entry = tuple[Key, int, T]
+"""An item under its key; the number between them keeps items from being compared."""
+
 _SLACK = 32
 
 
 class Ranking(Generic[T]):
     """A heap of items by key, smallest first, that forgets stale entries when it meets them.
 
-    Keys are tuples that end in something unique, so that two items never tie. An item is
-    *active*, or *parked* under the gates that block it, or not in the ranking.
+    Keys are tuples that end in something unique, so that the order never depends on who
+    came first. An item is *active*, or *parked* under the gates that block it, or not here.
     """
 
-    __slots__ = ("_active", "_heap", "_parked", "parked_under")
+    __slots__ = ("_active", "_guards", "_heap", "_made", "_parked", "parked_under")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._heap: list[tuple[Key, T]] = []
-        self._active: dict[T, Key] = {}
-        self._parked: dict[T, Key] = {}
-        self.parked_under: dict[Hashable, list[tuple[Key, T]]] = {}
+        self._made = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all items; needed when keys of another shape are to come."""
+        self._heap: list[_Entry[T]] = []
+        self._active: dict[T, _Entry[T]] = {}
+        self._parked: dict[T, _Entry[T]] = {}
+        self._guards: dict[Hashable, _Entry[T]] = {}
+        self.parked_under: dict[Hashable, list[_Entry[T]]] = {}
 
     def __len__(self) -> int:
         """All items, parked ones included."""
@@ -42,15 +51,17 @@ class Ranking(Generic[T]):
 
     def put(self, item: T, key: Key) -> None:
         """Rank the item under the key, whatever it had before; a parked item is active again."""
-        if self._active.get(item) == key:
+        entry = self._active.get(item)
+        if entry is not None and entry[0] == key:
             return
         if self._parked:
             self._parked.pop(item, None)
-        self._active[item] = key
+        self._made += 1
+        entry = self._active[item] = (key, self._made, item)
         heap = self._heap
-        heappush(heap, (key, item))
+        heappush(heap, entry)
         if len(heap) > _SLACK + 2 * len(self._active):
-            self._heap = [(key, item) for item, key in self._active.items()]
+            self._heap = list(self._active.values())
             heapify(self._heap)
 
     def discard(self, item: T) -> None:
@@ -63,50 +74,58 @@ class Ranking(Generic[T]):
         heap = self._heap
         active = self._active
         while heap:
-            key, item = heap[0]
-            if active.get(item) is key:
+            entry = heap[0]
+            item = entry[2]
+            if active.get(item) is entry:
                 return item
             heappop(heap)
         return None
 
     def park(self, item: T, gates: Collection[Hashable]) -> None:
         """Put an active item aside until one of the gates opens."""
-        key = self._active.pop(item)
-        self._parked[item] = key
+        entry = self._active.pop(item)
+        self._parked[item] = entry
         for gate in gates:
             waiting = self.parked_under.setdefault(gate, [])
-            heappush(waiting, (key, item))
+            heappush(waiting, entry)
             if len(waiting) > _SLACK + 2 * len(self._parked):
-                self.parked_under[gate] = sorted(
-                    {
-                        item: (key, item) for key, item in waiting if self._parked.get(item) is key
-                    }.values()
-                )
+                parked = self._parked
+                valid = {old[1]: old for old in waiting if parked.get(old[2]) is old}
+                self.parked_under[gate] = sorted(valid.values())
 
     def wake(self, gates: Iterable[Hashable]) -> None:
         """Make the first item parked under each of the gates active again.
 
-        The first is enough: as long as it is not served nothing behind it could be, and the
-        ranking is asked again before the next decision.
+        The first is enough: nothing behind it comes before it, and the ranking is woken again
+        before anything behind it is looked at. As long as it has not been dealt with it stands
+        *guard*, and nothing more is woken.
         """
+        active = self._active
+        parked = self._parked
         for gate in gates:
-            waiting = self.parked_under.get(gate)
-            while waiting:
-                key, item = heappop(waiting)
-                if self._parked.get(item) is key:
-                    del self._parked[item]
-                    self._active[item] = key
-                    heappush(self._heap, (key, item))
-                    break
+            waiting = self.parked_under[gate]
+            while waiting and parked.get(waiting[0][2]) is not waiting[0]:
+                heappop(waiting)
             if not waiting:
-                self.parked_under.pop(gate, None)
+                del self.parked_under[gate]
+                self._guards.pop(gate, None)
+                continue
+            guard = self._guards.get(gate)
+            if guard is not None and active.get(guard[2]) is guard and guard < waiting[0]:
+                continue
+            entry = heappop(waiting)
+            del parked[entry[2]]
+            active[entry[2]] = entry
+            heappush(self._heap, entry)
+            self._guards[gate] = entry
 
     def wake_all(self) -> None:
         """Make every parked item active again."""
-        for item, key in self._parked.items():
-            self._active[item] = key
-            heappush(self._heap, (key, item))
+        for item, entry in self._parked.items():
+            self._active[item] = entry
+            heappush(self._heap, entry)
         self._parked.clear()
+        self._guards.clear()
         self.parked_under.clear()
 
     def gates(self) -> Collection[Hashable]:
@@ -115,8 +134,4 @@ class Ranking(Generic[T]):
 
     def ordered(self) -> list[T]:
         """All items by key, parked ones included; for reports."""
-        return sorted({**self._active, **self._parked}, key=self._key_of)
-
-    def _key_of(self, item: T) -> Key:
-        key = self._active.get(item)
-        return self._parked[item] if key is None else key
+        return [item for _, _, item in sorted([*self._active.values(), *self._parked.values()])]

@@ -263,5 +263,5 @@ def _node_report(partition: Partition, node: Node, *, detail: bool) -> NodeRepor
         available=dict(node.available),
         utilization=partition.nodes.order.utilization(node),
         allocation_count=len(node.allocations),
-        allocations=list(node.allocations.values()) if detail else (),
+        allocations=list(node.allocations) if detail else (),
     )

@@ -15,7 +15,7 @@ MAX_ITEM_BYTES = 256 * 1024
 SLICE_ITEMS = 500
 """A bigger message is handled in slices of so many items, so that no RM keeps the loop for long."""
 
-ADVISED_ITEMS = 2_000
+ADVISED_ITEMS = 1_000
 """What Welcome tells clients to keep to."""
 
 MAX_ID = 512

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from google.protobuf.message import DecodeError
+
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.asks import NO_TAGS, Ask, AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
-
 from licorne_server.caps import (
     MAX_ID,
     MAX_ITEM_BYTES,
@@ -71,7 +71,8 @@ def read_texts(field: str, texts: Mapping[str, str], limit: int) -> dict[str, st
     """
     if len(texts) > limit:
         raise BadItem(map_problem(field, len(texts), limit))
-    read = {name: texts[name] for name in texts}  # noqa: C416 (twice as fast as dict() here)
+    # Twice as fast as dict() is for a map of protobuf.
+    read = {name: texts[name] for name in texts}
     check(tags_problem(field, read, limit))
     return read
 

@@ -1,14 +1,17 @@
 """Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
 
 An item that cannot be taken becomes a rejection with its reason, and the others go on. The core
-never sees protobuf; what it judges by itself (unknown applications, negative amounts, …) is left to it.
+never sees protobuf; what it judges by itself (unknown applications, negative amounts) is left
+to it.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
+
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.commands import (
     Command,
@@ -34,7 +37,6 @@ from licorne_core.effects import (
 )
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
-
 from licorne_server.caps import (
     MAX_ATTRIBUTES,
     MAX_CONFIG_BYTES,
@@ -73,18 +75,17 @@ _ACTIONS = {
 _TERMINATIONS = {kind.value: kind for kind in TerminationType}
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
 class Batch:
-    """What one request comes to: commands in order, and the items refused before them.
+    """What one request comes to: commands, and answers that need no command, in order.
 
-    `refused` is answered after the commands that come before it in the request's order;
-    `dropped` counts the refused items that the core will not see.
+    `dropped` counts the refused nodes, applications or asks, which the core will not see.
     """
 
-    commands: list[Command] = field(default_factory=list)
-    refused: list[Effect] = field(default_factory=list)
+    steps: list[Command | Effect] = field(default_factory=list)
     dropped: int = 0
 
 
@@ -136,57 +137,54 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-def node_batch(rm_id: RmId, split: Split) -> Batch:
+async def node_batch(rm_id: RmId, split: Split) -> Batch:
     """A NodeRequest."""
-    batch = Batch()
-    nodes, refusals = _gather(split.items[1], _node, _refused_node)
-    batch.commands = [UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)]
-    if refusals:
-        batch.refused.append(NodesAnswered(rm_id=rm_id, rejected=refusals))
-        batch.dropped = len(refusals)
+    nodes, refused = await _gather(split.items[1], _node, _refused_node)
+    batch = Batch([UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)], len(refused))
+    if refused:
+        batch.steps.append(NodesAnswered(rm_id=rm_id, rejected=refused))
     return batch
 
 
-def application_batch(rm_id: RmId, split: Split) -> Batch:
+async def application_batch(rm_id: RmId, split: Split) -> Batch:
     """An ApplicationRequest: adds, then removals."""
-    batch = Batch()
-    new, refusals = _gather(split.items[1], _new_application, _refused_application)
-    remove, bad_removals = _gather(split.items[2], _removal, _refused_application)
-    batch.commands += [UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)]
-    batch.commands += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
-    batch.dropped = len(refusals)
-    if refusals or bad_removals:
-        batch.refused.append(ApplicationsAnswered(rm_id=rm_id, rejected=refusals + bad_removals))
+    new, refused = await _gather(split.items[1], _new_application, _refused_application)
+    remove, bad_removals = await _gather(split.items[2], _removal, _refused_application)
+    batch = Batch([UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)], len(refused))
+    if refused or bad_removals:
+        batch.steps.append(ApplicationsAnswered(rm_id=rm_id, rejected=refused + bad_removals))
+    batch.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
     return batch
 
 
-def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Batch:
+async def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Batch:
     """An AllocationRequest: asks and allocations, then releases."""
-    batch = Batch()
-    asks, refusals = _gather(split.items[4], reader.read, _refused_ask)
-    releases, bad_releases = _gather(split.items[2], _release, _refused_release)
-    batch.commands += [UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)]
-    batch.commands += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
-    batch.dropped = len(refusals)
-    if refusals or bad_releases:
-        batch.refused.append(AllocationsRejected(rm_id=rm_id, rejections=refusals + bad_releases))
+    asks, refused = await _gather(split.items[4], reader.read, _refused_ask)
+    releases, bad_releases = await _gather(split.items[2], _release, _refused_release)
+    batch = Batch([UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)], len(refused))
+    if refused or bad_releases:
+        batch.steps.append(AllocationsRejected(rm_id=rm_id, rejections=refused + bad_releases))
+    batch.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
     return batch
 
 
-R = TypeVar("R")
-
-
-def _gather(
+async def _gather(
     items: Sequence[bytes], read: Callable[[bytes], T], refuse: Callable[[bytes, str], R]
 ) -> tuple[list[T], list[R]]:
-    """The items that can be taken, and the refusals of those that cannot."""
+    """The items that can be taken, and the refusals of those that cannot.
+
+    All are read before any is handled, so that a malformed one leaves nothing half done.
+    """
     taken: list[T] = []
     refused: list[R] = []
-    for raw in items:
-        try:
-            taken.append(read(raw))
-        except BadItem as problem:
-            refused.append(refuse(raw, str(problem)))
+    for run in slices(items):
+        for raw in run:
+            try:
+                taken.append(read(raw))
+            except BadItem as problem:
+                refused.append(refuse(raw, str(problem)))
+        if len(items) > SLICE_ITEMS:
+            await asyncio.sleep(0)
     return taken, refused
 
 

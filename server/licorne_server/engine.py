@@ -12,11 +12,11 @@ from time import perf_counter
 from typing import Protocol
 
 import structlog
-from licorne_core.commands import Command, Hold, SetHold, Tick
+
+from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick
 from licorne_core.effects import Effect
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
-
 from licorne_server.clock import Clock
 from licorne_server.errors import Defect, new_correlation_id
 
@@ -58,15 +58,22 @@ class Engine:
         self._task: asyncio.Task[None] | None = None
         self._decisions = MAX_DECISIONS // 4
         self._paused_until = 0.0
+        self._halted: set[RmId] = set()
         self._sink: Sink
-        self.on_idle: Callable[[], None] | None = None
+        self.on_idle: Callable[[int], None] | None = None
         self.turns = 0
+        self.turn_seconds = 0.0
         self.commands = 0
         self.defects = 0
 
     def now(self) -> float:
         """The clock's unix seconds: the time that the core is told."""
         return self._clock.now()
+
+    @property
+    def inbox(self) -> int:
+        """How many commands wait."""
+        return len(self._inbox)
 
     @property
     def running(self) -> bool:
@@ -120,7 +127,7 @@ class Engine:
 
     async def _wait(self, deadline: float | None) -> None:
         if self.on_idle is not None:
-            self.on_idle()
+            self.on_idle(self.commands + self.turns)
         self._wake.clear()
         if deadline is not None:
             deadline = max(deadline, self._paused_until)
@@ -141,6 +148,8 @@ class Engine:
                 if future is not None and not future.done():
                     future.set_exception(defect)
                 continue
+            if isinstance(command, RegisterRm):
+                self._halted.discard(command.rm_id)
             self._sink.route(effects)
             if future is not None and not future.done():
                 future.set_result(effects)
@@ -157,6 +166,7 @@ class Engine:
         self._sink.route(effects)
         self.turns += 1
         spent = perf_counter() - begin
+        self.turn_seconds += spent
         if spent > TURN_SECONDS:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
         elif spent < TURN_SECONDS / 2:
@@ -166,16 +176,21 @@ class Engine:
         """The core failed on a command: put its RM on hold, let the others go on."""
         correlation_id = new_correlation_id()
         self.defects += 1
-        log.exception("command failed", command=type(command).__name__, correlation_id=correlation_id)
+        log.exception(
+            "command failed", command=type(command).__name__, correlation_id=correlation_id
+        )
         if not isinstance(command, Tick):
             self._halt(command.rm_id, correlation_id)
         return Defect(correlation_id)
 
     def _halt(self, rm_id: RmId, correlation_id: str) -> None:
         try:
-            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now())
+            self._scheduler.handle(
+                SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now()
+            )
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
+        self._halted.add(rm_id)
         self._sink.halt(rm_id, correlation_id)
 
     def _isolate(self, now: float) -> None:
@@ -183,7 +198,7 @@ class Engine:
         correlation_id = new_correlation_id()
         self.defects += 1
         log.exception("turn failed", correlation_id=correlation_id)
-        rms = [report.rm_id for report in self._scheduler.views.rms()]
+        rms = [rm.rm_id for rm in self._scheduler.views.rms() if rm.rm_id not in self._halted]
         for rm_id in rms:
             self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), now)
         blamed = False

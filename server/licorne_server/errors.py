@@ -1,4 +1,4 @@
-"""Errors of the service, each with the status that its caller sees (ecosystem: rich error model)."""
+"""Errors of the service, each with the status that its caller sees (google.rpc.Status)."""
 
 import uuid
 from collections.abc import Iterable, Sequence
@@ -8,6 +8,7 @@ from google.protobuf import any_pb2
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
+
 from licorne_core.errors import Problem
 
 DOMAIN = "licorne"
@@ -94,7 +95,9 @@ def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
     violations = [
         (
             problem.path or "config",
-            f"{problem.line}:{problem.column}: {problem.message}" if problem.line else problem.message,
+            f"{problem.line}:{problem.column}: {problem.message}"
+            if problem.line
+            else problem.message,
         )
         for problem in problems[:MAX_VIOLATIONS]
     ]
@@ -104,9 +107,7 @@ def config_refused(reason: str, problems: Sequence[Problem]) -> CallError:
 
 def failed_precondition(message: str, reason: str, **metadata: str) -> CallError:
     """The request does not fit the present state."""
-    return CallError(
-        grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)]
-    )
+    return CallError(grpc.StatusCode.FAILED_PRECONDITION, message, [error_info(reason, **metadata)])
 
 
 def not_found(message: str) -> CallError:

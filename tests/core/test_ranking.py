@@ -42,8 +42,6 @@ def test_a_parked_item_waits_for_its_gate() -> None:
     ranking = ranked(1, 2)
     ranking.park("item-1", ["gate-a", "gate-b"])
     assert ranking.top() == "item-2"
-    ranking.wake(["gate-c"])
-    assert ranking.top() == "item-2"
     assert len(ranking) == 2
     ranking.wake(["gate-b"])
     assert ranking.top() == "item-1"
@@ -56,10 +54,41 @@ def test_waking_takes_the_first_of_those_parked() -> None:
         ranking.park(item, ["gate"])
     ranking.wake(["gate"])
     assert ranking.top() == "item-1"
+    ranking.wake(["gate"])
     ranking.discard("item-1")
-    assert ranking.top() is None
+    assert ranking.top() is None, "the first one had not been dealt with"
     ranking.wake(["gate"])
     assert ranking.top() == "item-2"
+
+
+def test_one_parked_later_before_the_guard_is_woken() -> None:
+    """The one that was woken holds back only those behind it."""
+    ranking = ranked(1, 5, 9)
+    for item in ("item-5", "item-9"):
+        ranking.park(item, ["gate"])
+    ranking.wake(["gate"])
+    ranking.park("item-1", ["gate"])
+    ranking.wake(["gate"])
+    assert ranking.top() == "item-1"
+
+
+def test_keys_of_another_shape_after_clearing() -> None:
+    """A ranking that was cleared takes keys that the old ones could not be compared with."""
+    ranking = ranked(1, 2)
+    ranking.park("item-1", ["gate"])
+    ranking.clear()
+    ranking.put("item-2", ([1.5],))
+    assert ranking.ordered() == ["item-2"]
+
+
+def test_equal_keys_do_not_compare_items() -> None:
+    """Two objects that stand for the same id, one after the other, do no harm."""
+    ranking: Ranking[object] = Ranking()
+    old, new = object(), object()
+    ranking.put(old, (1,))
+    ranking.discard(old)
+    ranking.put(new, (1,))
+    assert ranking.top() is new
 
 
 def test_putting_a_parked_item_makes_it_active() -> None:
@@ -107,13 +136,14 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int, int]
         elif what == "park" and item in active:
             ranking.park(item, [gate])
             parked[item] = (active.pop(item), gate)
-        elif what == "wake":
+        elif what == "wake" and gate in ranking.parked_under:
             ranking.wake([gate])
             under = sorted((k, i) for i, (k, g) in parked.items() if g == gate)
-            if under:
-                key, item = under[0]
-                del parked[item]
-                active[item] = key
+            first_under = under[0][1] if under else None
+            if first_under is not None and first_under in ranking._active:
+                active[first_under] = parked.pop(first_under)[0]
+            elif first_under is not None:
+                assert min(active.values()) <= under[0][0], "something earlier stands guard"
         first = min(((key, item) for item, key in active.items()), default=None)
         assert ranking.top() == (None if first is None else first[1])
         assert len(ranking) == len(active) + len(parked)

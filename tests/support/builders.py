@@ -127,3 +127,18 @@ def release(
 def releases(*wanted: ReleaseRequest, rm: str = RM) -> UpdateAllocations:
     """A request with these releases."""
     return UpdateAllocations(rm_id=RmId(rm), releases=wanted)
+
+
+def config(queues: str, *, rest: str = "", name: str = "default") -> str:
+    """A configuration of one partition that everybody may submit to.
+
+    `queues` is a YAML list of the queues below root, in one line; `rest` are more settings of
+    the partition, each in a line of its own.
+    """
+    settings = "".join(f"    {line}\n" for line in rest.splitlines())
+    return (
+        "partitions:\n"
+        f"  - name: {name}\n"
+        f"{settings}"
+        f"    queues: [{{name: root, submitacl: '*', queues: {queues}}}]\n"
+    )

@@ -1,8 +1,8 @@
 """What the scheduler's answers do to the cache, and which of them the caller has to hear.
 
-A replay makes the server answer for everything once more: node and application accepted,
-states run through, running allocations echoed. The caller has heard that already, so only what has come
-out differently is passed on.
+A replay makes the server answer for everything once more: nodes and applications accepted,
+states run through, running allocations echoed. The caller has heard that already, so only
+what has come out differently is passed on.
 """
 
 from collections.abc import Iterator
@@ -170,8 +170,6 @@ class Answers:
         key = rejected.allocationKey
         known = cache.held.get(key)
         # What runs and is known to the server stays; it was a change of it that was refused.
-        if known is not None and (
-            not known.node_id or self.replaying or key in cache.unconfirmed
-        ):
+        if known is not None and (not known.node_id or self.replaying or key in cache.unconfirmed):
             cache.drop(key)
         return AskRejected(key, rejected.applicationID, rejected.reason)

@@ -73,8 +73,7 @@ class Cache:
         changed = [
             dataclasses.replace(known.node, capacity=given[node_id].capacity)
             for node_id in given
-            if (known := self.nodes.get(node_id))
-            and known.node.capacity != given[node_id].capacity
+            if (known := self.nodes.get(node_id)) and known.node.capacity != given[node_id].capacity
         ]
         messages = [wire.node(node, creation(node)) for node in fresh]
         messages += [wire.node(node, si.NodeInfo.UPDATE) for node in changed]
@@ -132,9 +131,7 @@ class Cache:
         for held in list(self.by_application.get(key, ())):
             self.expect_release(held)
         partition, application_id = key
-        return [
-            si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
-        ]
+        return [si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)]
 
     # ---- Asks and allocations ----
 
@@ -175,9 +172,7 @@ class Cache:
             resized = dataclasses.replace(known.ask, resources=ask.resources)
             self.held[ask.key] = known._replace(ask=resized)
 
-    def release(
-        self, keys: Iterable[str], termination: Termination
-    ) -> list[si.AllocationRelease]:
+    def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
         messages = []
         for key in keys:

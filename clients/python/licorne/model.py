@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 DEFAULT_PARTITION = "default"
-NO_TEXT: Mapping[str, str] = {}
-NO_RESOURCES: Mapping[str, int] = {}
+_NO_TAGS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,8 @@ class Ask:
     application_id: str
     resources: Mapping[str, int]
     priority: int = 0
-    tags: Mapping[str, str] = NO_TEXT
+    # One empty mapping for all: there may be a million asks.
+    tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
     originator: bool = False
     may_be_preempted: bool = False

@@ -1,7 +1,6 @@
 """What a client can be told about its connection."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -60,14 +59,3 @@ class Limits:
     outgoing: int = 50_000
     resend: int = 1_000
     events: int = 50_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """What the resource manager introduces itself with. An empty `config` means the server's."""
-
-    config: str = ""
-    version: str = ""
-    policy_group: str = ""
-    build_info: Mapping[str, str] = field(default_factory=dict)
-    extra_config: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ the other's. What is not dealt with yet is kept, and sent again when a stream is
 
 from collections import deque
 
-from licorne.errors import ProtocolError
+from licorne.errors import ConnectionLost
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Goodbye, Hello, UpdateRequest, UpdateResponse
 
@@ -72,17 +72,18 @@ class Session:
         """Take up what the server answered to the hello.
 
         Returns the requests to send again, or None when the session is new and wants a
-        replay. Raises ProtocolError for an answer of the past: a server that lost
+        replay. Raises ConnectionLost for an answer of the past: of a server that has lost
         its claim to this resource manager.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
-            raise ProtocolError(f"the server answers for {stamp}, we are at {self.stamp}")
+            raise ConnectionLost(f"the server answers for {stamp}, we are at {self.stamp}")
         self.stamp = stamp
         self._token = response.welcome.resume_token
         if response.welcome.resumed:
             self._drop_processed(response.acknowledged)
             self._acknowledged = self._consumed
+            self._sent = self._kept[-1].number if self._kept else response.acknowledged
             return list(self._kept)
         self._sent = self._processed = self._lost = 0
         self._received = self._consumed = self._acknowledged = 0
@@ -105,13 +106,15 @@ class Session:
         return request
 
     def goodbye(self, *, unregister: bool) -> UpdateRequest:
-        """What ends a stream in good order."""
-        return self.outgoing(UpdateRequest(goodbye=Goodbye(unregister=unregister)))
+        """What ends a stream in good order; said once and never repeated."""
+        goodbye = self.outgoing(UpdateRequest(goodbye=Goodbye(unregister=unregister)))
+        self._kept.remove(goodbye)
+        return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
         """Whether a response is news; not so for repeats and for those of an older session.
 
-        Raises ProtocolError when one is missing before it.
+        Raises ConnectionLost when one is missing before it: only a replay can help then.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -121,7 +124,8 @@ class Session:
         if not response.number:
             return True
         if response.number > self._received + 1:
-            raise ProtocolError(
+            self.forget()
+            raise ConnectionLost(
                 f"response {response.number} follows response {self._received}: some are lost"
             )
         if response.number <= self._received:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from licorne.errors import Rejected
 from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination
-from licorne.options import Registration
 from licorne.si.v1 import si_pb2 as si
 
 PARTITION_ATTRIBUTE = "si/node-partition"
@@ -120,16 +119,4 @@ def release(ask: Ask, termination: Termination) -> si.AllocationRelease:
         applicationID=ask.application_id,
         allocationKey=ask.key,
         terminationType=TERMINATIONS[termination],
-    )
-
-
-def registration(rm_id: str, item: Registration) -> si.RegisterResourceManagerRequest:
-    """What the resource manager registers with."""
-    return si.RegisterResourceManagerRequest(
-        rmID=rm_id,
-        version=item.version,
-        policyGroup=item.policy_group,
-        buildInfo=item.build_info,
-        config=item.config,
-        extraConfig=item.extra_config,
     )

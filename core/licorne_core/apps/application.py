@@ -115,13 +115,18 @@ class Application:
             self.start_time = now
         return True
 
-    def add_ask(self, ask: Ask, create_time: float) -> bool:
-        """Take a pending ask; True when it comes first among those of its class."""
+    def add_ask(self, ask: Ask, create_time: float, arrival: int = 0) -> bool:
+        """Take a pending ask; True when it comes first among those of its class.
+
+        `arrival` is its place among equals, given only to one that had been here before.
+        """
         run = self.runs.get(ask.ask_class)
         if run is None:
             run = self.runs[ask.ask_class] = Run(self, ask.ask_class)
-        self.arrivals += 1
-        entry = (-ask.priority, create_time, self.arrivals, ask)
+        if not arrival:
+            self.arrivals += 1
+            arrival = self.arrivals
+        entry = (-ask.priority, create_time, arrival, ask)
         self.pending[ask.key] = entry
         heappush(run.heap, entry)
         run.waiting += 1

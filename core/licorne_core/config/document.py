@@ -16,7 +16,7 @@ from licorne_core.errors import ConfigError, Problem
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
-MAX_NODES = 100_000
+MAX_NODES = 50_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})

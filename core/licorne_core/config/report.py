@@ -1,9 +1,9 @@
-"""What is wrong in a configuration and where: every problem is collected, none stops the search."""
+"""What is wrong in a configuration and where. A problem is noted and the search goes on."""
 
 from licorne_core.config.schema import Place
 from licorne_core.errors import ConfigError, Problem
 
-MAX_PROBLEMS = 1000
+MAX_PROBLEMS = 500
 MAX_MESSAGE = 500
 
 
@@ -19,7 +19,6 @@ class Report:
         # As keys, so that a value which is read twice is complained of once.
         self._warnings: dict[str, None] = {}
         self._problems: dict[Problem, None] = {}
-        self._left_out = 0
         self._places: dict[str, Place] = {}
         self._faulty: set[str] = set()
 
@@ -46,12 +45,14 @@ class Report:
         self.problem_at(message, path, place.line, place.column)
 
     def problem_at(self, message: str, path: str, line: int, column: int) -> None:
-        """A problem whose place is known better than its path tells."""
+        """A problem whose place is known better than its path tells.
+
+        The last straw raises: a text with so many is not worth the time to find them all.
+        """
         self._faulty.add(path)
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems[_problem(message, path, line, column)] = None
-        else:
-            self._left_out += 1
+        self._problems[_problem(message, path, line, column)] = None
+        if len(self._problems) >= MAX_PROBLEMS:
+            self.raise_problems()
 
     def warn(self, message: str, path: str) -> None:
         """Something that is taken, but hardly meant."""
@@ -78,8 +79,8 @@ class Report:
         if not self._problems:
             return
         problems = sorted(self._problems, key=lambda problem: (problem.line, problem.column))
-        if self._left_out:
-            problems.append(Problem(message=f"{self._left_out} further problems are left out"))
+        if len(problems) >= MAX_PROBLEMS:
+            problems.append(Problem(message="there are too many problems to go on"))
         raise ConfigError(problems)
 
 

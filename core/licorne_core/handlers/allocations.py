@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppEvent, AppState
-from licorne_core.asks import Allocation, Ask
+from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.effects import (
     AllocationRejection,
@@ -138,28 +138,38 @@ def _ask_again(
     partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome
 ) -> None:
     """A pending ask again: another size, or the node that the RM put it on itself (§ 5.3.5)."""
-    _, create_time, _, known = app.pending[ask.key]
+    _, create_time, arrival, known = app.pending[ask.key]
+    resized = _resized(known, ask)
     if ask.node_id:
         if ask.node_id not in partition.nodes.by_id:
             raise Rejected(f"failed to find node {ask.node_id}")
         partition.drop_ask(app, ask.key)
-        placed = replace(known, ask_class=ask.ask_class, node_id=ask.node_id)
+        placed = replace(resized, node_id=ask.node_id)
         _book(partition, app, placed, create_time, now, outcome)
-    elif ask.ask_class != known.ask_class:
+    elif resized is not known:
         _check_totals(partition, ask)
         partition.drop_ask(app, ask.key)
-        partition.add_ask(app, replace(known, ask_class=ask.ask_class), create_time)
+        partition.add_ask(app, resized, create_time, arrival)
+
+
+def _resized(known: Ask, ask: Ask) -> Ask:
+    """The known ask in the size of the new one; nothing else of a known ask ever changes."""
+    if ask.ask_class.items == known.ask_class.items:
+        return known
+    required = known.ask_class.required_node
+    return replace(known, ask_class=AskClass(ask.ask_class.resources, required))
 
 
 def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None:
     """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
     known = app.allocations[ask.key]
-    if ask.ask_class.items == known.ask.ask_class.items:
+    resized = _resized(known.ask, ask)
+    if resized is known.ask:
         return
     _check_totals(partition, ask)
     partition.release(app, ask.key)
     partition.counters.allocations_released -= 1
-    partition.take(app, replace(known, ask=replace(known.ask, ask_class=ask.ask_class)))
+    partition.take(app, replace(known, ask=resized))
 
 
 def _recover(

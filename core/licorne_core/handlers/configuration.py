@@ -123,9 +123,9 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     partition.tree.root.max = partition.nodes.total
     partition.config = config
     partition.frontier.everything_changed()
-    for leaf in list(partition.tree.leaves()):
-        if leaf.is_empty:
-            clean_later(partition, leaf, now)
+    for queue in list(partition.tree.walk()):
+        if queue.is_empty:
+            clean_later(partition, queue, now)
 
 
 def _remove_partition(

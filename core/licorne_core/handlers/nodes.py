@@ -17,7 +17,7 @@ from licorne_core.lifecycle import complete_if_idle
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
-from licorne_core.resources import INT64_MAX, Resources, has_negative
+from licorne_core.resources import INT64_MAX, Resources, has_negative, subtract
 
 PARTITION_ATTRIBUTE = "si/node-partition"
 
@@ -80,7 +80,8 @@ def _check_total(partition: Partition, node_id: NodeId, capacity: Resources) -> 
 
 def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
-    partition = rm.find(partition_of(update)) or rm.holder_of(update.node_id)
+    named = partition_of(update)
+    partition = rm.find(named) if named else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
     if partition is None or node is None:
         return []
@@ -91,9 +92,17 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     elif update.action is NodeAction.DRAIN_TO_SCHEDULABLE:
         node.schedulable = True
         partition.node_changed(node)
-    elif update.capacity is not None and not has_negative(update.capacity):
-        partition.resize_node(node, dict(update.capacity))
+    elif update.capacity is not None and _is_possible(partition, node, update.capacity):
+        partition.resize_node(node, update.capacity)
     return []
+
+
+def _is_possible(partition: Partition, node: Node, capacity: Resources) -> bool:
+    """An update is never answered, so one that cannot be is ignored as a whole."""
+    others = subtract(partition.nodes.total, node.capacity)
+    return not has_negative(capacity) and all(
+        others.get(name, 0) + value <= INT64_MAX for name, value in capacity.items()
+    )
 
 
 def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
@@ -104,7 +113,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
     touched: dict[Application, None] = {}
     for key in [k for k, known in partition.foreign.items() if known.node_id == node.node_id]:
         del partition.foreign[key]
-    for allocation in list(node.allocations.values()):
+    for allocation in list(node.allocations):
         app = partition.applications[allocation.ask.app_id]
         partition.release(app, allocation.key)
         touched[app] = None

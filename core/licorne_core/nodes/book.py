@@ -10,16 +10,19 @@ from licorne_core.resources import Resources, add, subtract, without_zeros
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("by_id", "order", "total")
+    __slots__ = ("_births", "by_id", "order", "total")
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Start empty, ordered by the policy."""
         self.by_id: dict[NodeId, Node] = {}
         self.order = NodeOrder(policy)
         self.total: Resources = {}
+        self._births = 0
 
     def add(self, node: Node) -> None:
         """Take a node in."""
+        self._births += 1
+        node.birth = self._births
         self.by_id[node.node_id] = node
         self.total = add(self.total, node.capacity)
         node.score = self.order.score(node)

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 
 from licorne_core.asks import Allocation
-from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.ids import NodeId
 from licorne_core.resources import Items, Resources, subtract
 
 
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    `version` rises with every change of what is available.
+    `version` rises with every change of what is available; `birth` tells nodes apart that have
+    the same id one after the other.
     """
 
     __slots__ = (
@@ -18,6 +19,7 @@ class Node:
         "allocations",
         "attributes",
         "available",
+        "birth",
         "capacity",
         "node_id",
         "occupied",
@@ -42,7 +44,8 @@ class Node:
         self.allocated: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
         self.available: dict[str, int] = dict(capacity)
-        self.allocations: dict[AllocationKey, Allocation] = {}
+        self.allocations: dict[Allocation, None] = {}
+        self.birth = 0
         self.score = 0.0
         self.version = 0
 
@@ -74,7 +77,7 @@ class Node:
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
-        self.allocations[allocation.ask.key] = allocation
+        self.allocations[allocation] = None
         self.version += 1
         allocated = self.allocated
         available = self.available
@@ -82,13 +85,12 @@ class Node:
             allocated[name] = allocated.get(name, 0) + value
             available[name] = available.get(name, 0) - value
 
-    def drop_allocation(self, key: AllocationKey) -> Allocation:
+    def drop_allocation(self, allocation: Allocation) -> None:
         """Forget an allocation that ended."""
-        allocation = self.allocations.pop(key)
+        del self.allocations[allocation]
         self.version += 1
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
             allocated[name] -= value
             available[name] += value
-        return allocation

@@ -36,18 +36,19 @@ class Placer:
         """The leaf for the application, created if a rule wants that.
 
         The application's user has been checked. Raises Rejected, and leaves the tree as it was, if
-        there is no place for the application or its place cannot be created.
+        a rule fails, if there is no place for the application, or if its place cannot be created;
+        with the last two a forced application is recovered instead (spec § 11.2).
         """
         try:
             path = self._path_for(app, tree)
         except Rejected as refusal:
             raise Rejected(f"failed to place application {app.app_id}: {refusal}") from refusal
-        queue = tree.get(path)
-        if queue is None:
-            return _create(app, tree, path)
-        if not queue.is_leaf:
-            raise Rejected(f"failed to find queue {path} for application {app.app_id}")
-        return queue
+        try:
+            return _leaf_at(path, app, tree)
+        except Rejected:
+            if not is_forced(app):
+                raise
+            return _leaf_at(RECOVERY_PATH, app, tree)
 
     def _path_for(self, app: NewApplication, tree: QueueTree) -> QueuePath:
         """The first path that a rule has and that is open to the user (spec §§ 3.2-3.4)."""
@@ -75,10 +76,16 @@ def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
     return may_submit(queue, user) and (takes_applications(queue) or not exists)
 
 
-def _create(app: NewApplication, tree: QueueTree, path: QueuePath) -> Queue:
-    try:
-        return tree.create(path, app.user, recovery=path == RECOVERY_PATH)
-    except Rejected as refusal:
-        raise Rejected(
-            f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}"
-        ) from refusal
+def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
+    """The leaf of that path, found or created (spec § 3.11)."""
+    queue = tree.get(path)
+    if queue is None:
+        try:
+            return tree.create(path, app.user, recovery=path == RECOVERY_PATH)
+        except Rejected as refusal:
+            raise Rejected(
+                f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}"
+            ) from refusal
+    if not queue.is_leaf:
+        raise Rejected(f"failed to find queue {path} for application {app.app_id}")
+    return queue

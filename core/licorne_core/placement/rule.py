@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
+from licorne_core.config.rules import ROOT
 from licorne_core.errors import Rejected
 from licorne_core.ids import QueuePath
 from licorne_core.names import INVALID_QUEUE_NAME, is_queue_name
 from licorne_core.placement.filters import Filter
-from licorne_core.queues.tree import ROOT, QueueTree, check_extent
+from licorne_core.queues.tree import QueueTree, check_extent
 
 
 class Part(NamedTuple):

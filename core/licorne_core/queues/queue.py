@@ -76,7 +76,7 @@ class Queue:
         self.allocated: dict[str, int] = {}
         self.pending: dict[str, int] = {}
         self.running_applications = 0
-        # Order among siblings, and of what is inside (children of a parent, applications of a leaf).
+        # Order among siblings, and of what is inside: children or applications.
         self.denominators: dict[str, int] = {}
         self.share = 0.0
         self.priorities = PriorityCounts()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from licorne_core.config.rules import ROOT
 from licorne_core.config.schema import QueueConfig
 from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
@@ -13,7 +14,6 @@ from licorne_core.queues.states import QueueState
 from licorne_core.queues.template import apply_template, configure
 from licorne_core.ranking import Ranking
 
-ROOT = "root"
 MAX_LEVELS = 32
 """Levels that a created queue may have, root being the first."""
 MAX_PATH_LENGTH = 4096

@@ -14,11 +14,14 @@ from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 
-Entry = tuple[float, str, Node, int]
-"""A node under its score, as it was at that version: the class fits on it then."""
+Entry = tuple[float, str, int, Node, int]
+"""A node by score, id and birth, as it was at the version at the end: the class fitted on it."""
 
-MAX_HEAPS = 64
+MAX_HEAPS = 2_000
 """Classes that have a heap at a time; the one that was not asked for longest gives way."""
+
+MAX_FILL = 64
+"""Entries that all heaps together may have for each node; a starved class has next to none."""
 
 PROBES = 8
 """Nodes of the heap of all that are tried before a class gets a heap of its own."""
@@ -39,17 +42,17 @@ class _ClassHeap:
     def fill(self, nodes: list[Node]) -> None:
         """Start from these nodes."""
         fitting = [node for node in nodes if node.schedulable and node.fits(self.items)]
-        self.entries = [(node.score, node.node_id, node, node.version) for node in fitting]
+        self.entries = [_entry(node) for node in fitting]
         self.keys = dict(zip(fitting, self.entries, strict=True))
         heapify(self.entries)
 
     def offer(self, node: Node) -> None:
         """Let a changed node in, or in again under its new score."""
         entry = self.keys.get(node)
-        if entry is not None and entry[3] == node.version and entry[0] == node.score:
+        if entry is not None and entry[4] == node.version and entry[0] == node.score:
             return
         if node.schedulable and node.fits(self.items):
-            entry = self.keys[node] = (node.score, node.node_id, node, node.version)
+            entry = self.keys[node] = _entry(node)
             heappush(self.entries, entry)
 
     def best(self) -> Node | None:
@@ -58,21 +61,25 @@ class _ClassHeap:
         keys = self.keys
         while entries:
             entry = entries[0]
-            node = entry[2]
+            node = entry[3]
             if keys.get(node) is not entry:
                 heappop(entries)
             elif not node.schedulable:
                 heappop(entries)
                 del keys[node]
-            elif entry[3] == node.version:
+            elif entry[4] == node.version:
                 return node
             elif node.fits(self.items):
-                entry = keys[node] = (node.score, node.node_id, node, node.version)
+                entry = keys[node] = _entry(node)
                 heapreplace(entries, entry)
             else:
                 heappop(entries)
                 del keys[node]
         return None
+
+
+def _entry(node: Node) -> Entry:
+    return (node.score, node.node_id, node.birth, node, node.version)
 
 
 class NodeIndex:
@@ -172,9 +179,11 @@ class NodeIndex:
             heap.read = len(log)
 
     def _new_heap(self, ask_class: AskClass) -> _ClassHeap:
-        if len(self._heaps) >= MAX_HEAPS:
-            del self._heaps[min(self._heaps, key=lambda other: self._heaps[other].used)]
-        heap = self._heaps[ask_class] = _ClassHeap(ask_class.items)
+        heaps = self._heaps
+        room = MAX_FILL * (len(self._nodes.by_id) + 1)
+        while len(heaps) >= MAX_HEAPS or sum(len(heap.entries) for heap in heaps.values()) > room:
+            del heaps[min(heaps, key=lambda other: heaps[other].used)]
+        heap = heaps[ask_class] = _ClassHeap(ask_class.items)
         heap.fill(list(self._nodes.by_id.values()))
         heap.read = len(self._log)
         return heap

@@ -65,9 +65,11 @@ class Frontier:
     def everything_changed(self) -> None:
         """Settings or sizes changed: rank all queues and applications again, look at all asks."""
         self._tree.shares_stale = True
-        for leaf in self._tree.leaves():
-            for app in leaf.applications.values():
-                self.app_changed(app, leaf)
+        for queue in self._tree.walk():
+            queue.ranking.clear()
+            queue.short_of.clear()
+            for app in queue.applications.values():
+                self.app_changed(app, queue)
                 app.ranking.wake_all()
         self.runnable = True
 

@@ -47,8 +47,11 @@ def resource(vcore: int, memory: int) -> Resource:
 
 def configuration(scenario: Scenario) -> str:
     """One leaf per queue of the scenario, below root, open to everybody."""
-    properties = {"application.sort.policy": scenario.sort}
-    leaves = [{"name": queue, "properties": properties} for queue in queue_names(scenario)]
+    leaves = [
+        # A mapping of its own for each: shared ones become YAML anchors, which are refused.
+        {"name": queue, "properties": {"application.sort.policy": scenario.sort}}
+        for queue in queue_names(scenario)
+    ]
     root = {"name": "root", "submitacl": "*", "queues": leaves}
     text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
     return text

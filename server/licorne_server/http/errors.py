@@ -5,6 +5,7 @@ from http import HTTPStatus
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
+
 from licorne_core.errors import NotFound
 
 log = structlog.get_logger(__name__)
@@ -36,7 +37,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return failure(404, str(error))
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
-        message = f"{request.method} is not for this path, {allowed} are"
+        message = f"method {request.method} is not allowed here, only {allowed}"
         return failure(405, message, {"Allow": allowed})
     except web.HTTPRequestEntityTooLarge:
         return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
@@ -45,7 +46,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
             raise
         return failure(error.status, _message(error))
     except ConnectionError:
-        raise
+        return failure(400, "the connection was lost")
     except Exception:
         log.exception("request failed", method=request.method, path=request.path)
         return failure(500, "internal error, see the server's log")

@@ -7,7 +7,6 @@ from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AppReport, AskReport
 from licorne_core.views import Views
-
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import NO_TIME, milliseconds, nanoseconds, rest_name
 

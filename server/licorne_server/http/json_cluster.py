@@ -1,13 +1,10 @@
 """Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
 
-from collections.abc import Callable
-
 from licorne_core.apps.states import AppState
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.names import is_pattern
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
 from licorne_core.views import Views
-
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import nanoseconds, percentages, rest_name
 
@@ -92,16 +89,17 @@ def _truth(value: bool) -> str:
 
 
 def _filter_json(chosen: FilterConfig) -> JsonObject:
-    names: Callable[[tuple[str, ...]], list[str]] = lambda entries: (
-        [] if _expression(entries) else list(entries)
-    )
     return {
         "type": "allow" if chosen.allow else "deny",
-        "userList": names(chosen.users),
-        "groupList": names(chosen.groups),
+        "userList": _names(chosen.users),
+        "groupList": _names(chosen.groups),
         "userExp": _expression(chosen.users),
         "groupExp": _expression(chosen.groups),
     }
+
+
+def _names(entries: tuple[str, ...]) -> list[str]:
+    return [] if _expression(entries) else list(entries)
 
 
 def _expression(entries: tuple[str, ...]) -> str:

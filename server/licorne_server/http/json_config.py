@@ -1,12 +1,14 @@
 """The running configuration as YAML or JSON, and the check of another one (spec §§ 12.4, 13.2)."""
 
+import yaml
+from yaml import MappingNode, Node, ScalarNode, SequenceNode
+
 from licorne_core.config import load
 from licorne_core.errors import ConfigError
 from licorne_core.reports import RmReport
-from yaml import MappingNode, Node, SafeDumper, SafeLoader, ScalarNode, SequenceNode, compose, serialize
-
 from licorne_server.http.stream import JsonObject
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEXT = "tag:yaml.org,2002:str"
 
 # The JSON form has the older core's spelling of the keys; what is a name of the
@@ -37,7 +39,7 @@ def config_yaml(rm: RmReport) -> str:
             pairs = [(_text(key), _text(rm.extra_config[key])) for key in sorted(rm.extra_config)]
             extra = MappingNode("tag:yaml.org,2002:map", pairs, flow_style=False)
             root.value.append((_text("extra"), extra))
-    text: str = serialize(root, Dumper=SafeDumper)
+    text: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
     return text
 
 
@@ -82,7 +84,7 @@ def _own_checksum(text: str) -> str:
 
 def _document(text: str) -> Node | None:
     """The node tree of a text that the core has taken, so that it is known to be harmless."""
-    node: Node | None = compose(text, Loader=SafeLoader)
+    node: Node | None = yaml.compose(text, Loader=_LOADER)
     return node
 
 

@@ -5,7 +5,6 @@ from functools import partial
 from licorne_core.ids import PartitionName
 from licorne_core.reports import NodeReport
 from licorne_core.views import Views
-
 from licorne_server.http.json_apps import allocation_json
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import percentages, rest_name

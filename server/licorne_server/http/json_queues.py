@@ -4,10 +4,9 @@ from functools import partial
 
 from licorne_core.config.properties import PreemptionPolicy
 from licorne_core.config.schema import TemplateConfig
-from licorne_core.ids import PartitionName, QueuePath
+from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
 from licorne_core.views import Views
-
 from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import duration, percentages, rest_name
 
@@ -32,7 +31,7 @@ def queue_json(views: Views, partition: PartitionName, queue: QueueReport) -> Js
         "status": queue.state,
         "partition": rest_name(views, partition) if is_root else "",
         "parent": queue.parent,
-        "childNames": list[QueuePath](queue.child_names),
+        "childNames": list(queue.child_names),
         "isLeaf": queue.is_leaf,
         "isManaged": queue.is_managed,
         "properties": dict(queue.properties),

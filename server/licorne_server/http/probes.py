@@ -1,6 +1,7 @@
 """Is it alive, is it ready: the two questions that a supervisor asks, and the pulse of the loop."""
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 
 from aiohttp import web
@@ -15,16 +16,17 @@ DEAD_SECONDS = 10.0
 class Heartbeat:
     """A timer of the loop that notes when it fired and how late that was."""
 
-    def __init__(self) -> None:
-        """The pulse starts with `start`; until then it counts as beating."""
-        self._last = monotonic()
-        self._timer: asyncio.TimerHandle | None = None
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """`clock` tells seconds that never go back; the pulse begins with `start`."""
+        self._clock = clock
+        self._last = clock()
         self._worst = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to beat in the running loop."""
-        self._last = monotonic()
-        self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
+        self._last = self._clock()
+        self._timer = asyncio.get_running_loop().call_later(BEAT_SECONDS, self.beat)
 
     def stop(self) -> None:
         """Beat no more."""
@@ -32,19 +34,21 @@ class Heartbeat:
             self._timer.cancel()
             self._timer = None
 
+    def beat(self) -> None:
+        """Note how late this beat is, and wait for the next one."""
+        self._worst = max(self._worst, self.silence() - BEAT_SECONDS)
+        self.stop()
+        self.start()
+
     def silence(self) -> float:
         """Seconds since the last beat."""
-        return monotonic() - self._last
+        return self._clock() - self._last
 
     def worst_lag(self) -> float:
         """The most seconds that a beat came late since this was last asked."""
         worst = max(self._worst, self.silence() - BEAT_SECONDS, 0.0)
         self._worst = 0.0
         return worst
-
-    def _beat(self) -> None:
-        self._worst = max(self._worst, self.silence() - BEAT_SECONDS)
-        self.start()
 
 
 def ill(status: Status, heartbeat: Heartbeat) -> str:

@@ -21,7 +21,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmFigures:
-    """One RM as its connection sees it; `resyncs` counts replays wanted because of a full outbox."""
+    """One RM's connection; `resyncs` counts the replays wanted because its outbox was full."""
 
     rm_id: RmId
     connected: bool

@@ -7,7 +7,9 @@ is a report of its own moment: a body is no picture of one instant, but each row
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+import socket
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from time import perf_counter
@@ -15,6 +17,7 @@ from typing import Any
 
 import structlog
 from aiohttp import web
+
 from licorne_core.errors import NotFound
 
 log = structlog.get_logger(__name__)
@@ -33,12 +36,15 @@ GZIP_FROM = 1400
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""
 
+MAKING = web.AppKey("making", asyncio.Lock)
+"""Held by the one answer that is being made."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list whose items become JSON when their turn comes; one that is gone by then is left out."""
+    """A list whose items become JSON when their turn comes; what is gone by then is left out."""
 
     items: Iterable[Any]
     to_json: Callable[[Any], JsonObject]
@@ -75,33 +81,48 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
     yield "[]" if separator == "[" else "]"
 
 
-async def sliced(value: JsonObject | Rows) -> AsyncIterator[bytes]:
-    """The value's JSON in chunks, giving way to others between slices."""
+async def sliced(value: JsonObject | Rows, making: asyncio.Lock) -> AsyncGenerator[bytes, None]:
+    """The value's JSON in chunks, giving way to others between slices.
+
+    `making` is held while a chunk is made: however many ask at once, no more than one slice
+    of all their answers lies between two turns of the scheduler.
+    """
+    pieces = fragments(value)
+    while True:
+        async with making:
+            chunk = await _next_chunk(pieces)
+        if not chunk:
+            return
+        yield chunk
+
+
+async def _next_chunk(pieces: Iterator[str]) -> bytes:
+    """The next chunk, empty when there is nothing left."""
     parts: list[str] = []
     size = 0
     stop = perf_counter() + SLICE_SECONDS
-    for fragment in fragments(value):
-        parts.append(fragment)
-        size += len(fragment)
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
         if size >= CHUNK:
-            yield "".join(parts).encode()
-            parts.clear()
-            size = 0
+            break
         if perf_counter() > stop:
             await asyncio.sleep(0)
             stop = perf_counter() + SLICE_SECONDS
-    yield "".join(parts).encode()
+    await asyncio.sleep(0)
+    return "".join(parts).encode()
 
 
 async def send_json(request: web.Request, value: JsonObject | Rows) -> web.StreamResponse:
     """Answer with JSON."""
-    return await send(request, "application/json; charset=utf-8", sliced(value))
+    body = sliced(value, request.app[MAKING])
+    return await send(request, "application/json; charset=utf-8", body)
 
 
 async def send_bytes(request: web.Request, content_type: str, body: bytes) -> web.StreamResponse:
     """Answer with a body that is there already."""
 
-    async def chunks() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
         for start in range(0, len(body), CHUNK):
             yield body[start : start + CHUNK]
 
@@ -109,7 +130,7 @@ async def send_bytes(request: web.Request, content_type: str, body: bytes) -> we
 
 
 async def send(
-    request: web.Request, content_type: str, body: AsyncIterator[bytes]
+    request: web.Request, content_type: str, body: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
     """Answer with a body as it is made; a short one is sent whole, with its length."""
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
@@ -138,14 +159,22 @@ async def _send_rest(
         await _write(response, begin)
         async for chunk in rest:
             await _write(response, chunk)
-        await response.write_eof()
     except ConnectionError:
-        raise
-    except Exception as error:
+        return  # the reader is gone
+    except TimeoutError:
+        log.warning("reader stalled", path=request.path, remote=request.remote)
+        _cut_off(request)
+    except Exception:
         log.exception("answer cut off", path=request.path)
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the answer could not be finished") from error
+        _cut_off(request)
+
+
+def _cut_off(request: web.Request) -> None:
+    """End the connection at once; what the kernel still holds for it is thrown away."""
+    if request.transport is not None:
+        connection = request.transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        request.transport.abort()
 
 
 async def _write(response: web.StreamResponse, chunk: bytes) -> None:

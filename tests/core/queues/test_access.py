@@ -1,12 +1,12 @@
 """Access lists of queues, asked up to root."""
 
 import pytest
+
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
-from support.trees import ANN, queue_at, root_config, tree_of
-
 from licorne_core.queues.tree import QueueTree
+from support.trees import ANN, queue_at, root_config, tree_of
 
 BOB = UserGroup("bob", ("guests",))
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import (
     denominators,

@@ -1,5 +1,6 @@
 """The node index gives the node that a look at all nodes gives (spec §§ 7.4, 7.5)."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +9,8 @@ from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.scheduling.candidates import MAX_HEAPS, NodeIndex
+from licorne_core.scheduling import candidates
+from licorne_core.scheduling.candidates import NodeIndex
 
 SHAPES = [
     AskClass({"vcore": 1}),
@@ -93,11 +95,14 @@ def test_a_starved_class_is_fed_by_the_node_that_fits() -> None:
     assert index.best(big) is node
 
 
-def test_more_classes_than_heaps() -> None:
+@pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
+def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of classes is served, though only so many have an index of their own."""
-    book = book_of(NodeSortType.FAIR, {"vcore": 10_000}, {"vcore": 20_000})
+    monkeypatch.setattr(candidates, cap, 3)
+    small = [{"vcore": 1}] * (2 * candidates.PROBES)
+    book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
     index = NodeIndex(book, indexed=True)
-    for round_ in range(2):
-        for size in range(1, 3 * MAX_HEAPS):
-            found = index.best(AskClass({"vcore": size + round_}))
-            assert found is book.by_id[NodeId("n0")]
+    large = book.by_id[NodeId(f"n{len(small)}")]
+    for _ in range(2):
+        for size in range(2, 40):
+            assert index.best(AskClass({"vcore": size})) is large

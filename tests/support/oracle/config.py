@@ -14,17 +14,17 @@ NOT_INHERITED = ("priority.policy", "priority.offset")
 
 def partitions_of(text: str) -> dict[str, dict[str, Any]]:
     """The partitions of a configuration by name, in order."""
-    return {part["name"]: part for part in yaml.safe_load(text)["partitions"]}
+    return {part["name"]: part for part in yaml.load(text, Loader=yaml.CSafeLoader)["partitions"]}
 
 
 def amounts(written: dict[str, Any] | None) -> Amounts:
-    """Resource amounts: ``500m`` of vcore, plain numbers of everything else."""
+    """Resource amounts: ``500m`` of vcore, plain numbers of everything else; only zeros is none."""
     found: Amounts = {}
     for name, value in (written or {}).items():
         milli = str(value).endswith("m")
         assert milli == (name == "vcore"), f"worlds write vcore in milli, and only vcore: {value}"
         found[name] = int(str(value).removesuffix("m"))
-    return found
+    return found if any(found.values()) else {}
 
 
 def queue_records(partition: dict[str, Any]) -> dict[str, QueueRecord]:
@@ -58,8 +58,8 @@ def _add_queue(
     children = written.get("queues") or []
     records[path] = _record(written, path, properties)
     records[path].is_leaf = not children and not written.get("parent", False)
-    if written.get("childtemplate"):
-        template = written["childtemplate"]
+    template = written.get("childtemplate") or {}
+    if any(template.values()):
         own = {name: str(value) for name, value in (template.get("properties") or {}).items()}
         records[path].template = _record(template, path, own)
     for child in children:

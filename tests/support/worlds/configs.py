@@ -173,7 +173,7 @@ class ConfigMaker:
 
 def text_of(partitions: list[dict[str, Any]]) -> str:
     """The YAML text of a whole configuration."""
-    return yaml.safe_dump({"partitions": partitions}, sort_keys=False)
+    return yaml.dump({"partitions": partitions}, Dumper=yaml.CSafeDumper, sort_keys=False)
 
 
 def written(size: Amounts) -> dict[str, str]:

@@ -57,7 +57,8 @@ class RmMaker:
         names = ["default", "second"] if rng.random() < 0.2 else ["default"]
         self.makers = {name: ConfigMaker(rng, creates=creates) for name in names}
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
-        self.keys = 0
+        self.submitted: dict[str, list[str]] = {name: [] for name in names}
+        self.asked: list[tuple[str, str]] = []
 
     def registration(self) -> Command:
         """The RM introduces itself."""
@@ -89,7 +90,7 @@ class RmMaker:
 
     def _capacity(self) -> dict[str, int]:
         rng = self.rng
-        sizes = {name: rng.randint(0, 4) * amount for name, amount in TYPES.items()}
+        sizes = {name: rng.choice([0, 2, 4, 4, 8]) * amount for name, amount in TYPES.items()}
         return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
 
     def new_nodes(self) -> UpdateNodes:
@@ -100,7 +101,7 @@ class RmMaker:
         return nodes(
             *(
                 node(self._node_id(), rng.choice(kinds), partition=partition, **self._capacity())
-                for _ in range(rng.randint(1, 5))
+                for _ in range(rng.randint(1, 6))
             ),
             rm=self.rm,
         )
@@ -120,25 +121,25 @@ class RmMaker:
 
     # Applications
 
-    def _app_id(self) -> str:
-        return f"app-{self.rng.randint(0, 9)}"
+    def _app_id(self, partition: str) -> str:
+        """Mostly one that was submitted there, if only to be refused."""
+        ids = self.submitted[partition]
+        return self.rng.choice(ids) if ids and self.rng.random() < 0.95 else "app-nobody"
 
     def new_apps(self) -> UpdateApplications:
         """Applications are submitted; some ids are taken, some queues are not there."""
         rng = self.rng
         partition = self._partition()
-        leaves = [*self.makers[partition].leaves(), "root.nowhere.at.all"]
-        return apps(
-            *(
-                app(self._app_id(), rng.choice(leaves), partition=partition)
-                for _ in range(rng.randint(1, 4))
-            ),
-            rm=self.rm,
-        )
+        leaves = [*self.makers[partition].leaves() * 3, "root.nowhere.at.all"]
+        ids = [f"app-{rng.randint(0, 9)}" for _ in range(rng.randint(1, 6))]
+        self.submitted[partition] += ids
+        new = [app(app_id, rng.choice(leaves), partition=partition) for app_id in ids]
+        return apps(*new, rm=self.rm)
 
     def drop_app(self) -> UpdateApplications:
         """An application is removed with all it has."""
-        return remove_apps(self._app_id(), rm=self.rm, partition=self._partition())
+        partition = self._partition()
+        return remove_apps(self._app_id(partition), rm=self.rm, partition=partition)
 
     # Asks, allocations and releases
 
@@ -146,16 +147,18 @@ class RmMaker:
         """A few asks of a few applications."""
         rng = self.rng
         partition = self._partition()
-        wanted = [self._ask(partition, now) for _ in range(rng.choice([1, 3, 12]))]
+        wanted = [self._ask(partition, now) for _ in range(rng.choice([2, 6, 16]))]
         return asks(*wanted, rm=self.rm)
 
     def _ask(self, partition: str, now: float) -> Ask:
         rng = self.rng
-        self.keys += 1
-        key = f"k{self.keys if rng.random() < 0.9 else rng.randint(1, self.keys)}"
+        app_id, key = self._app_id(partition), f"k{len(self.asked)}"
+        if self.asked and rng.random() < 0.05:
+            app_id, key = rng.choice(self.asked)
+        self.asked.append((app_id, key))
         return ask(
-            self._app_id(),
-            key,
+            app_id,
+            key if rng.random() < 0.98 else "k0",
             partition=partition,
             priority=rng.choice([0, 0, 0, 1, 5, -3]),
             created=None if rng.random() < 0.6 else now - rng.randint(0, 30),
@@ -177,16 +180,15 @@ class RmMaker:
         """Releases of keys that may or may not be there."""
         rng = self.rng
         partition = self._partition()
-        return releases(
-            *(
-                release(self._app_id(), self._key(), why=rng.choice(ENDINGS), partition=partition)
-                for _ in range(rng.choice([1, 5, 20, 60]))
-            ),
-            rm=self.rm,
-        )
+        gone = []
+        for _ in range(rng.choice([1, 3, 10])):
+            key = self._known_key() if self.asked and rng.random() < 0.95 else ("app-nobody", "")
+            gone.append(release(*key, why=rng.choice(ENDINGS), partition=partition))
+        return releases(*gone, rm=self.rm)
 
-    def _key(self) -> str:
-        return "" if self.rng.random() < 0.05 else f"k{self.rng.randint(1, max(1, self.keys))}"
+    def _known_key(self) -> tuple[str, str]:
+        app_id, key = self.rng.choice(self.asked)
+        return app_id, "" if self.rng.random() < 0.03 else key
 
     def replay(self) -> list[Command]:
         """A replay with the right counts, and a little inside it."""
@@ -216,7 +218,7 @@ class World:
         self.rms = [RmMaker(self.rng, f"rm{i}") for i in range(self.rng.choice([1, 1, 2, 3]))]
         self.steps: list[Step] = []
         for rm in self.rms:
-            self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_asks(self.now))
+            self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())
         while len(self.steps) < length:
             self._draw()
         self.steps.append(Step(self.now, REST))

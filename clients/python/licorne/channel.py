@@ -1,0 +1,84 @@
+"""The gRPC channel, and what its status codes mean to us."""
+
+import grpc
+from grpc import aio
+
+from licorne.errors import (
+    ConfigInvalid,
+    LicorneError,
+    ProtocolError,
+    SessionFenced,
+    Unauthorized,
+)
+from licorne.options import TlsConfig
+
+REGISTRATION_FAILED = "registration of RM failed"
+STATUS_DETAILS = "grpc-status-details-bin"
+
+OPTIONS = [
+    # A peer that vanished without a word is found out within 45 seconds.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 15_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # The waiting between tries is ours; the channel's own must not add to it.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A stream is not repeatable, and broken ones that gRPC retries leak.
+    ("grpc.enable_retries", 0),
+    # Two clients in one process share neither connection nor trouble.
+    ("grpc.use_local_subchannel_pool", 1),
+    # What is not read must not pile up unseen in the transport.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 1024 * 1024),
+]
+
+
+def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
+    """A channel that connects when it is used. Raises OSError for unreadable certificates."""
+    if tls is None:
+        return aio.insecure_channel(target, options=OPTIONS)
+    options = list[tuple[str, int | str]](OPTIONS)
+    if tls.server_name:
+        options.append(("grpc.ssl_target_name_override", tls.server_name))
+    return aio.secure_channel(target, tls.credentials(), options=options)
+
+
+def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
+    """What an ended stream means where trying again cannot cure it, or None."""
+    text = text_of(error)
+    match error.code():
+        case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
+            return Unauthorized(text)
+        case grpc.StatusCode.ABORTED:
+            return SessionFenced(text)
+        case grpc.StatusCode.FAILED_PRECONDITION:
+            if _has_reason(error, "INSTANCE_FENCED"):
+                return SessionFenced(text)
+            # Whoever was forgotten by the server registers again.
+            return None if _has_reason(error, "RM_NOT_REGISTERED") else ProtocolError(text)
+        case grpc.StatusCode.INVALID_ARGUMENT if text.startswith(REGISTRATION_FAILED):
+            return config_invalid(text)
+        case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.UNIMPLEMENTED:
+            return ProtocolError(text)
+        case _:
+            return None
+
+
+def text_of(error: aio.AioRpcError) -> str:
+    """The server's words, or at least the name of the status."""
+    return error.details() or error.code().name
+
+
+def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
+    """Whether the status details carry that reason code; a search, as the type is not ours."""
+    return any(
+        name == STATUS_DETAILS and isinstance(value, bytes) and reason.encode() in value
+        for name, value in error.trailing_metadata()
+    )
+
+
+def config_invalid(text: str) -> ConfigInvalid:
+    """The error for a refused configuration; its text is a prefix and one problem a line."""
+    _, _, problems = text.partition(": ")
+    return ConfigInvalid(text, problems.splitlines())

@@ -1,0 +1,128 @@
+"""One stream after the other, for as long as the client lives."""
+
+import asyncio
+import logging
+import random
+
+from grpc import aio
+
+from licorne.backoff import Backoff
+from licorne.channel import fatal_error, open_channel, text_of
+from licorne.errors import ConnectionLost, LicorneError
+from licorne.options import RetryConfig, TlsConfig
+from licorne.state import ClientState
+from licorne.stream import GRACE, Stream
+from licorne.v1.session_pb2_grpc import SessionStub
+
+LOG = logging.getLogger("licorne")
+
+
+class Connection:
+    """Opens streams to the target until it is closed or something fails for good."""
+
+    def __init__(
+        self, state: ClientState, target: str, tls: TlsConfig | None, retry: RetryConfig
+    ) -> None:
+        """Nothing is opened before `start`."""
+        self._state = state
+        self._target = target
+        self._address = target
+        self._tls = tls
+        self._retry = retry
+        self._backoff = Backoff(initial=retry.initial, maximum=retry.maximum, stable=retry.stable)
+        self._channel: aio.Channel | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._down_since = 0.0
+
+    def start(self) -> None:
+        """Begin to connect."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    async def close(self, *, unregister: bool) -> None:
+        """Send what waits, say goodbye and end; takes a few seconds at the most."""
+        self._state.leave(unregister=unregister)
+        if self._task is None:
+            self._state.end(None)
+            return
+        await asyncio.wait((self._task,), timeout=2 * GRACE)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def channel(self) -> aio.Channel:
+        """The channel, for calls beside the stream. Raises OSError for unreadable certificates."""
+        if self._channel is None:
+            self._channel = open_channel(self._address, self._tls)
+        return self._channel
+
+    async def _run(self) -> None:
+        failure: LicorneError | None = None
+        self._down_since = asyncio.get_running_loop().time()
+        try:
+            while not self._state.leaving.is_set():
+                await self._pause(await self._attempt())
+        except LicorneError as error:
+            failure = error
+        except Exception as error:
+            LOG.exception("the client of %s fails on a defect of its own", self._target)
+            failure = LicorneError(f"a defect of the client: {error!r}")
+        finally:
+            self._state.end(failure)
+            await self._close_channel()
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._state.leaving.wait()
+        except TimeoutError:
+            pass
+
+    async def _attempt(self) -> float:
+        """Open a stream and use it to its end; returns how long to wait before the next.
+
+        Raises the error that ends the client.
+        """
+        stream = None
+        try:
+            self._state.stats.streams += 1
+            stream = Stream(self._state, SessionStub(self.channel()).Update())
+            await stream.run()
+        except aio.AioRpcError as error:
+            fatal = fatal_error(error)
+            if fatal is not None:
+                raise fatal from error
+            return await self._lost(stream, text_of(error))
+        except (ConnectionLost, OSError) as error:
+            return await self._lost(stream, str(error))
+        self._backoff.reset()
+        self._down_since = asyncio.get_running_loop().time()
+        if stream.redirect:
+            LOG.info("redirected from %s to %s", self._address, stream.redirect)
+            await self._go_to(stream.redirect)
+            return 0.0
+        retry_after = stream.retry_after or self._retry.initial
+        return random.uniform(retry_after, 1.5 * retry_after)
+
+    async def _lost(self, stream: Stream | None, reason: str) -> float:
+        """Make up our mind after a failure; returns how long to wait."""
+        now = asyncio.get_running_loop().time()
+        LOG.warning("no connection to %s: %s", self._address, reason)
+        if stream is not None and stream.welcomed_at is not None:
+            self._backoff.lasted(now - stream.welcomed_at)
+            self._down_since = now
+        patience = self._retry.give_up_after
+        if patience is not None and now - self._down_since >= patience:
+            raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
+        if self._tls is not None or self._address != self._target:
+            # Certificates may have been renewed; and who redirects us knows where to go next.
+            await self._go_to(self._target)
+        return self._backoff.next()
+
+    async def _go_to(self, address: str) -> None:
+        await self._close_channel()
+        self._address = address
+
+    async def _close_channel(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()

@@ -1,0 +1,55 @@
+"""What waits to be sent, with a bound for those who produce it."""
+
+import asyncio
+
+from licorne.packer import Packer
+
+
+class Outgoing:
+    """The requests of the session that are not sent yet.
+
+    Closed while there is no session: then the cache has it all, and the replay will send it.
+    Open and paused while a lost stream can still be resumed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """At most about `limit` items wait."""
+        self.packer = Packer()
+        self._limit = limit
+        self._streaming = False
+        self.is_open = False
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def open(self, max_items: int) -> None:
+        """A stream is there that takes so many items per request."""
+        self.packer.max_items = max_items
+        self.is_open = self._streaming = True
+
+    def pause(self, *, resumable: bool) -> None:
+        """The stream is gone."""
+        self._streaming = False
+        self._room.set()
+        if not resumable:
+            self.close()
+
+    def close(self) -> None:
+        """The session is gone, and what waits for it."""
+        self.packer.clear()
+        self.is_open = self._streaming = False
+        self._room.set()
+
+    async def room(self) -> bool:
+        """Wait while too much waits. False: it is too much, and there is no stream to wait for."""
+        if self.packer.items < self._limit:
+            return True
+        if not self._streaming:
+            return False
+        self._room.clear()
+        await self._room.wait()
+        return True
+
+    def taken(self) -> None:
+        """The writer has taken a request off."""
+        if self.packer.items < self._limit:
+            self._room.set()

@@ -1,0 +1,85 @@
+"""What outlives a stream: everything that one stream hands on to the next."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from licorne.answers import Answers
+from licorne.cache import Cache
+from licorne.errors import Closed, LicorneError
+from licorne.inbox import Inbox
+from licorne.options import Limits
+from licorne.outgoing import Outgoing
+from licorne.packer import Packer
+from licorne.session import Session, Stamp
+
+M = TypeVar("M")
+
+ACK_EVERY = 64
+"""So many responses dealt with are acknowledged at once; fewer after a moment."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counters for whoever watches: streams opened, and how the lost ones were made good."""
+
+    streams: int = 0
+    resumed: int = 0
+    replayed: int = 0
+
+
+class ClientState:
+    """The books, the numbers and the queues of one client."""
+
+    def __init__(self, session: Session, limits: Limits) -> None:
+        """Start with nothing; must be made inside a running loop."""
+        self.session = session
+        self.cache = Cache()
+        self.answers = Answers(self.cache)
+        self.stats = Stats()
+        self.wake = asyncio.Event()
+        self.outgoing = Outgoing(limits.outgoing)
+        self.inbox = Inbox(limits.events, self.consumed)
+        self.live = asyncio.Event()
+        self.leaving = asyncio.Event()
+        self.unregister = False
+        self.failure: LicorneError | None = None
+
+    def consumed(self, stamp: Stamp, number: int) -> None:
+        """The caller has dealt with a response."""
+        self.session.consumed(stamp, number)
+        # The first starts the moment after which the writer acknowledges, the last ends it.
+        if self.session.unacknowledged in (1, ACK_EVERY):
+            self.wake.set()
+
+    def leave(self, *, unregister: bool) -> None:
+        """Make the stream say goodbye when everything is sent, and open no other."""
+        self.unregister = unregister
+        self.leaving.set()
+        self.wake.set()
+
+    def end(self, failure: LicorneError | None) -> None:
+        """There will be no further stream."""
+        self.failure = failure or Closed("the client was closed")
+        self.outgoing.close()
+        self.inbox.close(failure)
+        self.live.set()
+
+    def check(self) -> None:
+        """Raise what ended the client, if something has."""
+        if self.failure is not None:
+            raise self.failure
+
+    async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
+        """Queue items for the live session, and wait while too much waits for it."""
+        self.check()
+        if not self.outgoing.is_open:
+            return
+        add(self.outgoing.packer, items)
+        self.wake.set()
+        if not await self.outgoing.room():
+            # Too much to keep for a resumption: the cache has it all, a replay will do.
+            self.session.forget()
+            self.outgoing.close()
+        self.check()

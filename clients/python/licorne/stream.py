@@ -1,0 +1,258 @@
+"""One stream: hello, welcome, replay or resumption, and then both directions at once.
+
+One task reads and one writes, each for as long as the stream lasts: gRPC takes neither two
+writers at a time nor readers that come and go.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import grpc
+from grpc import aio
+
+from licorne.errors import ConnectionLost, ProtocolError
+from licorne.events import Drained, Event, Reconnected
+from licorne.replay import Replay
+from licorne.state import ACK_EVERY, ClientState
+from licorne.v1.session_pb2 import (
+    Ack,
+    Drain,
+    Heartbeat,
+    ReplayResult,
+    UpdateRequest,
+    UpdateResponse,
+)
+
+Call: TypeAlias = "aio.StreamStreamCall[UpdateRequest, UpdateResponse]"
+
+WELCOME_TIME = 30.0
+"""Seconds that a server may take to answer a hello."""
+GRACE = 5.0
+"""Seconds that a server may take to end a stream after a goodbye."""
+ACK_DELAY = 0.05
+"""Seconds after which a few responses that were dealt with are acknowledged."""
+SILENCE = 3
+"""So many heartbeats of the server may be missed before it counts as gone."""
+
+
+class Stream:
+    """One RPC of the session."""
+
+    def __init__(self, state: ClientState, call: Call) -> None:
+        """Work for that client on that call."""
+        self._state = state
+        self._call = call
+        self._loop = asyncio.get_running_loop()
+        self._heartbeat = 30.0
+        self._max_items = 1000
+        self._repeats: list[UpdateRequest] = []
+        self._replaying = False
+        self._reading_since: float | None = None
+        self._goodbye_said = False
+        self._goodbye_heard = False
+        self.welcomed_at: float | None = None
+        """When the session was there, by the loop's clock."""
+        self.redirect = ""
+        """Where the server told us to go instead, if it did."""
+        self.retry_after: float | None = None
+        """Seconds that a server which is about to stop told us to wait, if it did."""
+
+    async def run(self) -> None:
+        """Talk until the stream ends. Returns when it was ended in good order.
+
+        Raises ConnectionLost when it broke, AioRpcError when the server ended it with an
+        error, and ProtocolError.
+        """
+        try:
+            async with asyncio.timeout(WELCOME_TIME):
+                welcome = await self._greet()
+            self.redirect = welcome.welcome.redirect
+            if not self.redirect:
+                self._begin(welcome)
+                await self._talk()
+        except TimeoutError:
+            raise ConnectionLost(f"no welcome within {WELCOME_TIME:.0f} s") from None
+        except (asyncio.InvalidStateError, aio.UsageError) as error:
+            raise ConnectionLost(f"the stream broke: {error}") from error
+        finally:
+            self._call.cancel()
+            self._state.live.clear()
+            if self._replaying:
+                self._state.session.forget()
+            self._state.outgoing.pause(resumable=self._state.session.resumable)
+
+    async def _greet(self) -> UpdateResponse:
+        await self._call.write(self._state.session.hello())
+        try:
+            response = await self._call.read()
+        except asyncio.CancelledError:
+            # gRPC raises it as well when the other side has cancelled the call.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ConnectionLost("the server cancelled the call") from None
+        if isinstance(response, UpdateResponse) and response.HasField("welcome"):
+            return response
+        await self._raise_for_status()
+        raise ProtocolError("the server's first message is no welcome")
+
+    def _begin(self, response: UpdateResponse) -> None:
+        state = self._state
+        welcome = response.welcome
+        self._heartbeat = float(welcome.heartbeat_seconds or self._heartbeat)
+        self._max_items = welcome.max_items or self._max_items
+        repeats = state.session.welcome(response)
+        self.welcomed_at = self._loop.time()
+        state.outgoing.open(self._max_items)
+        if repeats is None:
+            self._replaying = True
+        else:
+            self._repeats = repeats
+            state.stats.resumed += 1
+            self._tell([Reconnected(resumed=True)])
+            state.live.set()
+
+    def _tell(self, events: Sequence[Event], number: int = 0) -> None:
+        self._state.inbox.put(self._state.session.stamp, number, events)
+
+    async def _talk(self) -> None:
+        reader = asyncio.create_task(self._read())
+        writer = asyncio.create_task(self._write())
+        try:
+            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            if not reader.done() and self._goodbye_said:
+                await asyncio.wait((reader,), timeout=GRACE)
+            await self._raise_for_status()
+        finally:
+            reader.cancel()
+            writer.cancel()
+            ends = await asyncio.gather(reader, writer, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+        if not (self._goodbye_said or self._goodbye_heard):
+            raise ConnectionLost("the stream ended without a goodbye")
+
+    async def _raise_for_status(self) -> None:
+        """Raise the error that the server ended the stream with, if it has ended with one."""
+        if self._call.done() and await self._call.code() is not grpc.StatusCode.OK:
+            raise aio.AioRpcError(
+                await self._call.code(),
+                await self._call.initial_metadata(),
+                await self._call.trailing_metadata(),
+                await self._call.details(),
+            )
+
+    # ---- Reading ----
+
+    async def _read(self) -> None:
+        session = self._state.session
+        while True:
+            self._reading_since = self._loop.time()
+            response = await self._call.read()
+            if not isinstance(response, UpdateResponse):
+                return
+            self._reading_since = None
+            if session.accepts(response):
+                self._take(response)
+            await self._state.inbox.room()
+
+    def _take(self, response: UpdateResponse) -> None:
+        answers = self._state.answers
+        events: Sequence[Event] = ()
+        match response.WhichOneof("message"):
+            case "nodes":
+                events = answers.nodes(response.nodes)
+            case "applications":
+                events = answers.applications(response.applications)
+            case "allocations":
+                events = answers.allocations(response.allocations)
+            case "replay_result":
+                events = self._replay_result(response.replay_result)
+            case "drain":
+                events = [self._drain(response.drain)]
+            case "goodbye":
+                self._goodbye_heard = True
+            case _:
+                pass
+        if events or response.number:
+            self._tell(events, response.number)
+
+    def _replay_result(self, result: ReplayResult) -> list[Event]:
+        state = self._state
+        if not result.complete:
+            # The server keeps what did arrive, and would refuse to be told it again. It drops
+            # everything when the next hello registers anew.
+            state.session.forget()
+            raise ConnectionLost(f"a replay is wanted again: {result.reason}")
+        events = state.answers.end_replay()
+        state.live.set()
+        state.stats.replayed += 1
+        return [*events, Reconnected(resumed=False)] if state.stats.streams > 1 else events
+
+    def _drain(self, drain: Drain) -> Drained:
+        self.retry_after = drain.retry_after_milliseconds / 1000
+        self._state.wake.set()
+        return Drained(drain.reason, self.retry_after)
+
+    # ---- Writing ----
+
+    async def _write(self) -> None:
+        state = self._state
+        if self._replaying:
+            await self._replay()
+        for repeat in self._repeats:
+            await self._call.write(state.session.acknowledging(repeat))
+        timed_out = False
+        while True:
+            if (request := self._next()) is not None:
+                await self._call.write(state.session.outgoing(request))
+            elif state.leaving.is_set() or self.retry_after is not None:
+                return await self._part()
+            elif state.session.unacknowledged >= ACK_EVERY or (
+                timed_out and state.session.unacknowledged
+            ):
+                await self._call.write(state.session.acknowledging(UpdateRequest(ack=Ack())))
+            elif timed_out:
+                await self._call.write(UpdateRequest(heartbeat=Heartbeat()))
+            else:
+                timed_out = not await self._woken()
+                continue
+            timed_out = False
+
+    def _next(self) -> UpdateRequest | None:
+        request = self._state.outgoing.packer.take()
+        self._state.outgoing.taken()
+        return request
+
+    async def _replay(self) -> None:
+        state = self._state
+        # The snapshot holds all that waits; what comes from now on is sent after it.
+        state.outgoing.packer.clear()
+        self._tell(state.answers.begin_replay())
+        replay = Replay(state.cache)
+        for request in replay.requests(self._max_items):
+            await self._call.write(state.session.outgoing(request))
+        self._replaying = False
+
+    async def _part(self) -> None:
+        goodbye = self._state.session.goodbye(unregister=self._state.unregister)
+        self._goodbye_said = True
+        await self._call.write(goodbye)
+        await self._call.done_writing()
+
+    async def _woken(self) -> bool:
+        """Wait for something to do; False when it is time for an acknowledgement or a heartbeat."""
+        state = self._state
+        patience = ACK_DELAY if state.session.unacknowledged else self._heartbeat / 2
+        try:
+            async with asyncio.timeout(patience):
+                await state.wake.wait()
+        except TimeoutError:
+            since = self._reading_since
+            if since is not None and self._loop.time() - since > SILENCE * self._heartbeat:
+                raise ConnectionLost("the server has fallen silent") from None
+            return False
+        state.wake.clear()
+        return True

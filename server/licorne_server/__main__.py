@@ -1,0 +1,196 @@
+"""The `licorne` command: arguments into settings, settings into a server; the rest is in `cli`."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from licorne_server.settings import Address, Settings, SettingsError, Tls
+
+OK = 0
+FAILED = 1
+COMMANDS = {
+    "validate-config": "check configuration files",
+    "demo": "watch a real server schedule three fake resource managers",
+    "bench": "measure the core over gRPC",
+    "fake-rm": "play a resource manager against a running server",
+    "queues": "show queues",
+    "apps": "show applications",
+    "nodes": "show nodes",
+    "explain": "say why an ask is not placed",
+}
+HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Exits with 1 for wrong usage (DESIGN § 5), where argparse has 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(FAILED, f"{self.prog}: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    args = _parser(given[0] if given else "").parse_args(given)
+    if args.command == "serve":
+        return _serve(args)
+    if args.command == "healthcheck":
+        return _healthcheck(args.url)
+    if args.command == "validate-config":
+        from licorne_server.cli import validate_config
+
+        return validate_config.run(args.files, output=args.output, strict=args.strict)
+    code: int = _module(args.command).run(args)
+    return code
+
+
+def _module(command: str) -> Any:
+    return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
+
+
+def _parser(chosen: str) -> argparse.ArgumentParser:
+    """All commands by name; only the arguments of the chosen one, as others load much."""
+    parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="serve resource managers"))
+    health = commands.add_parser("healthcheck", help="exit with 0 if the server here is alive")
+    health.add_argument("--url", default=HEALTHCHECK_URL, help="what to ask (%(default)s)")
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text)
+        if name == "validate-config":
+            _add_validate_config(command)
+        elif name == chosen:
+            _module(name).add_arguments(command)
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--listen", default="127.0.0.1:7070", metavar="HOST:PORT", help="gRPC (%(default)s)")
+    add("--http", default="127.0.0.1:9080", metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
+    add("--config", type=Path, metavar="FILE", help="for RMs that register without a configuration")
+    add("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
+    add("--tls-key", type=Path, metavar="FILE", help="its key, PEM")
+    add("--tls-client-ca", type=Path, metavar="FILE", help="CA of the clients: turns on mutual TLS")
+    add(
+        "--rm-identity",
+        action="append",
+        default=[],
+        metavar="RM=NAME",
+        help="a certificate name that may act for an RM (default: the rmID itself); repeatable",
+    )
+    add(
+        "--operator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a certificate name that may see and configure every RM; repeatable",
+    )
+    add("--insecure", action="store_true", help="serve others without TLS")
+    add("--reflection", action=argparse.BooleanOptionalAction, help="(on without TLS)")
+    add("--drain", type=float, default=10.0, metavar="SECONDS", help="at the end (%(default)s)")
+    add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+
+
+def _add_validate_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("-o", "--output", default="text", choices=("text", "json", "github"))
+    parser.add_argument("--strict", action="store_true", help="warnings are errors")
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    return Settings(
+        listen=Address.parse(args.listen),
+        http=None if args.http == "off" else Address.parse(args.http),
+        default_config=_text_of(args.config),
+        tls=_tls(args),
+        insecure=args.insecure,
+        rm_identities=_identities(args.rm_identity),
+        operators=frozenset(args.operator),
+        log_level=args.log_level,
+        reflection=args.reflection,
+        drain=args.drain,
+        manage_gc=True,
+    )
+
+
+def _text_of(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"cannot read {path}: {error}") from None
+
+
+def _tls(args: argparse.Namespace) -> Tls | None:
+    if args.tls_cert is None and args.tls_key is None and args.tls_client_ca is None:
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        raise SettingsError("--tls-cert and --tls-key are needed together")
+    return Tls(cert=args.tls_cert, key=args.tls_key, client_ca=args.tls_client_ca)
+
+
+def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
+    identities: dict[str, frozenset[str]] = {}
+    for pair in pairs:
+        rm_id, equals, name = pair.partition("=")
+        if not (rm_id and equals and name):
+            raise SettingsError(f"--rm-identity: RM=NAME was expected: {pair!r}")
+        identities[rm_id] = identities.get(rm_id, frozenset()) | {name}
+    return identities
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from licorne_server.logs import set_up
+
+    set_up(args.log_level)
+    try:
+        asyncio.run(_serve_until_signal(_settings(args)))
+    except SettingsError as error:
+        print(f"licorne: {error}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+async def _serve_until_signal(settings: Settings) -> None:
+    from licorne_server.app import running
+
+    stop = asyncio.Event()
+
+    def signalled() -> None:
+        if stop.is_set():
+            os._exit(FAILED)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signalled)
+    async with running(settings) as server:
+        print(
+            f"listening grpc={server.grpc_address} http={server.http_address or 'off'}", flush=True
+        )
+        await stop.wait()
+
+
+def _healthcheck(url: str) -> int:
+    """Ask a server on this machine."""
+    try:
+        with urllib.request.urlopen(url, timeout=3) as response:
+            return OK if response.status == 200 else FAILED
+    except (OSError, ValueError) as error:
+        print(f"licorne: {url}: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

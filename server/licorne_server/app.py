@@ -1,0 +1,221 @@
+"""The composition root: what a server is made of, and the order in which it starts and stops."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import structlog
+
+from licorne_core.commands import Hold, SetHold
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
+from licorne_core.scheduler import Scheduler
+from licorne_server.access import Access
+from licorne_server.caps import MAX_MESSAGE_BYTES
+from licorne_server.clock import Clock, SystemClock
+from licorne_server.collector import Collector
+from licorne_server.engine import Engine
+from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
+from licorne_server.services.admin import AdminService
+from licorne_server.services.scheduler import SchedulerService
+from licorne_server.services.session import SessionService
+from licorne_server.services.standard import StandardHealth, add_reflection
+from licorne_server.services.state import StateService
+from licorne_server.sessions import Rms
+from licorne_server.settings import Settings, SettingsError
+from licorne_server.tls import Certificates
+
+log = structlog.get_logger(__name__)
+
+GRACE_SECONDS = 1.0
+CHANNEL_OPTIONS = [
+    # A second server on the same port must fail, not share it.
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", -1),
+    # Per connection: enough for four streams and some calls, too few for a reset flood.
+    ("grpc.max_concurrent_streams", 16),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 15_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+]
+
+
+class Server:
+    """A server with everything in it; `running` starts and stops one."""
+
+    def __init__(
+        self, settings: Settings, scheduler: Scheduler | None = None, clock: Clock | None = None
+    ) -> None:
+        """Put the parts together; nothing listens yet.
+
+        Raises:
+            SettingsError: the settings are not safe, or the default configuration is no good.
+        """
+        settings.check()
+        _check_config(settings.default_config)
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.scheduler = scheduler or Scheduler(default_config=settings.default_config)
+        self.engine = Engine(self.scheduler, self.clock)
+        self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms)
+        self.grpc_address = self.http_address = ""
+        self._status = Status()
+        self._http: HttpServer | None = None
+        self._grpc: grpc.aio.Server | None = None
+        self._health: StandardHealth | None = None
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Listen, and be ready when this returns.
+
+        Raises:
+            SettingsError: an address cannot be had.
+        """
+        if self.settings.manage_gc:
+            collector = Collector()
+            collector.start()
+            self.engine.on_idle = collector.idle
+        self.engine.start(self.rms)
+        await self._start_grpc()
+        await self._start_http()
+        assert self._health is not None
+        await self._health.serving()
+        self._status.started = True
+        log.info("started", grpc=self.grpc_address, http=self.http_address)
+
+    async def stop(self) -> None:
+        """Drain, then stop (reliability: nothing that was decided is kept back)."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._status.draining = True
+        if self._health is not None:
+            await self._health.draining()
+        if self.engine.running:
+            await self._drain()
+        if self._grpc is not None:
+            await self._grpc.stop(GRACE_SECONDS)
+        if self._http is not None:
+            await self._http.stop()
+        await self.engine.stop()
+        log.info("stopped")
+
+    async def _drain(self) -> None:
+        """Decide nothing more, send what was decided, then let the streams go."""
+        for rm in self.rms.all():
+            await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
+        streams = self.rms.drain(self.settings.retry_after)
+        try:
+            async with asyncio.timeout(self.settings.drain):
+                for stream in streams:
+                    await stream.closed.wait()
+        except TimeoutError:
+            log.warning("drain not finished", seconds=self.settings.drain)
+        self.rms.close()
+
+    async def _start_grpc(self) -> None:
+        settings = self.settings
+        server = grpc.aio.server(options=CHANNEL_OPTIONS)
+        access = Access(
+            enforced=settings.tls is not None and settings.tls.client_ca is not None,
+            identities=settings.rm_identities,
+            operators=settings.operators,
+        )
+        views = self.scheduler.views
+        services = (
+            SchedulerService(self.engine, self.rms, access),
+            SessionService(self.engine, self.rms, access, time.time_ns(), settings.heartbeat),
+            AdminService(self.engine, views, access),
+            StateService(views, access),
+        )
+        names = [service.name for service in services]
+        server.add_generic_rpc_handlers([service.handler() for service in services])
+        self._health = StandardHealth(names)
+        self._health.add_to(server)
+        if settings.reflects:
+            add_reflection(names, server)
+        self._grpc = server
+        self.grpc_address = self._bind(server)
+        await server.start()
+
+    def _bind(self, server: grpc.aio.Server) -> str:
+        address = self.settings.listen
+        try:
+            if self.settings.tls is None:
+                port = server.add_insecure_port(str(address))
+            else:
+                credentials = Certificates(self.settings.tls).credentials()
+                port = server.add_secure_port(str(address), credentials)
+        except RuntimeError as error:
+            raise SettingsError(f"cannot listen on {address}: {error}") from None
+        if not port:
+            raise SettingsError(f"cannot listen on {address}")
+        return str(address.with_port(port))
+
+    async def _start_http(self) -> None:
+        address = self.settings.http
+        if address is None:
+            return
+        sources = Sources(
+            views=self.scheduler.views,
+            status=self._status,
+            started_time=time.time(),
+            figures=self._figures,
+        )
+        self._http = HttpServer(sources)
+        try:
+            _, port = await self._http.start(address.host, address.port)
+        except OSError as error:
+            raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
+        self.http_address = str(address.with_port(port))
+
+    def _figures(self) -> Figures:
+        engine = self.engine
+        return Figures(
+            rms=tuple(
+                RmFigures(
+                    rm_id=rm.rm_id,
+                    connected=rm.connected,
+                    outbox_messages=rm.outbox.messages,
+                    outbox_bytes=rm.outbox.size,
+                    resyncs=rm.resyncs,
+                )
+                for rm in self.rms.all()
+            ),
+            inbox=engine.inbox,
+            commands=engine.commands,
+            turns=engine.turns,
+            turn_seconds=engine.turn_seconds,
+            defects=engine.defects,
+        )
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings, *, scheduler: Scheduler | None = None, clock: Clock | None = None
+) -> AsyncIterator[Server]:
+    """A server that is ready inside the block and has stopped behind it.
+
+    Raises:
+        SettingsError: it cannot start.
+    """
+    server = Server(settings, scheduler, clock)
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.stop()
+
+
+def _check_config(text: str) -> None:
+    if not text:
+        return
+    try:
+        load(text)
+    except ConfigError as error:
+        raise SettingsError(f"the default configuration is refused:\n{error}") from None

@@ -1,0 +1,179 @@
+"""`licorne demo`: a real server and three resource managers over loopback, seen from here."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import grpc
+from rich.console import Console
+
+from licorne import LicorneError
+from licorne.v1.state_pb2 import (
+    ExplainRequest,
+    ExplainResponse,
+    ListPartitionsRequest,
+    ListQueuesRequest,
+    Partition,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.bench.server_process import ServerFailed, Usage, running_server
+from licorne_server.cli.demo_board import Board, Snapshot
+from licorne_server.cli.demo_rm import DemoRm
+from licorne_server.cli.demo_world import WAITING_APPLICATION, worlds
+from licorne_server.cli.explain import print_explanation
+from licorne_server.cli.output import human_bytes, is_terminal, say
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+HELP = "watch a real server schedule three fake resource managers"
+FAILED = 2
+DEFAULT_SECONDS = 15.0
+LONGEST_SECONDS = 25.0
+PICTURE_SECONDS = 0.25
+# When the question is asked, as a share of the whole time.
+EXPLAIN_AT = 0.6
+# The RM whose work always finds room: its waits are the scheduler's doing alone.
+PROMPT_RM = "services"
+EXPLAINED_RM = "batch"
+REST_PARTITIONS = "/ws/v1/partitions"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne demo`."""
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=DEFAULT_SECONDS,
+        metavar="S",
+        help=f"how long, up to {LONGEST_SECONDS:.0f} (%(default)s)",
+    )
+
+
+def seconds(text: str) -> float:
+    """A time that is worth watching and not too long."""
+    value = float(text)
+    if not 1.0 <= value <= LONGEST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {LONGEST_SECONDS:.0f}")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the demo; 0, or 2 when the server could not be started or was lost."""
+    status = 0
+    try:
+        asyncio.run(play(args.seconds))
+    except* ServerFailed as failures:
+        say(f"licorne: {failures.exceptions[0]}")
+        status = FAILED
+    except* (grpc.aio.AioRpcError, LicorneError) as failures:
+        say(f"licorne: lost the server: {failures.exceptions[0]}")
+        status = FAILED
+    except* KeyboardInterrupt:
+        say("stopped")
+    return status
+
+
+async def play(length: float) -> None:
+    """Start a server, let the RMs live beside one another, and tell how it was."""
+    terminal = is_terminal(sys.stdout)
+    console = Console(force_terminal=terminal, highlight=False)
+    rms = [DemoRm(world, length) for world in worlds()]
+    async with running_server(http="127.0.0.1:0") as server:
+        say(f"server: grpc={server.target}, REST http://{server.http}{REST_PARTITIONS}")
+        async with (
+            grpc.aio.insecure_channel(server.target) as channel,
+            asyncio.TaskGroup() as group,
+        ):
+            players = [
+                group.create_task(rm.play(server.target, iter(rm.world.submissions))) for rm in rms
+            ]
+            spectator = Spectator(StateStub(channel), rms)
+            with Board(console) as board:
+                await spectator.watch(board, length)
+            for player in players:
+                player.cancel()
+        usage = server.usage()
+    print(f"\nafter {spectator.seconds:.1f} s")
+    print("\n".join(summary(rms, spectator, usage)))
+    if spectator.explanation is not None:
+        print(f"\nwhy does {WAITING_APPLICATION} wait?  licorne explain {WAITING_APPLICATION}\n")
+        print_explanation(spectator.explanation)
+
+
+class Spectator:
+    """Looks at the server through its State service while the RMs play."""
+
+    def __init__(self, stub: "StateAsyncStub", rms: Sequence[DemoRm]) -> None:
+        """Nothing has been seen yet."""
+        self._stub = stub
+        self._rms = rms
+        self._start = perf_counter()
+        self.partitions: Sequence[Partition] = ()
+        self.explanation: ExplainResponse | None = None
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has been looking."""
+        return perf_counter() - self._start
+
+    async def watch(self, board: Board, length: float) -> None:
+        """Show how things are until the time is over; ask the question on the way."""
+        while self.seconds < length:
+            board.show(await self.snapshot())
+            if self.explanation is None and self.seconds >= EXPLAIN_AT * length:
+                self.explanation = await self._stub.Explain(
+                    ExplainRequest(
+                        partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION
+                    )
+                )
+            await asyncio.sleep(PICTURE_SECONDS)
+        board.show(await self.snapshot())
+
+    async def snapshot(self) -> Snapshot:
+        """How things are now, as the server and as the RMs see them."""
+        self.partitions = (await self._stub.ListPartitions(ListPartitionsRequest())).partitions
+        queues = [
+            (
+                item.rm_id,
+                (await self._stub.ListQueues(ListQueuesRequest(partition=item.name))).queues,
+            )
+            for item in self.partitions
+        ]
+        return Snapshot(
+            seconds=self.seconds,
+            queues=queues,
+            waiting=sum(rm.tally.asked - rm.tally.allocations for rm in self._rms),
+            allocations=sum(rm.tally.allocations for rm in self._rms),
+            finished=sum(rm.tally.finished for rm in self._rms),
+        )
+
+
+def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[str]:
+    """What there was, what became of it, and what it cost, a line each."""
+    work = [submission for rm in rms for submission in rm.world.submissions]
+    users = {submission.application.user for submission in work}
+    namespaces = {submission.application.tags["namespace"] for submission in work}
+    placed = sum(rm.tally.allocations for rm in rms)
+    prompt = sorted(next(rm for rm in rms if rm.world.rm_id == PROMPT_RM).tally.waits) or [0.0]
+    facts = {
+        "resource managers": ", ".join(rm.world.rm_id for rm in rms),
+        "nodes": f"{sum(partition.nodes for partition in spectator.partitions):,}",
+        "applications": f"{len(work):,} of {len(users)} users in {len(namespaces)} namespaces",
+        "asks": f"{sum(rm.tally.asked for rm in rms):,}",
+        "allocations": f"{placed:,}, {placed / spectator.seconds:,.0f} a second",
+        "latency": f"p50 {quantile(prompt, 0.5):.1f} ms, p99 {quantile(prompt, 0.99):.1f} ms"
+        f" ({PROMPT_RM}: ask to allocation, room for all)",
+        "server": f"{usage.cpu_seconds:.1f} s CPU, {human_bytes(usage.peak_rss)} memory at most",
+    }
+    width = max(map(len, facts))
+    return [f"  {name:<{width}}  {value}" for name, value in facts.items()]
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value at a share of the way through, in milliseconds."""
+    return ordered[ceil((len(ordered) - 1) * share)] * 1000

@@ -1,0 +1,130 @@
+"""What the demo shows while it runs: bars on a terminal, a line a second elsewhere."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from licorne.v1.state_pb2 import Queue
+from licorne_server.cli.output import human_cores, printable
+
+BAR_WIDTH = 32
+MEASURE = "vcore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state of things: the queues of every RM, the first of each being its root."""
+
+    seconds: float
+    queues: Sequence[tuple[str, Sequence[Queue]]]
+    waiting: int
+    allocations: int
+    finished: int
+
+
+class Board:
+    """Shows snapshots. Use as a context manager."""
+
+    def __init__(self, console: Console) -> None:
+        """Live on a terminal; otherwise at most a line a second."""
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._next_line = 0.0
+
+    def __enter__(self) -> "Board":
+        """Take the terminal."""
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the terminal back, the last picture left on it."""
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show how things are now."""
+        if self._live is not None:
+            self._live.update(picture(snapshot), refresh=True)
+        elif snapshot.seconds >= self._next_line:
+            self._next_line = int(snapshot.seconds) + 1.0
+            self._console.print(line(snapshot), highlight=False, markup=False, soft_wrap=True)
+
+
+def totals(snapshot: Snapshot) -> str:
+    """What it comes to."""
+    return (
+        f"{snapshot.allocations:,} placed, {snapshot.finished:,} finished,"
+        f" {snapshot.waiting:,} waiting"
+    )
+
+
+def line(snapshot: Snapshot) -> str:
+    """Everything in one line."""
+    parts = [f"{rm_id} {filled(queues[0]):4.0%}" for rm_id, queues in snapshot.queues if queues]
+    return f"{snapshot.seconds:4.0f} s  {'  '.join(parts)}  {totals(snapshot)}"
+
+
+def filled(root: Queue) -> float:
+    """How much of a cluster is allocated."""
+    capacity = root.max.get(MEASURE, 0)
+    return root.allocated.get(MEASURE, 0) / capacity if capacity else 0.0
+
+
+def picture(snapshot: Snapshot) -> Group:
+    """A row with a bar for every queue of every RM."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("QUEUE", "USED", "CORES", "GUARANTEED", "MAX", "PENDING", "APPS"):
+        table.add_column(header, justify="left" if header in ("QUEUE", "USED") else "right")
+    for rm_id, queues in snapshot.queues:
+        for queue in queues:
+            table.add_row(*row(rm_id, queue, queues[0].max.get(MEASURE, 0)))
+    return Group(table, Text(f"{snapshot.seconds:.1f} s  {totals(snapshot)}", style="bold"))
+
+
+def row(rm_id: str, queue: Queue, capacity: int) -> tuple[Text | str, ...]:
+    """One queue; root goes by the name of its RM."""
+    depth = queue.path.count(".")
+    name = queue.path.rpartition(".")[2] if depth else rm_id
+    style = "bold" if not depth else "" if queue.is_managed else "italic"
+    return (
+        Text("  " * depth + printable(name), style=style),
+        bar(queue, capacity),
+        cores(queue.allocated),
+        cores(queue.guaranteed),
+        cores(queue.max),
+        cores(queue.pending),
+        str(queue.applications),
+    )
+
+
+def cores(resources: Mapping[str, int]) -> str:
+    """The cores of an amount, nothing for none."""
+    amount = resources.get(MEASURE, 0)
+    return human_cores(amount) if amount else ""
+
+
+def bar(queue: Queue, capacity: int) -> Text:
+    """Used up to the maximum (or the cluster): green within what is guaranteed, yellow above.
+
+    A mark shows where the guarantee ends.
+    """
+    whole = queue.max.get(MEASURE, 0) or capacity or 1
+    used, guaranteed = queue.allocated.get(MEASURE, 0), queue.guaranteed.get(MEASURE, 0)
+    full, mark = cell(used, whole), cell(guaranteed, whole) if guaranteed else -1
+    text = Text()
+    for at in range(BAR_WIDTH):
+        if at < full:
+            text.append("█", style="green" if at < mark or mark < 0 else "yellow")
+        else:
+            text.append("│" if at == mark else "·", style="dim")
+    return text
+
+
+def cell(amount: int, whole: int) -> int:
+    """How many cells of a bar an amount fills."""
+    return min(BAR_WIDTH, round(amount / whole * BAR_WIDTH))

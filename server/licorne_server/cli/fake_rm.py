@@ -1,0 +1,56 @@
+"""`licorne fake-rm`: one of the demo's resource managers against a running server, without end."""
+
+import argparse
+import asyncio
+import signal
+from dataclasses import replace
+
+from licorne import LicorneError
+from licorne_server.cli.connection import DEFAULT_TARGET, OK, REFUSED
+from licorne_server.cli.demo_rm import DemoRm
+from licorne_server.cli.demo_world import rounds, worlds
+from licorne_server.cli.output import say
+
+WORLDS = {world.rm_id: world for world in worlds()}
+DEFAULT_ROUND = 60.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne fake-rm`."""
+    parser.add_argument(
+        "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
+    )
+    parser.add_argument("--world", choices=WORLDS, default="batch", help="whose (%(default)s)")
+    parser.add_argument("--rm-id", default="", metavar="ID", help="(default: that of the world)")
+    parser.add_argument(
+        "--round",
+        type=float,
+        default=DEFAULT_ROUND,
+        metavar="SECONDS",
+        help="after which the work starts over (%(default)s)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play until a signal comes. A server that is not there, or goes away, is waited for."""
+    try:
+        asyncio.run(play_until_signal(args))
+    except LicorneError as error:
+        say(f"licorne: {error}")
+        return REFUSED
+    return OK
+
+
+async def play_until_signal(args: argparse.Namespace) -> None:
+    """The world under the wanted name."""
+    world = WORLDS[args.world]
+    rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
+    say(f"{rm.world.rm_id}: {args.world}'s work against {args.target}")
+    player = asyncio.create_task(rm.play(args.target, rounds(world)))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, player.cancel)
+    try:
+        await player
+    except asyncio.CancelledError:
+        say(f"{rm.world.rm_id}: {rm.tally.allocations:,} allocations")

@@ -1,0 +1,66 @@
+"""The outer message of `licorne.v1.Session`: numbers and acknowledgements around a request or
+response whose bytes are left alone.
+"""
+
+from typing import NamedTuple
+
+from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
+from licorne_server.convert_out import Kind
+from licorne_server.errors import Malformed
+from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields, varint
+
+NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
+ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
+_LAST_MESSAGE = UpdateRequest.GOODBYE_FIELD_NUMBER
+_RESPONSE_FIELDS = {
+    Kind.NODES: UpdateResponse.NODES_FIELD_NUMBER,
+    Kind.APPLICATIONS: UpdateResponse.APPLICATIONS_FIELD_NUMBER,
+    Kind.ALLOCATIONS: UpdateResponse.ALLOCATIONS_FIELD_NUMBER,
+}
+
+
+class Envelope(NamedTuple):
+    """One UpdateRequest: `message` is the field number of what it holds, 0 for nothing."""
+
+    number: int
+    acknowledged: int
+    message: int
+    payload: bytes
+
+
+def open_envelope(raw: bytes) -> Envelope:
+    """Look into an UpdateRequest.
+
+    Raises:
+        Malformed: it is none, or holds more than one message.
+    """
+    number = acknowledged = message = 0
+    payload = b""
+    for item in fields(raw):
+        if item.kind == VARINT and item.number == NUMBER:
+            number, _ = varint(raw, item.value)
+        elif item.kind == VARINT and item.number == ACKNOWLEDGED:
+            acknowledged, _ = varint(raw, item.value)
+        elif item.kind == LENGTH and NUMBER < item.number <= _LAST_MESSAGE:
+            if message:
+                raise Malformed("UpdateRequest: more than one message in one request")
+            message, payload = item.number, raw[item.value : item.end]
+    return Envelope(number, acknowledged, message, payload)
+
+
+class Sealer:
+    """Puts responses of one epoch and registration into their envelopes."""
+
+    def __init__(self, epoch: int, session: int) -> None:
+        """Both are on every response."""
+        self._stamp = b"\x10" + encode_varint(epoch) + b"\x18" + encode_varint(session)
+
+    def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
+        """An UpdateResponse; data of kind SESSION is a whole field already."""
+        head = self._stamp
+        if number:
+            head = b"\x08" + encode_varint(number) + head
+        if acknowledged:
+            head += b"\x20" + encode_varint(acknowledged)
+        field = _RESPONSE_FIELDS.get(kind)
+        return head + (data if field is None else delimited(field, data))

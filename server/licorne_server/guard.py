@@ -1,0 +1,79 @@
+"""The edge of every RPC: whatever goes wrong inside, the caller sees a status and no more.
+
+Handlers take and give bytes: parsing happens inside the guard, so that garbage is INVALID_ARGUMENT.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+import structlog
+from google.protobuf.message import Message
+
+from licorne_core.errors import NotFound
+from licorne_server.convert_in import parse
+from licorne_server.errors import (
+    CallError,
+    Defect,
+    Malformed,
+    invalid_argument,
+    new_correlation_id,
+    not_found,
+)
+
+log = structlog.get_logger(__name__)
+Request = TypeVar("Request", bound=Message)
+
+
+def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHandler[Any, Any]":
+    """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
+
+    async def handle(_: Any, context: Any) -> None:
+        try:
+            await serve(context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return grpc.stream_stream_rpc_method_handler(handle)
+
+
+def unary_handler(
+    request: type[Request], serve: Callable[[Request, Any], Awaitable[Message]]
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    """A unary RPC; `serve` gets the parsed request and the context, and gives the response."""
+
+    async def handle(raw: bytes, context: Any) -> bytes:
+        try:
+            return (await serve(parse(request, raw), context)).SerializeToString()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+async def _abort(context: Any, error: Exception) -> NoReturn:
+    failure = _status(error)
+    await context.abort_with_status(failure.status())
+    raise AssertionError("abort does not return")
+
+
+def _status(error: Exception) -> CallError:
+    match error:
+        case CallError():
+            return error
+        case Malformed():
+            return invalid_argument(f"malformed message: {error}")
+        case NotFound():
+            return not_found(str(error))
+        case Defect():
+            return CallError(grpc.StatusCode.INTERNAL, str(error))
+        case _:
+            correlation_id = new_correlation_id()
+            log.error("rpc failed", correlation_id=correlation_id, exc_info=error)
+            message = f"internal error, correlation id {correlation_id}"
+            return CallError(grpc.StatusCode.INTERNAL, message)

@@ -1,0 +1,74 @@
+"""The HTTP listener: what is served on it, how it starts and how it stops."""
+
+import asyncio
+
+from aiohttp import web
+
+from licorne_server.http.errors import MAX_BODY, errors_as_json
+from licorne_server.http.probes import Heartbeat, Probes
+from licorne_server.http.routes import Reads
+from licorne_server.http.scrape import Scrape
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import MAKING
+
+STOP_SECONDS = 3.0
+"""How long answers that are under way may take once the server stops."""
+
+
+class HttpServer:
+    """Probes, metrics and REST reads on one address."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Serve these; nothing is bound before `start`."""
+        self._heartbeat = Heartbeat()
+        self._runner = web.AppRunner(
+            _application(sources, self._heartbeat),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=STOP_SECONDS,
+        )
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; the address that was bound, its port free-chosen where 0 was asked for.
+
+        Raises:
+            OSError: the address cannot be had.
+        """
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, port, reuse_port=False).start()
+        except OSError:
+            await self._runner.cleanup()
+            raise
+        self._heartbeat.start()
+        address = self._runner.addresses[0]
+        return address[0], address[1]
+
+    async def stop(self) -> None:
+        """Take no more requests, give those under way a moment, and close."""
+        self._heartbeat.stop()
+        await self._runner.cleanup()
+
+
+def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
+    app = web.Application(middlewares=[errors_as_json], client_max_size=MAX_BODY)
+    app[MAKING] = asyncio.Lock()
+    app.on_response_prepare.append(_no_advertising)
+    probes = Probes(sources.status, heartbeat)
+    scrape = Scrape(sources, heartbeat)
+    app.add_routes(
+        [
+            web.get("/livez", probes.live),
+            web.get("/readyz", probes.ready),
+            web.get("/metrics", scrape.serve),
+            web.get("/ws/v1/metrics", scrape.serve),
+            *Reads(sources).routes(),
+        ]
+    )
+    return app
+
+
+async def _no_advertising(request: web.Request, response: web.StreamResponse) -> None:
+    """Versions of what we are built on are nobody's business."""
+    response.headers["Server"] = "licorne"
+    response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,0 +1,160 @@
+"""The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and who answers them."""
+
+import asyncio
+
+from aiohttp import web
+
+from licorne_core.apps.states import AppState
+from licorne_core.errors import NotFound
+from licorne_core.ids import PartitionName
+from licorne_core.names import is_queue_name
+from licorne_core.reports import RmReport
+from licorne_core.views import Views
+from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import send_bytes, send_json
+
+APP_STATES = ("active", "rejected", "completed")
+_STATUSES = frozenset(state.value.lower() for state in AppState)
+BODY_SECONDS = 15.0
+"""How long a request's body may take to arrive."""
+
+
+class Reads:
+    """One method for each path. The core is read at the moment, never kept."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._views: Views = sources.views
+        self._started_time = sources.started_time
+        self._validating = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        """All paths; those that are read answer HEAD as well."""
+        partition = "/ws/v1/partition/{partition:[^/]+}"
+        queue = partition + "/queue/{queue:[^/]+}"
+        return [
+            web.get("/ws/v1/clusters", self.clusters),
+            web.get("/ws/v1/config", self.config),
+            web.post("/ws/v1/validate-conf", self.validate),
+            web.get("/ws/v1/partitions", self.partitions),
+            web.get(partition + "/placementrules", self.placement_rules),
+            web.get(partition + "/queues", self.queues),
+            web.get(queue, self.queue),
+            web.get(partition + "/nodes", self.nodes),
+            web.get(partition + "/node/{node:[^/]+}", self.node),
+            web.get(queue + "/applications", self.queue_applications),
+            web.get(queue + "/applications/{state:[^/]+}", self.queue_applications),
+            web.get(queue + "/application/{app:[^/]+}", self.application),
+            web.get(partition + "/applications/{state:[^/]+}", self.applications),
+            web.get(partition + "/application/{app:[^/]+}", self.application),
+        ]
+
+    async def clusters(self, request: web.Request) -> web.StreamResponse:
+        """The RMs, an entry for each partition."""
+        return await send_json(request, json_cluster.clusters(self._views, self._started_time))
+
+    async def partitions(self, request: web.Request) -> web.StreamResponse:
+        """All partitions of all RMs."""
+        return await send_json(request, json_cluster.partitions(self._views))
+
+    async def config(self, request: web.Request) -> web.StreamResponse:
+        """The running configuration of the RM that registered first, or of `rm`."""
+        rm = self._rm(request.query.get("rm", ""))
+        if "application/json" in request.headers.get("Accept", ""):
+            return await send_json(request, json_config.config_json(rm))
+        body = json_config.config_yaml(rm).encode("utf-8")
+        return await send_bytes(request, "application/x-yaml; charset=utf-8", body)
+
+    async def validate(self, request: web.Request) -> web.StreamResponse:
+        """Check the configuration in the body; nothing is changed (spec § 13.2)."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await request.read()
+        except TimeoutError as error:
+            text = f"the request's body took longer than {BODY_SECONDS:g} s"
+            raise web.HTTPRequestTimeout(text=text) from error
+        # One at a time and in a thread: a big configuration takes a while.
+        async with self._validating:
+            answer = await asyncio.to_thread(json_config.validation, body)
+        return await send_json(request, answer)
+
+    async def placement_rules(self, request: web.Request) -> web.StreamResponse:
+        """The placement rules in force."""
+        report = self._views.placement(self._partition(request))
+        return await send_json(request, json_cluster.placement_rules(report))
+
+    async def queues(self, request: web.Request) -> web.StreamResponse:
+        """The whole tree of queues."""
+        tree = json_queues.queue_tree(self._views, self._partition(request), "root")
+        return await send_json(request, tree)
+
+    async def queue(self, request: web.Request) -> web.StreamResponse:
+        """One queue, with all below it where `subtree` is in the query."""
+        shape = json_queues.queue_tree if "subtree" in request.query else json_queues.single_queue
+        return await send_json(request, shape(self._views, *self._queue(request)))
+
+    async def nodes(self, request: web.Request) -> web.StreamResponse:
+        """All nodes with what is on them."""
+        return await send_json(request, json_nodes.nodes(self._views, self._partition(request)))
+
+    async def node(self, request: web.Request) -> web.StreamResponse:
+        """One node."""
+        report = self._views.node(self._partition(request), request.match_info["node"])
+        return await send_json(request, json_nodes.node_json(self._views, report))
+
+    async def queue_applications(self, request: web.Request) -> web.StreamResponse:
+        """The applications of a leaf; the active ones where the path names no state."""
+        partition, queue = self._queue(request)
+        return await self._applications(request, partition, queue)
+
+    async def applications(self, request: web.Request) -> web.StreamResponse:
+        """The applications of a partition."""
+        return await self._applications(request, self._partition(request), "")
+
+    async def _applications(
+        self, request: web.Request, partition: PartitionName, queue: str
+    ) -> web.StreamResponse:
+        state = request.match_info.get("state", "active").lower()
+        status = request.query.get("status", "").lower()
+        if state not in APP_STATES:
+            raise web.HTTPBadRequest(
+                text=f"application state {state!r} is none of {', '.join(APP_STATES)}"
+            )
+        if status and status not in _STATUSES:
+            raise web.HTTPBadRequest(
+                text=f"status {status!r} is none of {', '.join(sorted(_STATUSES))}"
+            )
+        rows = json_apps.applications(
+            self._views, partition, queue=queue, state=state, status=status
+        )
+        return await send_json(request, rows)
+
+    async def application(self, request: web.Request) -> web.StreamResponse:
+        """One application, of a partition or of one of its queues."""
+        partition = self._partition(request)
+        queue = self._queue(request)[1] if "queue" in request.match_info else ""
+        report = self._views.application(partition, request.match_info["app"])
+        if queue and report.queue != queue:
+            raise NotFound(f"application {report.app_id} is not in queue {queue}")
+        return await send_json(request, json_apps.application_json(self._views, report))
+
+    def _partition(self, request: web.Request) -> PartitionName:
+        return self._views.resolve(request.match_info["partition"])
+
+    def _queue(self, request: web.Request) -> tuple[PartitionName, str]:
+        """The partition and the path of a queue that is there; names know no case."""
+        partition = self._partition(request)
+        path = request.match_info["queue"].lower()
+        for name in path.split("."):
+            if not is_queue_name(name):
+                raise web.HTTPBadRequest(text=f"queue path {path!r} has the invalid name {name!r}")
+        return partition, self._views.queue(partition, path).path
+
+    def _rm(self, rm_id: str) -> RmReport:
+        if rm_id:
+            return self._views.rm(rm_id)
+        rms = self._views.rms()
+        if not rms:
+            raise NotFound("no RM is registered, so no configuration is running")
+        return rms[0]

@@ -1,0 +1,179 @@
+"""What waits to be sent to one RM: bounded, in order, joined into bigger messages while it waits.
+
+A message that finds its stream idle leaves at once. While a write is under way those behind it
+gather, and neighbours of one sort become one message: batches grow with the load by themselves.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
+
+ENTRY_COST = 256
+"""Bytes that a waiting message counts for beside its own, so that their number is bounded too."""
+
+
+class Bounds(NamedTuple):
+    """Bytes: above `high` the RM is not scheduled, until below `low`; at `cap` all is dropped."""
+
+    high: int = 8 * 1024 * 1024
+    low: int = 2 * 1024 * 1024
+    cap: int = 64 * 1024 * 1024
+
+
+class Batch(NamedTuple):
+    """Messages that leave as one; `last` is the place of the last one in the order."""
+
+    kind: Kind
+    data: bytes
+    last: int
+
+
+class Sent(NamedTuple):
+    """A numbered message that was sent and is not acknowledged yet."""
+
+    number: int
+    kind: Kind
+    data: bytes
+
+
+class Outbox:
+    """Messages not sent yet, by kind but with their common order; then those not acknowledged.
+
+    Only a `Session` acknowledges: for the streams of `si.v1` what was written is gone.
+    """
+
+    def __init__(self, on_hold: Callable[[bool], None], bounds: Bounds) -> None:
+        """`on_hold` is told when the RM's scheduling should stop and when it may go on."""
+        self._on_hold = on_hold
+        self._bounds = bounds
+        self._order = 0
+        self._lanes: dict[Kind, deque[tuple[int, Payload]]] = {kind: deque() for kind in Kind}
+        self._sent: deque[Sent] = deque()
+        self._waiting = 0
+        self._unacknowledged = 0
+        self._held = False
+        self.forgotten = 0
+        self.overflowed = False
+        self._filled = asyncio.Event()
+        self.room = asyncio.Event()
+        self.room.set()
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait or are not acknowledged."""
+        return self._waiting + self._unacknowledged
+
+    @property
+    def messages(self) -> int:
+        """Messages that wait or are not acknowledged."""
+        return sum(map(len, self._lanes.values())) + len(self._sent)
+
+    def put(self, payload: Payload) -> None:
+        """Add a message; beyond the cap all messages are dropped, and the RM has to start anew."""
+        if self.overflowed:
+            return
+        self._order += 1
+        self._lanes[payload.kind].append((self._order, payload))
+        self._waiting += len(payload.data) + ENTRY_COST
+        self._filled.set()
+        if self._waiting > self._bounds.high:
+            self.room.clear()
+        if self.size > self._bounds.cap and self._unacknowledged:
+            self._forget_sent()
+        if self.size > self._bounds.cap:
+            self.clear()
+            self.overflowed = True
+        self._check_hold()
+
+    async def wait(self) -> None:
+        """Wait for the next message or `wake`; for whoever has just seen that there is none."""
+        self._filled.clear()
+        await self._filled.wait()
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        self._filled.set()
+
+    def peek(self, kinds: Sequence[Kind]) -> Batch | None:
+        """The next message of any of these kinds, joined with its neighbours; it stays in."""
+        lane = self._first(kinds)
+        if lane is None:
+            return None
+        order, first = lane[0]
+        if len(lane) == 1 or first.kind is Kind.SESSION:
+            return Batch(first.kind, first.data, order)
+        stop = min(
+            (other[0][0] for kind in kinds if (other := self._lanes[kind]) and other is not lane),
+            default=self._order + 1,
+        )
+        parts, size, items = [first.data], len(first.data), first.items
+        for position, payload in islice(lane, 1, MAX_RESPONSE_ITEMS):
+            size += len(payload.data)
+            items += payload.items
+            full = items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
+            if payload.sort != first.sort or position > stop or full:
+                break
+            parts.append(payload.data)
+            order = position
+        return Batch(first.kind, b"".join(parts), order)
+
+    def sent(self, batch: Batch) -> None:
+        """The batch was written: it is done with."""
+        lane = self._lanes[batch.kind]
+        while lane and lane[0][0] <= batch.last:
+            self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
+        if self._waiting < self._bounds.low:
+            self.room.set()
+        self._check_hold()
+
+    def sending(self, batch: Batch, number: int) -> None:
+        """The batch is being written under a number; it is kept until that is acknowledged."""
+        self._sent.append(Sent(number, batch.kind, batch.data))
+        self._unacknowledged += len(batch.data) + ENTRY_COST
+        self.sent(batch)
+
+    def acknowledge(self, number: int) -> None:
+        """The RM has dealt with everything up to the number."""
+        while self._sent and self._sent[0].number <= number:
+            self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST
+        self._check_hold()
+
+    def after(self, number: int) -> list[Sent] | None:
+        """What was sent after the number; None when some of it is not kept any more."""
+        if number < self.forgotten or self.overflowed:
+            return None
+        return [sent for sent in self._sent if sent.number > number]
+
+    def clear(self) -> None:
+        """Drop everything, as after a new registration."""
+        for lane in self._lanes.values():
+            lane.clear()
+        self._sent.clear()
+        self._waiting = self._unacknowledged = 0
+        self.forgotten = 0
+        self.overflowed = False
+        self.room.set()
+        self._filled.set()
+        self._check_hold()
+
+    def _first(self, kinds: Sequence[Kind]) -> "deque[tuple[int, Payload]] | None":
+        lanes = [lane for kind in kinds if (lane := self._lanes[kind])]
+        return min(lanes, key=lambda lane: lane[0][0], default=None)
+
+    def _forget_sent(self) -> None:
+        """The RM does not acknowledge: it cannot resume any more, but goes on as it is."""
+        self.forgotten = self._sent[-1].number
+        self._sent.clear()
+        self._unacknowledged = 0
+
+    def _check_hold(self) -> None:
+        if not self._held and self.size > self._bounds.high:
+            self._held = True
+            self._on_hold(True)
+        elif self._held and self.size < self._bounds.low:
+            self._held = False
+            self._on_hold(False)

@@ -1,0 +1,53 @@
+"""From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
+
+from licorne_core.commands import RegisterRm
+from licorne_core.effects import Effect, RegistrationFailed
+from licorne_server.convert_in import Batch, allocation_batch, application_batch, node_batch
+from licorne_server.convert_out import Kind
+from licorne_server.engine import Engine
+from licorne_server.errors import config_refused
+from licorne_server.sessions import Rm, Rms, check_registered
+from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
+
+LAYOUTS = {
+    Kind.NODES: NODE_REQUEST,
+    Kind.APPLICATIONS: APPLICATION_REQUEST,
+    Kind.ALLOCATIONS: ALLOCATION_REQUEST,
+}
+
+
+async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
+    """Register an RM, dropping what it had.
+
+    Raises:
+        CallError: the configuration was refused, or there are too many RMs.
+    """
+    rms.check_room(command.rm_id)
+    for effect in await engine.submit(command):
+        if isinstance(effect, RegistrationFailed):
+            raise config_refused(effect.reason, effect.problems)
+
+
+async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: Split) -> int:
+    """Carry out one request of an RM; how many of its items the core did not see.
+
+    Raises:
+        CallError: the RM is not registered any more.
+    """
+    batch = await _batch(rm, kind, request)
+    for step in batch.steps:
+        if isinstance(step, Effect):
+            rms.route([step])
+        else:
+            check_registered(await engine.submit(step), LAYOUTS[kind].message)
+    return batch.dropped
+
+
+async def _batch(rm: Rm, kind: Kind, request: Split) -> Batch:
+    match kind:
+        case Kind.NODES:
+            return await node_batch(rm.rm_id, request)
+        case Kind.APPLICATIONS:
+            return await application_batch(rm.rm_id, request)
+        case _:
+            return await allocation_batch(rm.rm_id, request, rm.reader)

@@ -1,0 +1,1 @@
+"""The RPC services, one module each."""

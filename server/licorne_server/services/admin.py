@@ -1,0 +1,137 @@
+"""`licorne.v1.Admin`: reading, checking and changing queue configurations (spec § 13)."""
+
+import asyncio
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.commands import UpdateConfiguration
+from licorne_core.config import load
+from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated, NotRegistered
+from licorne_core.errors import ConfigError, NotFound
+from licorne_core.ids import RmId
+from licorne_core.reports import RmReport
+from licorne_core.views import Views
+from licorne_server.access import Access
+from licorne_server.caps import (
+    MAX_ATTRIBUTES,
+    MAX_CONFIG_BYTES,
+    map_problem,
+    rm_id_problem,
+    text_problem,
+)
+from licorne_server.engine import Engine
+from licorne_server.errors import config_refused, failed_precondition, invalid_argument
+from licorne_server.guard import unary_handler
+
+
+class AdminService:
+    """What changes the core without being an RM."""
+
+    name = "licorne.v1.Admin"
+
+    def __init__(self, engine: Engine, views: Views, access: Access) -> None:
+        """Over the engine and what can be read of its core."""
+        self._engine = engine
+        self._views = views
+        self._access = access
+
+    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+        """The methods by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(
+            self.name,
+            {
+                "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
+                "ValidateConfiguration": unary_handler(
+                    pb.ValidateConfigurationRequest, self._validate
+                ),
+                "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
+            },
+        )
+
+    async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
+        report = self._rm(request.rm_id, context)
+        return pb.GetConfigurationResponse(
+            rm_id=report.rm_id,
+            policy_group=report.policy_group,
+            config=report.config,
+            checksum=report.checksum,
+            extra_config=report.extra_config,
+        )
+
+    async def _validate(self, request: pb.ValidateConfigurationRequest, _: Any) -> Message:
+        _check_size(request.config)
+        try:
+            configuration = await asyncio.to_thread(load, request.config, strict=request.strict)
+        except ConfigError as error:
+            problems = [
+                pb.ConfigurationProblem(
+                    path=problem.path,
+                    message=problem.message,
+                    line=problem.line,
+                    column=problem.column,
+                )
+                for problem in error.problems
+            ]
+            return pb.ValidateConfigurationResponse(reason=str(error), problems=problems)
+        return pb.ValidateConfigurationResponse(
+            allowed=True, warnings=configuration.warnings, checksum=configuration.checksum
+        )
+
+    async def _update(self, request: pb.UpdateConfigurationRequest, context: Any) -> Message:
+        _check_size(request.config)
+        for name, problem in (
+            ("policy_group", text_problem("policy_group", request.policy_group)),
+            (
+                "extra_config",
+                map_problem("extra_config", len(request.extra_config), MAX_ATTRIBUTES),
+            ),
+        ):
+            if problem:
+                raise invalid_argument(problem, name)
+        self._rm(request.rm_id, context)
+        command = UpdateConfiguration(
+            rm_id=RmId(request.rm_id),
+            policy_group=request.policy_group,
+            config=request.config,
+            extra_config=dict(request.extra_config),
+        )
+        changed = False
+        for effect in await self._engine.submit(command):
+            match effect:
+                case NotRegistered():
+                    raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
+                case ConfigurationRefused():
+                    raise config_refused(effect.reason, effect.problems)
+                case ConfigurationUpdated():
+                    changed = effect.changed
+        checksum = self._views.rm(request.rm_id).checksum
+        return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
+
+    def _rm(self, rm_id: str, context: Any) -> RmReport:
+        """The RM that a request names.
+
+        Raises:
+            CallError: it is not registered, or none of the caller's business.
+        """
+        problem = rm_id_problem(rm_id)
+        if problem:
+            raise invalid_argument(problem, "rm_id")
+        self._access.check_read(context, rm_id)
+        try:
+            return self._views.rm(rm_id)
+        except NotFound:
+            raise failed_precondition(
+                f"RM {rm_id} has no active partitions, make sure it is registered",
+                "RM_NOT_REGISTERED",
+            ) from None
+
+
+def _check_size(config: str) -> None:
+    size = len(config.encode())
+    if size > MAX_CONFIG_BYTES:
+        raise invalid_argument(
+            f"config has {size} bytes, at most {MAX_CONFIG_BYTES} are allowed", "config"
+        )

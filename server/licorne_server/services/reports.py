@@ -1,0 +1,165 @@
+"""The core's reports as messages of `licorne.v1.State`."""
+
+from collections.abc import Iterator, Mapping
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.asks import Allocation
+from licorne_core.reasons import ApplicationGate, Gate, NodesGate, PartitionGate, QueueGate
+from licorne_core.reports import (
+    AppReport,
+    AskReport,
+    Explanation,
+    NodeReport,
+    PartitionReport,
+    QueueReport,
+)
+from licorne_core.resources import Resources, clamp
+from licorne_server.convert_out import nanoseconds
+
+
+def amounts(size: Resources | None) -> Mapping[str, int]:
+    """A resource as the wire can hold it."""
+    return {name: clamp(value) for name, value in size.items()} if size else {}
+
+
+def partition_message(report: PartitionReport) -> pb.Partition:
+    """One partition."""
+    return pb.Partition(
+        name=report.name,
+        rm_id=report.rm_id,
+        state=report.state,
+        capacity=amounts(report.capacity),
+        allocated=amounts(report.allocated),
+        nodes=report.nodes,
+        applications=report.applications,
+        allocations=report.allocations,
+        pending_asks=report.pending_asks,
+        node_sort_policy=report.node_sort_policy,
+        node_sort_weights=report.node_sort_weights,
+        preemption_enabled=report.preemption_enabled,
+        quota_preemption_enabled=report.quota_preemption_enabled,
+        holds=report.holds,
+    )
+
+
+def queue_messages(report: QueueReport) -> Iterator[pb.Queue]:
+    """A queue and all below it, parents first."""
+    yield pb.Queue(
+        path=report.path,
+        parent=report.parent,
+        is_leaf=report.is_leaf,
+        is_managed=report.is_managed,
+        state=report.state,
+        guaranteed=amounts(report.guaranteed),
+        max=amounts(report.max),
+        allocated=amounts(report.allocated),
+        pending=amounts(report.pending),
+        headroom=amounts(report.headroom),
+        applications=report.applications,
+        running_applications=report.running_applications,
+        max_applications=report.max_applications,
+        share=report.share,
+        priority=report.priority,
+        sort_policy=report.sort_policy,
+        properties=report.properties,
+    )
+    for child in report.children:
+        yield from queue_messages(child)
+
+
+def application_message(report: AppReport) -> pb.Application:
+    """One application, with its asks and allocations if the report has them."""
+    return pb.Application(
+        application_id=report.app_id,
+        partition=report.partition,
+        queue=report.queue,
+        user=report.user,
+        groups=report.groups,
+        state=report.state,
+        allocated=amounts(report.allocated),
+        pending=amounts(report.pending),
+        submission_time=nanoseconds(report.submission_time),
+        finished_time=nanoseconds(report.finished_time),
+        rejected_message=report.message,
+        pending_asks=report.pending_count,
+        allocation_count=report.allocation_count,
+        state_log=[
+            pb.StateChange(time=nanoseconds(time), state=state) for time, state in report.state_log
+        ],
+        asks=[_ask_message(ask) for ask in report.asks],
+        allocations=[_allocation_message(allocation) for allocation in report.allocations],
+    )
+
+
+def _ask_message(report: AskReport) -> pb.Ask:
+    ask = report.ask
+    return pb.Ask(
+        allocation_key=ask.key,
+        application_id=ask.app_id,
+        resources=amounts(ask.ask_class.resources),
+        priority=ask.priority,
+        request_time=nanoseconds(report.request_time),
+        tags=ask.tags,
+    )
+
+
+def _allocation_message(allocation: Allocation) -> pb.Allocation:
+    ask = allocation.ask
+    return pb.Allocation(
+        allocation_key=ask.key,
+        application_id=ask.app_id,
+        node_id=allocation.node_id,
+        resources=amounts(ask.ask_class.resources),
+        priority=ask.priority,
+        request_time=nanoseconds(allocation.request_time),
+        allocation_time=nanoseconds(allocation.allocation_time),
+        tags=ask.tags,
+    )
+
+
+def node_message(report: NodeReport) -> pb.Node:
+    """One node, without what is on it."""
+    return pb.Node(
+        node_id=report.node_id,
+        partition=report.partition,
+        schedulable=report.schedulable,
+        capacity=amounts(report.capacity),
+        allocated=amounts(report.allocated),
+        occupied=amounts(report.occupied),
+        available=amounts(report.available),
+        utilization=report.utilization,
+        allocation_count=report.allocation_count,
+        attributes=report.attributes,
+    )
+
+
+def explain_message(report: Explanation) -> pb.ExplainResponse:
+    """Why an ask is where it is."""
+    return pb.ExplainResponse(
+        allocation_key=report.key,
+        application_id=report.app_id,
+        queue=report.queue,
+        verdict=report.verdict,
+        summary=report.summary,
+        gates=[_gate_message(gate) for gate in report.gates],
+        asks_ahead=report.asks_ahead,
+        applications_ahead=report.applications_ahead,
+    )
+
+
+def _gate_message(gate: Gate) -> pb.Gate:
+    message = pb.Gate(passed=gate.passed, code=gate.code, message=gate.message())
+    match gate:
+        case PartitionGate():
+            message.kind, message.subject = "partition", gate.partition
+        case ApplicationGate():
+            message.kind, message.subject = "application", gate.app_id
+        case QueueGate():
+            message.kind, message.subject = "queue", gate.queue
+            message.requested.update(amounts(gate.requested))
+            message.used.update(amounts(gate.allocated))
+            message.limit.update(amounts(gate.max))
+        case NodesGate():
+            message.kind, message.subject = "nodes", gate.required_node or ""
+            message.causes.update(gate.causes)
+    return message

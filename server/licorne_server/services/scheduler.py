@@ -1,0 +1,118 @@
+"""`si.v1.Scheduler`: registration, and the three streams (spec § 1).
+
+The streams can carry neither order between kinds, nor acknowledgements, nor a farewell: what
+was written to one is taken as received, and one that breaks is simply opened again.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_server.access import Access
+from licorne_server.convert_in import registration
+from licorne_server.convert_out import Kind
+from licorne_server.engine import Engine
+from licorne_server.errors import aborted, failed_precondition, invalid_argument, shown
+from licorne_server.guard import stream_handler, unary_handler
+from licorne_server.requests import LAYOUTS, handle_request, register
+from licorne_server.sessions import Rm, Rms
+from licorne_server.streams import Stream
+from licorne_server.wire import Split, split
+
+
+class SchedulerService:
+    """The RPCs that published stubs know."""
+
+    name = "si.v1.Scheduler"
+
+    def __init__(self, engine: Engine, rms: Rms, access: Access) -> None:
+        """Over the engine and the RMs that it serves."""
+        self._engine = engine
+        self._rms = rms
+        self._access = access
+
+    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+        """The methods by name, bytes in and bytes out."""
+        methods = {
+            "RegisterResourceManager": unary_handler(
+                si.RegisterResourceManagerRequest, self._register
+            )
+        }
+        for kind in LAYOUTS:
+            methods[kind.value] = stream_handler(self._stream_of(kind))
+        return grpc.method_handlers_generic_handler(self.name, methods)
+
+    async def _register(
+        self, request: si.RegisterResourceManagerRequest, context: Any
+    ) -> si.RegisterResourceManagerResponse:
+        command = registration(request)
+        self._access.check_rm(context, command.rm_id)
+        async with self._rms.registering:
+            self._rms.check_open()
+            await register(self._engine, self._rms, command)
+        rm = self._rms.find(command.rm_id)
+        if rm is not None:
+            rm.end_streams(
+                aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION]
+            )
+        return si.RegisterResourceManagerResponse()
+
+    def _stream_of(self, kind: Kind) -> Callable[[Any], Awaitable[None]]:
+        async def serve(context: Any) -> None:
+            await self._serve(kind, context)
+
+        return serve
+
+    async def _serve(self, kind: Kind, context: Any) -> None:
+        stream = Stream(context)
+        first = await stream.read()
+        if first is None:
+            return
+        request = split(first, LAYOUTS[kind])
+        self._access.check_rm(context, request.rm_id)
+        self._rms.check_open()
+        rm = self._rms.get(request.rm_id, LAYOUTS[kind].message)
+        if rm.session is not None:
+            raise failed_precondition(
+                f"RM {rm.rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION"
+            )
+        await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm.rm_id}")
+        rm.attach(kind, stream)
+        try:
+            await stream.run(
+                self._read(rm, kind, stream, request),
+                self._write(rm, kind, stream),
+                rm.outbox.wake,
+            )
+        finally:
+            rm.detach(kind, stream)
+
+    async def _read(self, rm: Rm, kind: Kind, stream: Stream, request: Split) -> None:
+        layout = LAYOUTS[kind]
+        while True:
+            await rm.outbox.room.wait()
+            rm.check()
+            await handle_request(self._engine, self._rms, rm, kind, request)
+            raw = await stream.read()
+            if raw is None:
+                return
+            request = split(raw, layout)
+            if request.rm_id and request.rm_id != rm.rm_id:
+                raise invalid_argument(
+                    f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
+                )
+
+    async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:
+        kinds = (kind,)
+        while True:
+            rm.check()
+            batch = rm.outbox.peek(kinds)
+            if batch is not None:
+                await stream.write(batch.data)
+                rm.outbox.sent(batch)
+            elif stream.finishing.is_set():
+                return
+            else:
+                await rm.outbox.wait()

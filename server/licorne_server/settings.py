@@ -1,0 +1,120 @@
+"""What a server is started with: frozen, checked, and independent of where it came from."""
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from licorne_server.caps import MAX_RMS
+from licorne_server.outbox import Bounds
+
+
+class SettingsError(Exception):
+    """Settings that a server will not start with; the text is for whoever starts it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to listen; port 0 picks a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """``HOST:PORT``, an IPv6 host in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @staticmethod
+    def parse(text: str) -> "Address":
+        """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
+
+        Raises:
+            SettingsError: it is none.
+        """
+        host, colon, port = text.rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        if not colon or not port.isdecimal() or not port.isascii() or int(port) > 65535:
+            raise SettingsError(f"not an address, HOST:PORT was expected: {text!r}")
+        return Address(host=host or "0.0.0.0", port=int(port))
+
+    def with_port(self, port: int) -> "Address":
+        """The same host with the port that was bound."""
+        return Address(host=self.host, port=port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Files in PEM; `client_ca` turns on mutual TLS."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set. Times are in seconds."""
+
+    listen: Address = Address(host="127.0.0.1", port=7070)
+    http: Address | None = Address(host="127.0.0.1", port=9080)
+    default_config: str = ""
+    """The queue configuration of RMs that register without one; empty for the built-in one."""
+    tls: Tls | None = None
+    insecure: bool = False
+    """Serve without TLS where others can reach it."""
+    rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
+    operators: frozenset[str] = frozenset()
+    """The certificate names that may see and configure all RMs."""
+    cluster_name: str = "licorne"
+    log_level: str = "info"
+    reflection: bool | None = None
+    """None: on without TLS or on loopback."""
+    heartbeat: float = 10.0
+    drain: float = 10.0
+    """How long a drain may take before what is left is cut off."""
+    retry_after: float = 1.0
+    """When drained RMs are told to come back."""
+    bounds: Bounds = Bounds()
+    max_rms: int = MAX_RMS
+    manage_gc: bool = False
+    """Tune the garbage collector for the process; not for a guest in somebody else's."""
+
+    def check(self) -> None:
+        """Refuse what is not safe.
+
+        Raises:
+            SettingsError: with what to do about it.
+        """
+        if self.tls is None and (self.rm_identities or self.operators):
+            raise SettingsError("--rm-identity and --operator need --tls-client-ca")
+        if self.insecure:
+            return
+        if self.tls is None and not self.listen.is_loopback:
+            raise SettingsError(
+                f"refusing to serve {self.listen} without TLS: give --tls-cert and --tls-key, "
+                "listen on 127.0.0.1, or say --insecure"
+            )
+        if self.http is not None and not self.http.is_loopback:
+            raise SettingsError(
+                f"refusing to serve HTTP without TLS on {self.http}: listen on 127.0.0.1, "
+                "turn it off with --http off, or say --insecure"
+            )
+
+    @property
+    def reflects(self) -> bool:
+        """Whether the reflection service is served."""
+        if self.reflection is not None:
+            return self.reflection
+        return self.tls is None or self.listen.is_loopback

@@ -1,0 +1,8 @@
+"""For the tests of whoever builds on Licorne: a server in the test's own loop, a fake resource
+manager, and a clock that stands still until it is told to move. See docs/testing.md."""
+
+from licorne_server.testing.fake_rm import FakeRM
+from licorne_server.testing.serving import Served, serve
+from licorne_server.testing.virtual_clock import VirtualClock
+
+__all__ = ["FakeRM", "Served", "VirtualClock", "serve"]

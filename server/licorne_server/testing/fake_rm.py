@@ -1,0 +1,244 @@
+"""A resource manager for tests: it says what it is told to, and waits for the answers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from licorne import (
+    Allocated,
+    Application,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationStateChanged,
+    Ask,
+    AskRejected,
+    Client,
+    Event,
+    LicorneError,
+    Node,
+    NodeAccepted,
+    NodeRejected,
+    Rejected,
+    Released,
+)
+
+GIB = 1024**3
+PATIENCE = 10.0
+"""Seconds after which an answer that did not come fails the test."""
+
+
+class FakeRM:
+    """A cluster with nodes, applications and asks, all of one size unless told otherwise.
+
+    Every method that says something waits for the answer to it, and raises `Rejected` with the
+    server's reason when it is a refusal, or `TimeoutError` telling what was there instead.
+    Underneath is `client`, a plain `licorne.Client`, for everything else.
+    """
+
+    def __init__(
+        self, target: str, *, rm_id: str = "rm1", config: str = "", patience: float = PATIENCE
+    ) -> None:
+        """Connects nothing yet; `config` is the YAML text of the queues."""
+        self.client = Client(target, rm_id=rm_id, config=config)
+        self.events: list[Event] = []
+        self.allocations: dict[str, str] = {}
+        """What runs: the node of every key."""
+        self.states: dict[str, str] = {}
+        """The last state that was reported of every application."""
+        self._patience = patience
+        self._named: Counter[str] = Counter()
+        # The refusal of a node or an application, empty when it was taken.
+        self._answers: dict[tuple[str, str], str] = {}
+        self._failure: LicorneError | None = None
+        self._changed = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect, and wait until the server schedules for this resource manager."""
+        await self.client.__aenter__()
+        self._listener = asyncio.create_task(self._listen())
+        try:
+            await asyncio.wait_for(self.client.ready(), self._patience)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        await self.close()
+
+    async def close(self, *, unregister: bool = False) -> None:
+        """Say goodbye; the server keeps the books, unless it shall forget this RM."""
+        await self.client.close(unregister=unregister)
+        if self._listener is not None:
+            await self._listener
+
+    async def add_nodes(
+        self,
+        count: int = 1,
+        *,
+        prefix: str = "node",
+        attributes: Mapping[str, str] | None = None,
+        partition: str = "default",
+        **capacity: int,
+    ) -> list[str]:
+        """Nodes ``node-1``, ``node-2`` and so on; returns their ids.
+
+        Capacities are keywords: ``vcore`` in milli-cores, ``memory`` in bytes. Without any a node
+        has 10 cores and 10 GiB.
+        """
+        nodes = [
+            Node(
+                node_id=node_id,
+                capacity=capacity or {"vcore": 10_000, "memory": 10 * GIB},
+                attributes=attributes or {},
+                partition=partition,
+            )
+            for node_id in self._names(prefix, count)
+        ]
+        await self.client.add_nodes(nodes)
+        for node in nodes:
+            await self._answered("node", node.node_id)
+        return [node.node_id for node in nodes]
+
+    async def submit(
+        self,
+        application_id: str,
+        *,
+        queue: str = "root.default",
+        user: str = "test",
+        groups: tuple[str, ...] = (),
+        tags: Mapping[str, str] | None = None,
+        partition: str = "default",
+    ) -> None:
+        """An application."""
+        application = Application(
+            application_id=application_id,
+            queue=queue,
+            user=user,
+            groups=groups,
+            tags=tags or {},
+            partition=partition,
+        )
+        self._answers.pop(("application", application_id), None)
+        await self.client.submit_applications([application])
+        await self._answered("application", application_id)
+
+    async def ask(
+        self,
+        application_id: str,
+        count: int = 1,
+        *,
+        prefix: str = "",
+        priority: int = 0,
+        tags: Mapping[str, str] | None = None,
+        partition: str = "default",
+        **resources: int,
+    ) -> list[str]:
+        """Asks of an application; returns their keys, ``<application>-1`` and so on.
+
+        Resources are keywords as for nodes, one core and 1 GiB without any. Does not wait for
+        anything: whether and when an ask is placed is up to the scheduler.
+        """
+        keys = self._names(prefix or application_id, count)
+        size = resources or {"vcore": 1000, "memory": GIB}
+        await self.client.ask(
+            Ask(
+                key=key,
+                application_id=application_id,
+                resources=size,
+                priority=priority,
+                tags=tags or {},
+                partition=partition,
+            )
+            for key in keys
+        )
+        return keys
+
+    async def allocated(self, count: int) -> dict[str, str]:
+        """Wait until that many allocations run; returns the node of every key.
+
+        Raises Rejected when one of the asks is refused meanwhile.
+        """
+
+        def enough() -> bool:
+            refused = [event for event in self.events if isinstance(event, AskRejected)]
+            if refused:
+                raise Rejected(refused[0].key, refused[0].reason)
+            return len(self.allocations) >= count
+
+        await self.until(enough, f"{count} allocations")
+        return dict(self.allocations)
+
+    async def release(self, keys: Iterable[str]) -> None:
+        """End allocations, or withdraw asks; waits until those that ran are freed."""
+        keys = list(keys)
+        await self.client.release(keys)
+        await self.until(
+            lambda: not any(key in self.allocations for key in keys), f"the release of {keys}"
+        )
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something is so; `what` names it for the error when it does not come."""
+        try:
+            async with asyncio.timeout(self._patience):
+                while not condition():
+                    if self._failure is not None:
+                        raise self._failure
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise TimeoutError(
+                f"waited {self._patience:g} s for {what}; there are {len(self.allocations)} "
+                f"allocations, applications {self.states}, and the last events were "
+                f"{self.events[-5:]}"
+            ) from None
+
+    def _names(self, prefix: str, count: int) -> list[str]:
+        first = self._named[prefix] + 1
+        self._named[prefix] += count
+        return [f"{prefix}-{number}" for number in range(first, first + count)]
+
+    async def _answered(self, kind: str, name: str) -> None:
+        answers = self._answers
+        await self.until(lambda: (kind, name) in answers, f"the answer to {kind} {name}")
+        if answers[kind, name]:
+            raise Rejected(name, answers[kind, name])
+
+    async def _listen(self) -> None:
+        try:
+            async for batch in self.client.batches():
+                for event in batch:
+                    self._hear(event)
+                self.events += batch
+                self._changed.set()
+        except LicorneError as error:
+            self._failure = error
+            self._changed.set()
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case NodeAccepted(node_id=node_id):
+                self._answers["node", node_id] = ""
+            case NodeRejected(node_id=node_id, reason=reason):
+                self._answers["node", node_id] = reason
+            case ApplicationAccepted(application_id=application_id):
+                self._answers["application", application_id] = ""
+            case ApplicationRejected(application_id=application_id, reason=reason):
+                self._answers["application", application_id] = reason
+            case ApplicationStateChanged(application_id=application_id, state=state):
+                self.states[application_id] = state
+            case Allocated(key=key, node_id=node_id):
+                self.allocations[key] = node_id
+            case Released(key=key):
+                self.allocations.pop(key, None)
+            case _:
+                pass

@@ -1,0 +1,67 @@
+"""TLS for the gRPC port: certificates are read anew when their files change, clients are checked
+where there is a CA for them.
+"""
+
+from pathlib import Path
+
+import grpc
+import structlog
+
+from licorne_server.settings import SettingsError, Tls
+
+log = structlog.get_logger(__name__)
+
+
+class Certificates:
+    """The files, and what was in them when they were last good."""
+
+    def __init__(self, tls: Tls) -> None:
+        """Read them.
+
+        Raises:
+            SettingsError: one cannot be read.
+        """
+        self._tls = tls
+        self.failures = 0
+        try:
+            self._seen = self._stamp()
+            self._initial = self._read()
+        except OSError as error:
+            raise SettingsError(f"cannot read {error.filename}: {error.strerror}") from None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Credentials that look for changed files at every handshake."""
+        return grpc.dynamic_ssl_server_credentials(
+            self._initial,
+            self._fetch,
+            require_client_authentication=self._tls.client_ca is not None,
+        )
+
+    def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
+        """What to use from now on; None keeps what is in use. Called on a thread of grpc's."""
+        try:
+            stamp = self._stamp()
+            if stamp == self._seen:
+                return None
+            configuration = self._read()
+        except OSError as error:
+            self.failures += 1
+            log.warning("certificate not read", file=str(error.filename), failures=self.failures)
+            return None
+        self._seen = stamp
+        log.info("certificate reloaded", file=str(self._tls.cert))
+        return configuration
+
+    def _files(self) -> list[Path]:
+        files = [self._tls.cert, self._tls.key]
+        return files if self._tls.client_ca is None else [*files, self._tls.client_ca]
+
+    def _stamp(self) -> list[tuple[int, int]]:
+        return [(status.st_mtime_ns, status.st_ino) for status in map(Path.stat, self._files())]
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        client_ca = self._tls.client_ca
+        return grpc.ssl_server_certificate_configuration(
+            [(self._tls.key.read_bytes(), self._tls.cert.read_bytes())],
+            root_certificates=None if client_ca is None else client_ca.read_bytes(),
+        )

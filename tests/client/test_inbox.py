@@ -1,0 +1,76 @@
+"""The buffer between the stream and the reader of events."""
+
+import asyncio
+
+import pytest
+
+from licorne.errors import SessionFenced
+from licorne.events import Event, NodeAccepted
+from licorne.inbox import Inbox
+
+STAMP = (1, 1)
+
+
+def events(*names: str) -> list[Event]:
+    """An event for each name."""
+    return [NodeAccepted(name) for name in names]
+
+
+def new_inbox(limit: int = 100) -> tuple[Inbox, list[int]]:
+    """An inbox and the numbers that it says are dealt with."""
+    numbers: list[int] = []
+    return Inbox(limit, lambda _, number: numbers.append(number)), numbers
+
+
+async def test_a_batch_is_dealt_with_when_its_reader_comes_back() -> None:
+    """The number of a response is acknowledged only when the next one is asked for."""
+    inbox, consumed = new_inbox()
+    inbox.put(STAMP, 1, events("a", "b"))
+    inbox.put(STAMP, 2, events("c"))
+    assert await inbox.next_batch() == events("a", "b")
+    assert consumed == []
+    assert await inbox.next_batch() == events("c")
+    assert consumed == [1]
+
+
+async def test_single_events_and_batches_lose_nothing() -> None:
+    """A reader that changes from events to batches in the middle of one gets the rest of it."""
+    inbox, consumed = new_inbox()
+    inbox.put(STAMP, 1, events("a", "b", "c"))
+    assert await inbox.next_event() == NodeAccepted("a")
+    assert await inbox.next_batch() == events("b", "c")
+    inbox.close()
+    assert await inbox.next_event() is None
+    assert consumed == [1]
+
+
+async def test_answers_without_events_are_acknowledged_in_their_turn() -> None:
+    """A response that says nothing to the caller is dealt with after those before it."""
+    inbox, consumed = new_inbox()
+    inbox.put(STAMP, 1, events("a"))
+    inbox.put(STAMP, 2, ())
+    inbox.put(STAMP, 3, events("b"))
+    assert await inbox.next_event() == NodeAccepted("a")
+    assert await inbox.next_event() == NodeAccepted("b")
+    assert consumed == [1, 2]
+
+
+async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> None:
+    """A full buffer keeps the stream waiting, nothing is dropped."""
+    inbox, _ = new_inbox(limit=3)
+    inbox.put(STAMP, 1, events("a", "b", "c"))
+    waiting = asyncio.create_task(inbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await inbox.next_batch()
+    await asyncio.wait_for(waiting, 5)
+
+
+async def test_the_end_comes_after_what_is_there() -> None:
+    """What arrived before the end is still handed out, then the failure is raised."""
+    inbox, _ = new_inbox()
+    inbox.put(STAMP, 1, events("a"))
+    inbox.close(SessionFenced("a newer one"))
+    assert await inbox.next_event() == NodeAccepted("a")
+    with pytest.raises(SessionFenced):
+        await inbox.next_event()

@@ -1,0 +1,141 @@
+"""Numbers, acknowledgements and resumption."""
+
+import pytest
+
+from licorne.errors import ConnectionLost
+from licorne.session import Session
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse, Welcome
+
+
+def new_session(*, resend: int = 100) -> Session:
+    """A session that has not connected yet."""
+    return Session("rm1", 7, si.RegisterResourceManagerRequest(rmID="rm1"), resend=resend)
+
+
+def welcomed(
+    session: Session, *, resumed: bool = False, number: int = 1, acknowledged: int = 0
+) -> list[UpdateRequest] | None:
+    """The session after a welcome of epoch 1."""
+    return session.welcome(
+        UpdateResponse(
+            epoch=1,
+            session=number,
+            acknowledged=acknowledged,
+            welcome=Welcome(resumed=resumed, resume_token=f"token-{number}"),
+        )
+    )
+
+
+def response(number: int, *, session: int = 1, acknowledged: int = 0) -> UpdateResponse:
+    """A numbered answer of epoch 1."""
+    return UpdateResponse(number=number, epoch=1, session=session, acknowledged=acknowledged)
+
+
+def test_requests_are_numbered_from_one() -> None:
+    """A new session counts its requests from 1, without a gap."""
+    session = new_session()
+    assert welcomed(session) is None
+    assert [session.outgoing(UpdateRequest()).number for _ in range(3)] == [1, 2, 3]
+
+
+def test_first_hello_asks_for_nothing_to_resume() -> None:
+    """Before any welcome there is no token."""
+    hello = new_session().hello().hello
+    assert (hello.rm_id, hello.instance, hello.protocol) == ("rm1", 7, 1)
+    assert hello.resume_token == ""
+
+
+def test_what_was_not_dealt_with_is_sent_again() -> None:
+    """After a resumption the requests above the server's number are sent again, and no others."""
+    session = new_session()
+    welcomed(session)
+    for _ in range(4):
+        session.outgoing(UpdateRequest())
+    session.accepts(response(1, acknowledged=1))
+    assert session.hello().hello.resume_token == "token-1"
+    repeats = welcomed(session, resumed=True, acknowledged=2)
+    assert repeats is not None
+    assert [request.number for request in repeats] == [3, 4]
+    assert session.outgoing(UpdateRequest()).number == 5
+
+
+def test_a_new_session_starts_over() -> None:
+    """A server that registered the RM anew counts from 1 and gets nothing twice."""
+    session = new_session()
+    welcomed(session)
+    session.outgoing(UpdateRequest())
+    session.accepts(response(1))
+    assert welcomed(session, number=2) is None
+    assert session.outgoing(UpdateRequest()).number == 1
+    assert session.accepts(response(1, session=2))
+
+
+def test_repeats_and_the_past_are_dropped() -> None:
+    """An answer that was read before, or one of an older session, is no news."""
+    session = new_session()
+    welcomed(session, number=2)
+    assert session.accepts(response(1, session=2))
+    assert not session.accepts(response(1, session=2))
+    assert not session.accepts(response(2, session=1))
+    assert session.accepts(response(2, session=2))
+
+
+def test_a_gap_costs_a_replay() -> None:
+    """When an answer is missing the stream is given up and the session with it."""
+    session = new_session()
+    welcomed(session)
+    with pytest.raises(ConnectionLost, match="some are lost"):
+        session.accepts(response(2))
+    assert session.hello().hello.resume_token == ""
+
+
+def test_a_server_of_the_past_is_refused() -> None:
+    """A welcome of a lower session comes from a server that has lost its claim to the RM."""
+    session = new_session()
+    welcomed(session, number=3)
+    with pytest.raises(ConnectionLost):
+        welcomed(session, number=2)
+
+
+def test_only_what_was_dealt_with_is_acknowledged() -> None:
+    """An answer is acknowledged once its reader is through with it, and then with any request."""
+    session = new_session()
+    welcomed(session)
+    session.accepts(response(1))
+    session.accepts(response(2))
+    assert session.outgoing(UpdateRequest()).acknowledged == 0
+    session.consumed((1, 1), 1)
+    assert session.unacknowledged == 1
+    assert session.outgoing(UpdateRequest()).acknowledged == 1
+    assert session.unacknowledged == 0
+
+
+def test_answers_of_an_older_session_acknowledge_nothing() -> None:
+    """What the reader still had in hand from before a replay does not count for the new session."""
+    session = new_session()
+    welcomed(session)
+    session.accepts(response(1))
+    welcomed(session, number=2)
+    session.consumed((1, 1), 1)
+    assert session.unacknowledged == 0
+
+
+def test_too_much_unacknowledged_gives_up_resumption_only_for_a_while() -> None:
+    """Beyond its memory a session cannot resume, until the server has caught up."""
+    session = new_session(resend=2)
+    welcomed(session)
+    for _ in range(3):
+        session.outgoing(UpdateRequest())
+    assert not session.resumable
+    session.accepts(response(1, acknowledged=1))
+    assert session.resumable
+
+
+def test_a_goodbye_is_never_repeated() -> None:
+    """A goodbye that got lost is not sent again when the stream is resumed."""
+    session = new_session()
+    welcomed(session)
+    session.goodbye(unregister=False)
+    assert welcomed(session, resumed=True, acknowledged=0) == []
+    assert session.outgoing(UpdateRequest()).number == 1

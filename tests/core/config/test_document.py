@@ -1,0 +1,125 @@
+"""Texts made to hurt are refused quickly, by their place, before anything is built from them."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+import pytest
+
+from licorne_core.config import load
+from licorne_core.config.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
+from licorne_core.errors import ConfigError, Problem
+from support.configurations import problems
+
+
+def only_problem(text: str) -> Problem:
+    """The one thing that is wrong with the text."""
+    (problem,) = problems(text)
+    return problem
+
+
+def alias_bomb() -> str:
+    """Nine levels, each of which is nine times the one before."""
+    levels = ["a: &a [x, x, x]"]
+    for above, name in zip("abcdefghi", "bcdefghij", strict=True):
+        levels.append(f"{name}: &{name} [{', '.join([f'*{above}'] * 9)}]")
+    return "\n".join(levels)
+
+
+def merge_bomb() -> str:
+    """Merges of merges of merges."""
+    levels = ["a: &a {x: 1}"]
+    for above, name in zip("abcdefghi", "bcdefghij", strict=True):
+        levels.append(f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 3)}]}}")
+    return "\n".join(levels)
+
+
+@pytest.mark.parametrize(
+    ("bomb", "message"),
+    [
+        (lambda: "[" * 100_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (lambda: "a: " + "{a: " * 25_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (lambda: "- " * 50_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (lambda: "? " * 50_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (lambda: "[" * 50_000 + "]" * 50_000, f"nested deeper than {MAX_DEPTH} levels"),
+        (alias_bomb, "anchors are not allowed"),
+        (merge_bomb, "anchors are not allowed"),
+        (lambda: "a: {<<: {b: c}}", "merge keys are not allowed"),
+        (lambda: "a: *b", "aliases are not allowed"),
+        (lambda: "a: !!python/name:os.system x", "tags are not allowed"),
+        (lambda: "a: ! x", "tags are not allowed"),
+        (lambda: "? [a]\n: b", "a key must be a plain text"),
+        (lambda: "x" * (MAX_BYTES + 1), f"the configuration is larger than {MAX_BYTES} bytes"),
+        (lambda: "é" * (MAX_BYTES // 2 + 1), f"the configuration is larger than {MAX_BYTES} bytes"),
+        (lambda: f"[{'a,' * MAX_NODES}]", f"more than {MAX_NODES} values"),
+        (lambda: "a: 1\n---\nb: 2", "a second document is not allowed"),
+        (lambda: "a: \ud800", "not valid UTF-8"),
+    ],
+)
+def test_bombs(bomb: Callable[[], str], message: str) -> None:
+    """Each is refused with one plain problem, and a bomb before it can go off."""
+    text = bomb()
+    started = perf_counter()
+    problem = only_problem(text)
+    assert problem.message == message
+    # A tenth of a second is what is promised; loading this many values takes longer by itself.
+    assert perf_counter() - started < (2.0 if "values" in message else 0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("a: 'x\n", 2, 1, "found unexpected end of stream while scanning a quoted scalar"),
+        ("a: 1\nb: é\x07", 2, 5, "control characters are not allowed"),
+        ("a:\n  - b: }", 2, 8, "did not find expected node content while parsing a block node"),
+        ("a: b: c", 1, 5, "mapping values are not allowed in this context"),
+    ],
+)
+def test_what_is_not_yaml(text: str, line: int, column: int, message: str) -> None:
+    """A text that is not YAML says where and why."""
+    problem = only_problem(text)
+    assert (problem.line, problem.message) == (line, f"not valid YAML: {message}")
+    assert problem.column == column
+
+
+def test_duplicate_keys_are_refused_with_their_line() -> None:
+    """A key that is given twice does not silently win; the message points to both places."""
+    text = """\
+        partitions:
+          - name: default
+            queues:
+              - name: a
+                submitacl: "*"
+                submitacl: alice
+        """
+    problem = only_problem(text)
+    assert (problem.line, problem.column) == (6, 9)
+    assert problem.message == "key 'submitacl' is given twice, first in line 5"
+
+
+def test_scalars_are_what_was_written() -> None:
+    """Words and numbers that YAML would turn into something else stay as they were typed."""
+    config = load(
+        "partitions: [{name: 010, queues: [{name: no, properties: {since: 12:30, on: 0x1F}}]}]"
+    )
+    (partition,) = config.partitions
+    (queue,) = partition.root.queues
+    assert partition.name == "010"
+    assert queue.name == "no"
+    assert queue.properties == {"since": "12:30", "on": "0x1F"}
+
+
+def test_problems_are_counted() -> None:
+    """A text with thousands of mistakes is given up after some hundreds, and says so."""
+    with pytest.raises(ConfigError) as refusal:
+        load("partitions: [{queues: [" + "{}," * 10_000 + "]}]")
+    assert 100 < len(refusal.value.problems) < 1000
+    assert refusal.value.problems[-1].message == "there are too many problems to go on"
+
+
+def test_messages_stay_on_one_line() -> None:
+    """Control characters and long texts from the configuration do not reach the reader raw."""
+    long = "d" * 999
+    problem = only_problem(f'partitions: [{{queues: [{{name: a, submitacl: "a\\nb c {long}"}}]}}]')
+    assert problem.message.startswith(r"multiple spaces found in ACL: 'a\nb c ddd")
+    assert problem.message.isprintable()
+    assert len(problem.message) < 600

@@ -1,0 +1,58 @@
+"""Settings beside the queue configuration (spec § 2.8)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.extra import ExtraConfig, read_extra
+
+KEYS = [
+    "event.trackingEnabled",
+    "event.requestCapacity",
+    "event.ringBufferCapacity",
+    "event.maxStreams",
+    "event.maxStreamsPerHost",
+    "event.RESTResponseSize",
+    "health.checkInterval",
+    "log.level",
+    "log.core.scheduler.level",
+]
+
+
+def test_every_key() -> None:
+    """Every key arrives in its field."""
+    values = ("false", "10", "20", "3", "2", "5", "1m", "WARN", "-1")
+    assert read_extra(dict(zip(KEYS, values, strict=True))) == ExtraConfig(
+        event_tracking=False,
+        event_request_capacity=10,
+        event_ring_capacity=20,
+        event_max_streams=3,
+        event_max_streams_per_host=2,
+        event_response_size=5,
+        health_interval=60.0,
+        log_levels={"": "warn", "core.scheduler": "debug"},
+    )
+
+
+@pytest.mark.parametrize("value", ["", "maybe", "-5", "9" * 30, "1.5", "ten"])
+def test_bad_values_count_as_not_given(value: str) -> None:
+    """What cannot be understood leaves the default."""
+    assert read_extra(dict.fromkeys(KEYS, value)) == ExtraConfig()
+
+
+@pytest.mark.parametrize("interval", ["0", "0s", "-1s"])
+def test_health_check_can_be_switched_off(interval: str) -> None:
+    """An interval of zero or less means no checks."""
+    assert read_extra({"health.checkInterval": interval}).health_interval == 0.0
+
+
+def test_log_levels() -> None:
+    """Levels go by name or number; other keys that look alike are left alone."""
+    extra = {"log.a.level": "5", "log.b.level": "info", "log..level": "1", "blog.level": "info"}
+    assert read_extra(extra).log_levels == {"a": "fatal", "b": "info"}
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text()), st.text()))
+def test_nothing_is_an_error(extra: dict[str, str]) -> None:
+    """Whatever an RM sends along, settings come out."""
+    assert read_extra(extra).event_max_streams > 0

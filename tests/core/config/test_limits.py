@@ -1,0 +1,239 @@
+"""Limits for users and groups (spec §§ 2.5 #18, 2.6, 14)."""
+
+import pytest
+
+from support.configurations import complaint, loaded, messages, partition_text, root
+
+LIMITS_DIFFER = "partition limits and root queue limits are not equivalent"
+
+
+def limit(entry: str) -> str:
+    """A partition whose queue q, of at most 10 applications and 10 vcore, has one limit."""
+    queue = "name: q, maxapplications: 10, resources: {max: {vcore: 10}}"
+    return f"queues: [{{{queue}, limits: [{{limit: d, {entry}}}]}}]"
+
+
+@pytest.mark.row(35)
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("maxapplications: 1", "empty user and group lists defined in limit 'd'"),
+        (
+            "users: [a]",
+            "invalid resource combination for limit d all resource limits are null",
+        ),
+        (
+            "users: [a], maxapplications: 0",
+            "invalid resource combination for limit d all resource limits are null",
+        ),
+        (
+            "users: [a], maxresources: {vcore: 0, memory: 0}",
+            "MaxResources should be greater than zero in 'd' limit",
+        ),
+        (
+            "users: [a], maxapplications: 1, maxresources: {vcore: 0}",
+            "MaxResources should be greater than zero in 'd' limit",
+        ),
+        (
+            "users: [1up], maxapplications: 1",
+            "invalid limit user name '1up' in limit definition",
+        ),
+        (
+            "groups: ['a@b'], maxapplications: 1",
+            "invalid limit group name 'a@b' in limit definition",
+        ),
+        (
+            "groups: ['*'], maxapplications: 1",
+            (
+                "should not specify only one group limit that is using the wildcard. "
+                "There must be at least one limit with a group name defined"
+            ),
+        ),
+        (
+            "users: ['*', a], maxapplications: 1",
+            "should not set no wildcard user a after wildcard user limit",
+        ),
+        (
+            "groups: ['*', a], maxapplications: 1",
+            "should not set no wildcard group a after wildcard group limit",
+        ),
+        (
+            "users: [a, '*'], maxapplications: 1",
+            "the wildcard cannot stand beside user names in one limit",
+        ),
+        (
+            "groups: [a, '*'], maxapplications: 1",
+            "the wildcard cannot stand beside group names in one limit",
+        ),
+        (
+            "users: [a], maxapplications: 11",
+            "invalid MaxApplications settings for limit d exceed current the queue MaxApplications",
+        ),
+        (
+            "users: [a], maxresources: {vcore: 11}",
+            "invalid MaxResources settings for limit d exeecd current the queue MaxResources",
+        ),
+        ("users: a, maxapplications: 1", "expected a list, found 'a'"),
+        ("users: [a], maxresources: {vcore: x}", "invalid quantity 'x' for vcore"),
+        (
+            "users: [a], maxapplications: x",
+            "expected a whole number from 0 to 18446744073709551615, found 'x'",
+        ),
+    ],
+)
+def test_limits_that_make_no_sense(entry: str, message: str) -> None:
+    """Each mistake in a limit is refused with one message that says what it is."""
+    assert complaint(limit(entry)) == message
+
+
+@pytest.mark.row(35)
+def test_good_limits() -> None:
+    """Named users and groups, then the wildcards; a zero among others forbids that type."""
+    (queue,) = root("""
+        queues:
+          - name: q
+            limits:
+              - {limit: one, users: [sue, "a:b#c/d.e@f-g$"], maxapplications: 3}
+              - {groups: [dev.ops], maxresources: {vcore: 1, gpu: 0}}
+              - {users: ["*"], groups: ["*"], maxresources: {memory: 1Gi}, maxapplications: 1}
+        """).queues
+    one, two, three = queue.limits
+    assert (one.limit, one.users, one.max_applications) == ("one", ("sue", "a:b#c/d.e@f-g$"), 3)
+    assert (two.groups, two.max_resources) == (("dev.ops",), {"vcore": 1000, "gpu": 0})
+    assert (three.users, three.groups, three.max_applications) == (("*",), ("*",), 1)
+
+
+@pytest.mark.row(35)
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("users: [a]", "users: [a]", "duplicated user name 'a', already exists"),
+        ("groups: [a]", "groups: [a]", "duplicated group name 'a', already exists"),
+        ("users: ['*']", "users: ['*']", "duplicated user name '*', already exists"),
+        (
+            "users: ['*']",
+            "users: [a]",
+            "should not set no wildcard user a after wildcard user limit",
+        ),
+        (
+            "groups: ['*']",
+            "groups: [a]",
+            "should not set no wildcard group a after wildcard group limit",
+        ),
+    ],
+)
+def test_limits_of_one_queue_together(first: str, second: str, message: str) -> None:
+    """A name stands in one limit of a queue only, and the wildcard comes last."""
+    entries = ", ".join(f"{{{names}, maxapplications: 1}}" for names in (first, second))
+    assert complaint(f"queues: [{{name: q, limits: [{entries}]}}]") == message
+
+
+def test_a_name_twice_in_one_list_counts_once() -> None:
+    """A repeated name in one list is dropped with a warning."""
+    body = "queues: [{name: q, limits: [{users: [a, b, a], maxapplications: 1}]}]"
+    config = loaded(partition_text(body))
+    assert config.partitions[0].root.queues[0].limits[0].users == ("a", "b")
+    assert config.warnings == (
+        "3:48: partitions[0].queues[0].limits[0].users[2]: user 'a' is listed twice",
+    )
+
+
+@pytest.mark.row(36)
+def test_partition_limits_are_roots() -> None:
+    """A limit of the partition arrives at root, whether root is given or inserted."""
+    limits = "limits: [{users: [sue], maxapplications: 3}]\n"
+    for queues in ("queues: [{name: root}]", "queues: [{name: a}, {name: b}]"):
+        (entry,) = root(limits + queues).limits
+        assert (entry.users, entry.max_applications) == (("sue",), 3)
+
+
+@pytest.mark.row(36)
+def test_limits_of_partition_and_root() -> None:
+    """Both may be given when they are the same; different ones are refused."""
+    entry = "[{users: [sue], maxapplications: %s}]"
+    body = "limits: %s\nqueues: [{name: root, limits: %s}]"
+    assert len(root(body % (entry % 3, entry % 3)).limits) == 1
+    assert complaint(body % (entry % 3, entry % 4)) == LIMITS_DIFFER
+
+
+@pytest.mark.row(35, 36)
+def test_partition_limits_are_checked() -> None:
+    """Limits of the partition are checked like any others."""
+    assert complaint("limits: [{users: [a]}]\nqueues: [{name: a}]") == (
+        "invalid resource combination for limit  all resource limits are null"
+    )
+
+
+def nested(above: str, below: str) -> str:
+    """Queue p with one limit, q below without any, and r below q with another."""
+    inner = f"{{name: q, queues: [{{name: r, limits: [{{{below}}}]}}]}}"
+    return f"queues: [{{name: p, limits: [{above}], queues: [{inner}]}}]"
+
+
+@pytest.mark.row(35)
+@pytest.mark.parametrize(
+    ("above", "below", "message"),
+    [
+        (
+            "{users: [sue], maxresources: {vcore: 2}}",
+            "users: [sue], maxresources: {vcore: 3}",
+            (
+                "user sue max resource map[vcore:3000] of queue r is greater than "
+                "immediate or ancestor parent maximum resource map[vcore:2000]"
+            ),
+        ),
+        (
+            "{users: ['*'], maxresources: {vcore: 2}}",
+            "users: [sue], maxresources: {vcore: 3}",
+            (
+                "user sue max resource map[vcore:3000] of queue r is greater than "
+                "wildcard maximum resource map[vcore:2000] of immediate or ancestor parent queue"
+            ),
+        ),
+        (
+            "{groups: [dev], maxapplications: 2}",
+            "groups: [dev], maxapplications: 3",
+            (
+                "group dev max applications 3 of queue r is greater than "
+                "immediate or ancestor parent max applications 2"
+            ),
+        ),
+        (
+            "{users: ['*'], maxapplications: 2}",
+            "users: [sue], maxapplications: 3",
+            (
+                "user sue max applications 3 of queue r is greater than "
+                "wildcard maximum max applications 2 of immediate or ancestor parent queue"
+            ),
+        ),
+        (
+            "{users: [sue], maxapplications: 2}",
+            "users: [sue], maxresources: {vcore: 3}",
+            (
+                "user sue max applications 0 of queue r is greater than "
+                "immediate or ancestor parent max applications 2"
+            ),
+        ),
+    ],
+)
+def test_limits_below_limits(above: str, below: str, message: str) -> None:
+    """A limit is not above that of an ancestor for the same name, else for the wildcard."""
+    assert complaint(nested(above, below)) == message
+
+
+@pytest.mark.row(35)
+@pytest.mark.parametrize(
+    ("above", "below"),
+    [
+        ("{users: [sue], maxresources: {vcore: 2}}", "users: [bob], maxresources: {vcore: 3}"),
+        ("{users: [sue], maxresources: {vcore: 2}}", "groups: [sue], maxresources: {vcore: 3}"),
+        ("{users: [sue], maxresources: {vcore: 2}}", "users: [sue], maxresources: {gpu: 3}"),
+        (
+            "{users: [sue], maxapplications: 9}, {users: ['*'], maxapplications: 1}",
+            "users: [sue], maxapplications: 9",
+        ),
+    ],
+)
+def test_limits_that_do_not_meet(above: str, below: str) -> None:
+    """Other names, other kinds and other types do not bind, and a name's own limit comes first."""
+    assert not messages(nested(above, below))

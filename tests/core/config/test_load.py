@@ -1,0 +1,219 @@
+"""Loading as a whole: the default, the checksum, and any text at all (spec § 2.1)."""
+
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config import DEFAULT_CONFIG, checksum_of, load
+from licorne_core.errors import ConfigError
+from support.configurations import partition_text, problems
+
+RICH = """\
+partitions:
+  - name: default
+    nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0}}
+    preemption: {enabled: true}
+    usergroupresolver: {type: test}
+    limits:
+      - {limit: all, users: ["*"], maxapplications: 100, maxresources: {vcore: 10}}
+    placementrules:
+      - name: tag
+        value: namespace
+        create: true
+        parent: {name: fixed, value: root.team}
+        filter: {type: deny, users: ["^x+$"], groups: [a, b]}
+    queues:
+      - name: root
+        submitacl: "* dev"
+        childtemplate: {maxapplications: 3, resources: {max: {memory: 1Gi}}}
+        queues:
+          - name: team
+            parent: true
+            maxapplications: 50
+            resources: {guaranteed: {memory: 1Gi}, max: {memory: 2Gi}}
+            properties: {priority.offset: 5, preemption.delay: 1m}
+          - name: other
+            limits: [{users: [sue], maxapplications: 5, maxresources: {vcore: 5}}]
+"""
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "---", "---\n", "# nothing\n", "\n\n# a\n---\n...\n"])
+def test_nothing_means_the_default(text: str) -> None:
+    """No text, and a text without anything in it, is the built-in configuration."""
+    assert load(text) == load(DEFAULT_CONFIG)
+
+
+def test_the_default() -> None:
+    """One partition, open to all, that places by namespace and creates the queue."""
+    config = load("")
+    (partition,) = config.partitions
+    (rule,) = partition.placement_rules
+    assert (partition.name, partition.preemption_enabled) == ("default", True)
+    assert (rule.name, rule.value, rule.create) == ("tag", "namespace", True)
+    assert partition.root.submit_acl.everyone
+    assert config.text == DEFAULT_CONFIG
+    assert config.warnings == ()
+
+
+def test_checksum() -> None:
+    """It is the upper-case SHA-256 of the text."""
+    assert load(RICH).checksum == sha256(RICH.encode()).hexdigest().upper()
+    assert checksum_of("") == sha256(b"").hexdigest().upper()
+
+
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+def test_the_checksum_is_not_part_of_itself(quote: str) -> None:
+    """A checksum that is written into the text changes nothing, wherever it stands."""
+    total = checksum_of(RICH)
+    line = f"checksum: {quote}{total}{quote}"
+    assert load(f"{RICH}{line}\n").checksum == total
+    assert load(f"{RICH}{line}").checksum == total
+    assert load(f"{line}\r\n{RICH}").checksum == total
+    flow = "{partitions: [{queues: [{name: a}]}], %s}"
+    assert (
+        load(flow % line).checksum == load(flow % line.lower()).checksum == checksum_of(flow % "")
+    )
+
+
+def test_what_is_no_checksum_counts() -> None:
+    """Only 64 hex digits are cut out; any other text of that name is part of the sum."""
+    short = RICH + 'checksum: "abc"\n'
+    assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
+
+
+def test_loading_is_repeatable() -> None:
+    """The same text gives the same configuration, whatever was loaded in between."""
+    assert load(RICH) == load(RICH)
+    assert load(RICH).text == RICH
+
+
+def test_a_rich_configuration_is_sound() -> None:
+    """What uses everything has no problem and no warning, in strict mode either."""
+    assert load(RICH, strict=True).warnings == ()
+
+
+def test_errors_read_as_lines() -> None:
+    """The error's text is one problem a line, each beginning with line and column."""
+    with pytest.raises(ConfigError) as refusal:
+        load(partition_text("queues: [{name: a.b}, {name: c, parent: 1}]"))
+    assert [line.partition(" ")[0] for line in str(refusal.value).splitlines()] == [
+        "3:21:",
+        "3:45:",
+    ]
+
+
+def is_loaded_or_refused(text: str) -> None:
+    """Loading ends in a configuration, or in problems that can be shown."""
+    for strict in (False, True):
+        for problem in problems(text, strict=strict):
+            assert problem.message.isprintable()
+            assert str(problem).isprintable()
+    checksum_of(text)
+
+
+@given(st.text())
+def test_any_text_is_loaded_or_refused(text: str) -> None:
+    """No text whatsoever brings anything but a configuration or a typed error."""
+    is_loaded_or_refused(text)
+
+
+PIECES = st.sampled_from(
+    [
+        *"{}[]:,-#&*!|>'\"%@`?\n \t",
+        "- ",
+        ": ",
+        "<<: ",
+        "null",
+        "~",
+        "true",
+        "\n    - name: x\n",
+        "\n  ",
+        "1e999",
+        "9" * 25,
+        "*",
+        "root",
+        "é",
+        "\x00",
+        "\x85",
+        "\u2028",
+        "\ud800",
+        "(",
+        "fixed",
+    ]
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(RICH)), st.integers(0, 30), PIECES), max_size=6))
+def test_a_mangled_configuration_is_loaded_or_refused(edits: list[tuple[int, int, str]]) -> None:
+    """A configuration with pieces cut out and others put in never does worse than be refused."""
+    text = RICH
+    for start, length, piece in edits:
+        text = text[:start] + piece + text[start + length :]
+    is_loaded_or_refused(text)
+
+
+KEYS = st.sampled_from(
+    [
+        "partitions",
+        "name",
+        "queues",
+        "parent",
+        "resources",
+        "guaranteed",
+        "max",
+        "maxapplications",
+        "properties",
+        "adminacl",
+        "submitacl",
+        "childtemplate",
+        "limits",
+        "users",
+        "groups",
+        "maxresources",
+        "limit",
+        "placementrules",
+        "create",
+        "filter",
+        "type",
+        "value",
+        "preemption",
+        "enabled",
+        "nodesortpolicy",
+        "resourceweights",
+        "usergroupresolver",
+        "vcore",
+    ]
+)
+SCALARS = st.one_of(
+    st.sampled_from(
+        ["root", "a", "*", "true", "~", "0", "10", "1Gi", "fixed", "user", "''", "a b c"]
+    ),
+    st.integers(-2, 5).map(str),
+)
+
+
+def documents() -> st.SearchStrategy[str]:
+    """Texts in flow style that use our keys in any place, with any kind of value."""
+    trees = st.recursive(
+        SCALARS,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+            st.dictionaries(KEYS, inner, max_size=4).map(
+                lambda entries: (
+                    "{" + ", ".join(f"{key}: {value}" for key, value in entries.items()) + "}"
+                )
+            ),
+        ),
+        max_leaves=25,
+    )
+    return trees.map(
+        lambda tree: f"{{partitions: [{{queues: [{tree}], placementrules: [{tree}]}}]}}"
+    )
+
+
+@given(documents())
+def test_any_tree_of_our_keys_is_loaded_or_refused(text: str) -> None:
+    """Our keys in places where they do not belong are problems, not crashes."""
+    is_loaded_or_refused(text)

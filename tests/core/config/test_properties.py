@@ -1,0 +1,182 @@
+"""Queue properties: what is inherited and what it means (spec § 2.4)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.durations import parse_duration
+from licorne_core.config.properties import (
+    AppSortPolicy,
+    PreemptionPolicy,
+    QueueSettings,
+    merge_properties,
+    settings_of,
+)
+from support.configurations import find, loaded, partition_text, root
+
+
+@pytest.mark.row(41)
+def test_any_property_may_be_set() -> None:
+    """Keys that mean nothing to us are kept, with their values as they were typed."""
+    body = "queues: [{name: a, properties: {team: blue, cost.centre: 0815, since: 12:30}}]"
+    assert root(body).queues[0].properties == {
+        "team": "blue",
+        "cost.centre": "0815",
+        "since": "12:30",
+    }
+
+
+@pytest.mark.row(42)
+def test_a_bad_value_is_no_error() -> None:
+    """A sort policy that does not exist gives a warning with its place, and fifo."""
+    body = "queues: [{name: a, properties: {application.sort.policy: foo}}]"
+    config = loaded(partition_text(body), strict=True)
+    queue = find(config.partitions[0].root, "root.a")
+    assert settings_of(queue.properties).app_sort is AppSortPolicy.FIFO
+    (warning,) = config.warnings
+    assert warning == (
+        "3:36: partitions[0].queues[0].properties: application.sort.policy: "
+        "'foo' is none of fifo, fair, stateaware; taken as fifo"
+    )
+
+
+@pytest.mark.row(48)
+def test_inheritance() -> None:
+    """A managed queue starts with its parent's properties, but not with its priority settings."""
+    parent = {
+        "application.sort.policy": "fair",
+        "priority.policy": "fence",
+        "priority.offset": "7",
+        "preemption.policy": "fence",
+        "preemption.delay": "10s",
+        "team": "blue",
+    }
+    assert merge_properties(parent, {"team": "red", "quota.preemption.delay": "1m"}) == {
+        "application.sort.policy": "fair",
+        "priority.policy": "default",
+        "priority.offset": "0",
+        "preemption.policy": "default",
+        "preemption.delay": "10s",
+        "quota.preemption.delay": "1m",
+        "team": "red",
+    }
+
+
+@pytest.mark.row(48)
+def test_only_disabled_preemption_is_inherited() -> None:
+    """Preemption that is disabled stays so below; the queue itself may say otherwise."""
+    assert merge_properties({"preemption.policy": "Disabled"}, {}) == {
+        "preemption.policy": "Disabled"
+    }
+    own = {"preemption.policy": "fence", "priority.offset": "3"}
+    assert merge_properties({"preemption.policy": "disabled", "priority.offset": "9"}, own) == own
+    assert merge_properties({}, {}) == {}
+
+
+def test_settings() -> None:
+    """Every property has its meaning."""
+    assert settings_of({}) == QueueSettings()
+    warnings: list[str] = []
+    settings = settings_of(
+        {
+            "application.sort.policy": "fair",
+            "application.sort.priority": "Disabled",
+            "application.unschedasks.backoff": "2",
+            "application.unschedasks.backoff.delay": "5s",
+            "priority.policy": "fence",
+            "priority.offset": "-5",
+            "preemption.policy": "disabled",
+            "preemption.delay": "1h5m",
+            "quota.preemption.delay": "1.5h",
+        },
+        warnings,
+    )
+    assert settings == QueueSettings(
+        app_sort=AppSortPolicy.FAIR,
+        priority_sort=False,
+        priority_fence=True,
+        priority_offset=-5,
+        preemption=PreemptionPolicy.DISABLED,
+        preemption_delay=3900.0,
+        quota_preemption_delay=5400.0,
+        backoff_threshold=2,
+        backoff_delay=5.0,
+    )
+    assert warnings == []
+
+
+def test_state_aware_is_a_policy_of_its_own() -> None:
+    """The word stateaware is kept apart from fifo."""
+    policy = settings_of({"application.sort.policy": "stateaware"}).app_sort
+    assert policy is AppSortPolicy.STATE_AWARE
+
+
+@pytest.mark.row(42)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("application.sort.policy", "random"),
+        ("application.sort.priority", "true"),
+        ("application.unschedasks.backoff", "-1"),
+        ("application.unschedasks.backoff", "18446744073709551616"),
+        ("application.unschedasks.backoff.delay", "0s"),
+        ("priority.policy", "fenced"),
+        ("priority.offset", "2147483648"),
+        ("priority.offset", "1.5"),
+        ("preemption.policy", ""),
+        ("preemption.delay", "-1s"),
+        ("preemption.delay", "30"),
+        ("quota.preemption.delay", "soon"),
+    ],
+)
+def test_bad_values_count_as_not_given(key: str, value: str) -> None:
+    """Each bad value gives the default and one warning that names key and value."""
+    warnings: list[str] = []
+    assert settings_of({key: value}, warnings) == QueueSettings()
+    (warning,) = warnings
+    assert warning.startswith(f"{key}: '{value}' is n")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 30.0),
+        ("1h5m", 3900.0),
+        ("1.5h", 5400.0),
+        ("1m30.25s", 90.25),
+        ("250ms", 0.25),
+        ("1us", 1e-6),
+        ("1µs", 1e-6),
+        ("1μs", 1e-6),
+        ("1000ns", 1e-6),
+        (".5s", 0.5),
+        ("1.s", 1.0),
+        ("0", 0.0),
+        ("-0", 0.0),
+        ("+2s", 2.0),
+        ("-2s", -2.0),
+        ("2562047h", 2562047 * 3600.0),
+        *(
+            (text, None)
+            for text in ("", "30", "s", ".s", "1d", "1 s", "1s ", "--1s", "1e3s", "3000000h")
+        ),
+    ],
+)
+def test_durations(text: str, seconds: float | None) -> None:
+    """Durations are read as Go reads them."""
+    assert parse_duration(text) == seconds
+
+
+@given(st.text(alphabet="0123456789.hmsuµn+-", max_size=30))
+def test_any_text_is_a_duration_or_not(text: str) -> None:
+    """Whatever is written, the answer is a number of seconds within 64 bits, or None."""
+    seconds = parse_duration(text)
+    assert seconds is None or abs(seconds) <= 2**63 / 1e9
+
+
+@given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()))
+def test_own_properties_always_win(parent: dict[str, str], own: dict[str, str]) -> None:
+    """Nothing that a queue says itself is lost in merging."""
+    merged = merge_properties(parent, own)
+    assert own.items() <= merged.items()
+    assert merged.keys() == parent.keys() | own.keys()

@@ -1,0 +1,99 @@
+"""Settings of a partition and values of every type (spec §§ 2.1, 2.5 #16)."""
+
+import pytest
+
+from licorne_core.config.schema import NodeSortPolicy, NodeSortType
+from support.configurations import complaint, partition, root
+
+
+@pytest.mark.row(43)
+@pytest.mark.parametrize("policy", ["fair", "{type: fair}", "{}", "''", "~", "{type: ''}"])
+def test_node_sort_policy_both_ways(policy: str) -> None:
+    """The policy is a word or a mapping; without one it is fair with equal weights."""
+    found = partition(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]").node_sort
+    assert found == NodeSortPolicy(type=NodeSortType.FAIR, weights={"vcore": 1.0, "memory": 1.0})
+
+
+@pytest.mark.row(44)
+def test_node_sort_weights() -> None:
+    """Given weights are the only ones that count."""
+    body = """
+        nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0, gpu: 1, memory: 0}}
+        queues: [{name: a}]
+        """
+    assert partition(body).node_sort == NodeSortPolicy(
+        type=NodeSortType.BINPACKING, weights={"vcore": 4.0, "gpu": 1.0, "memory": 0.0}
+    )
+
+
+@pytest.mark.row(44)
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("random", "undefined policy: random"),
+        ("{type: random}", "undefined policy: random"),
+        (
+            "{resourceweights: {vcore: -0.5}}",
+            "negative resource weight for vcore is not allowed",
+        ),
+        ("{resourceweights: {vcore: lots}}", "expected a number, found 'lots'"),
+        ("{resourceweights: {vcore: .inf}}", "expected a number, found '.inf'"),
+        ("{resourceweights: {vcore: 1e999}}", "expected a number, found '1e999'"),
+        ("[fair]", "expected a mapping, found a list"),
+    ],
+)
+def test_bad_node_sort_policies(policy: str, message: str) -> None:
+    """An unknown policy and a weight that is none are refused."""
+    assert complaint(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]") == message
+
+
+@pytest.mark.row(45)
+@pytest.mark.parametrize(
+    ("preemption", "enabled", "quota"),
+    [
+        ("~", True, False),
+        ("{}", True, False),
+        ("{enabled: ~}", True, False),
+        ("{enabled: true}", True, False),
+        ("{enabled: false, quotapreemptionenabled: true}", False, True),
+    ],
+)
+def test_preemption_flags(preemption: str, enabled: bool, quota: bool) -> None:
+    """Preemption is on unless it is switched off; quota preemption is off unless switched on."""
+    found = partition(f"preemption: {preemption}\nqueues: [{{name: a}}]")
+    assert (found.preemption_enabled, found.quota_preemption_enabled) == (enabled, quota)
+
+
+@pytest.mark.row(45)
+@pytest.mark.parametrize("value", ["'true'", "1", "yes", "no", "on", "off", "0", "maybe", "[true]"])
+def test_flags_take_true_and_false_only(value: str) -> None:
+    """Nothing but a plain true or false is a flag."""
+    body = f"preemption: {{enabled: {value}}}\nqueues: [{{name: a}}]"
+    assert complaint(body).startswith("expected true or false, found ")
+
+
+@pytest.mark.parametrize(
+    "value", ["-1", "1.5", "'3'", "12:30", "0x10", "1e3", "18446744073709551616"]
+)
+def test_counts_take_whole_numbers_only(value: str) -> None:
+    """Nothing but a plain whole number is a count."""
+    message = complaint(f"queues: [{{name: a, maxapplications: {value}}}]")
+    assert message.startswith("expected a whole number from 0 to 18446744073709551615, found ")
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [("010", 10), ("0", 0), ("18446744073709551615", 2**64 - 1)]
+)
+def test_counts_are_decimal(value: str, count: int) -> None:
+    """A leading zero does not make a number octal."""
+    assert (
+        root(f"queues: [{{name: a, maxapplications: {value}}}]").queues[0].max_applications == count
+    )
+
+
+@pytest.mark.parametrize("kind", ["os", "ldap", "test", "''"])
+def test_user_group_resolver(kind: str) -> None:
+    """The known resolvers are taken, another one is refused."""
+    body = "usergroupresolver: {type: %s}\nqueues: [{name: a}]"
+    assert partition(body % kind).user_group_resolver == kind.strip("'")
+    assert complaint(body % "magic").startswith("unknown user group resolver 'magic'")

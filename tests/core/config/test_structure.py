@@ -1,0 +1,312 @@
+"""Partitions and queues: what is read, inserted, normalized and refused (spec §§ 2.1, 2.5)."""
+
+import pytest
+
+from licorne_core.names import INVALID_QUEUE_NAME
+from support.configurations import (
+    complaint,
+    find,
+    loaded,
+    messages,
+    partition_text,
+    problems,
+    root,
+)
+
+NOT_SET = "scheduler config is not set"
+
+
+@pytest.mark.row(20)
+def test_root_is_inserted_above_several_queues() -> None:
+    """More than one queue on top become the children of a root that nobody may submit to."""
+    top = root("queues: [{name: a}, {name: b}]")
+    assert (top.name, top.parent, [child.name for child in top.queues]) == (
+        "root",
+        True,
+        ["a", "b"],
+    )
+    assert not top.submit_acl.everyone
+
+
+@pytest.mark.row(21)
+def test_root_is_inserted_above_a_lone_queue() -> None:
+    """A single queue on top that is not root becomes its child."""
+    assert [child.name for child in root("queues: [{name: default}]").queues] == ["default"]
+
+
+def test_root_among_others_is_a_queue_like_them() -> None:
+    """Two queues on top, one called root: both become children of the inserted root."""
+    top = root("queues: [{name: root}, {name: b}]")
+    assert [child.name for child in top.queues] == ["root", "b"]
+
+
+@pytest.mark.parametrize("name", ["root", "ROOT", "Root"])
+def test_a_lone_root_is_taken_as_it_is(name: str) -> None:
+    """Root may be spelled in any case, and is a parent even without children."""
+    top = root(f"queues: [{{name: {name}, submitacl: '*'}}]")
+    assert (top.name, top.parent, top.queues) == ("root", True, ())
+    assert top.submit_acl.everyone
+
+
+@pytest.mark.row(22)
+def test_several_partitions() -> None:
+    """Every partition has its own tree, rules and settings."""
+    config = loaded("""\
+        partitions:
+          - name: default
+            queues: [{name: a}]
+          - name: gpu
+            nodesortpolicy: binpacking
+            queues: [{name: a}]
+        """)
+    assert [p.name for p in config.partitions] == ["default", "gpu"]
+    assert [p.node_sort.type.value for p in config.partitions] == ["fair", "binpacking"]
+
+
+@pytest.mark.parametrize("name", ["", "default", "DEFAULT", "Default"])
+def test_the_default_partition_has_one_name(name: str) -> None:
+    """No name and any case of default are the same partition."""
+    config = loaded(f"partitions: [{{name: '{name}', queues: [{{name: a}}]}}]")
+    assert config.partitions[0].name == "default"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("gpu", "gpu"), ("default", "Default"), ("", "default")]
+)
+def test_partition_names_are_unique(one: str, other: str) -> None:
+    """Two partitions of one name are refused, at the second."""
+    text = f"partitions:\n- {{name: '{one}', queues: [{{name: a}}]}}\n"
+    text += f"- {{name: '{other}', queues: [{{name: a}}]}}\n"
+    (problem,) = problems(text)
+    name = one or "default"
+    assert problem.message == f"duplicate partition name found with name {name}"
+    assert (problem.path, problem.line) == ("partitions[1].name", 3)
+
+
+@pytest.mark.parametrize("name", ["[rm]a", "a/b", "a b", "a" * 65])
+def test_partition_names_that_mean_something_else(name: str) -> None:
+    """A partition's name cannot look like another RM's, or like a path."""
+    (problem,) = problems(f"partitions: [{{name: '{name}', queues: [{{name: a}}]}}]")
+    assert problem.message.startswith(f"invalid partition name '{name}'")
+
+
+@pytest.mark.parametrize(
+    "text", ["~", "null", "partitions: []", "partitions:", "{}", "partitions: ~", "checksum: ''"]
+)
+def test_no_partitions(text: str) -> None:
+    """A document that is there but has no partition in it is not a configuration."""
+    assert [problem.message for problem in problems(text)] == [NOT_SET]
+
+
+@pytest.mark.parametrize("queues", ["queues: []", "queues:", "preemption: {enabled: true}"])
+def test_no_queues(queues: str) -> None:
+    """A partition needs queues."""
+    assert complaint(queues) == "queue config is not set"
+
+
+@pytest.mark.row(23)
+@pytest.mark.parametrize("second", ["a", "A"])
+def test_siblings_have_different_names(second: str) -> None:
+    """Two children of one queue cannot share a name, nor differ in case only."""
+    body = f"queues: [{{name: root, queues: [{{name: a}}, {{name: {second}}}]}}]"
+    assert complaint(body) == f"duplicate child name found with name '{second}', level 1"
+
+
+@pytest.mark.row(23)
+def test_the_level_of_duplicates_is_told() -> None:
+    """The level in the message is that of the parent, root's being 1."""
+    body = "queues: [{name: p, queues: [{name: x}, {name: x}]}]"
+    assert complaint(body) == "duplicate child name found with name 'x', level 2"
+
+
+@pytest.mark.row(24)
+def test_one_name_on_two_levels() -> None:
+    """A name may come again below another parent, or below itself."""
+    top = root("queues: [{name: t}, {name: p, queues: [{name: t, queues: [{name: t}]}]}]")
+    assert find(top, "root.p.t.t").name == "t"
+
+
+@pytest.mark.row(25, 26)
+@pytest.mark.parametrize(
+    "name", ["a.b", "a b", "a" * 65, "", "ä", "a*", "root.a", "a$", "[a]", "a,b", "a\\n"]
+)
+def test_names_that_are_no_queue_names(name: str) -> None:
+    """A dot, a foreign letter or a 65th character is refused."""
+    assert (
+        complaint(f'queues: [{{name: root, queues: [{{name: "{name}"}}]}}]') == INVALID_QUEUE_NAME
+    )
+
+
+@pytest.mark.row(26)
+@pytest.mark.parametrize("name", ["a" * 64, "A-b_9", "u:x#y/z@q", "0", "_"])
+def test_queue_names(name: str) -> None:
+    """64 characters of the alphabet are fine, and become lower-case."""
+    assert root(f"queues: [{{name: '{name}'}}]").queues[0].name == name.lower()
+
+
+@pytest.mark.row(27)
+def test_leaf_and_parent() -> None:
+    """Children make a parent, so does the flag; anything else is a leaf."""
+    top = root("queues: [{name: a, queues: [{name: x}]}, {name: b, parent: true}, {name: c}]")
+    assert [child.parent for child in top.queues] == [True, True, False]
+
+
+@pytest.mark.row(28)
+def test_parent_false_with_children() -> None:
+    """The flag that contradicts the tree gives a warning, and is an error in strict mode."""
+    body = "queues: [{name: a, parent: false, queues: [{name: x}]}]"
+    config = loaded(partition_text(body))
+    (warning,) = config.warnings
+    assert "partitions[0].queues[0].parent" in warning
+    assert find(config.partitions[0].root, "root.a").parent
+    (problem,) = problems(partition_text(body), strict=True)
+    assert problem.message.startswith("a queue with child queues is a parent")
+
+
+@pytest.mark.row(29)
+@pytest.mark.parametrize("resources", ["max: {memory: 1}", "guaranteed: {vcore: 1}", "max: {}"])
+def test_root_has_no_resources(resources: str) -> None:
+    """Root's size is the cluster's; even an empty maximum is refused there."""
+    body = f"queues: [{{name: root, resources: {{{resources}}}}}]"
+    assert complaint(body) == "root queue must not have resource limits set"
+
+
+@pytest.mark.parametrize("resources", ["{}", "~", "{max: ~}"])
+def test_root_with_nothing_in_resources(resources: str) -> None:
+    """An empty resources key at root says nothing and is fine."""
+    assert root(f"queues: [{{name: root, resources: {resources}}}]").max is None
+
+
+def test_all_of_a_queue() -> None:
+    """Every key of a queue arrives in the tree."""
+    queue = find(
+        root("""
+            queues:
+              - name: Team
+                maxapplications: 12
+                adminacl: " admins"
+                submitacl: "*"
+                resources:
+                  guaranteed: {memory: 1Gi, vcore: 500m}
+                  max: {memory: "2Gi", vcore: 1, gpu: 0}
+                properties:
+                  application.sort.policy: fair
+            """),
+        "root.team",
+    )
+    assert queue.max_applications == 12
+    assert queue.guaranteed == {"memory": 1 << 30, "vcore": 500}
+    assert queue.max == {"memory": 2 << 30, "vcore": 1000, "gpu": 0}
+    assert queue.admin_acl.groups == {"admins"}
+    assert queue.submit_acl.everyone
+    assert queue.properties == {"application.sort.policy": "fair"}
+
+
+@pytest.mark.row(32)
+@pytest.mark.parametrize("quantity", ["1.5", "-1", "K", "5m", "~", "[1]", "''"])
+def test_bad_quantities_have_a_place(quantity: str) -> None:
+    """A quantity that cannot be read is refused where it stands, in queue and template alike."""
+    for key in ("resources", "childtemplate: {resources"):
+        body = (
+            f"queues: [{{name: a, {key}: {{max: {{memory: {quantity}}}}}{'}' * key.count('{')}}}]"
+        )
+        (problem,) = problems(partition_text(body))[:1]
+        assert problem.path.endswith("resources.max.memory")
+        assert problem.line == 3
+
+
+@pytest.mark.row(38)
+def test_access_lists() -> None:
+    """Three lists are refused; names that cannot be are dropped with a warning."""
+    assert complaint("queues: [{name: a, submitacl: 'a b c'}]") == (
+        "multiple spaces found in ACL: 'a b c'"
+    )
+    config = loaded(partition_text("queues: [{name: a, adminacl: 'bob,1up'}]"))
+    assert config.partitions[0].root.queues[0].admin_acl.users == {"bob"}
+    assert "'1up'" in config.warnings[0]
+
+
+@pytest.mark.row(56)
+@pytest.mark.parametrize(
+    ("body", "line", "key", "hint"),
+    [
+        ("queues:\n- name: a\n  colour: red", 5, "colour", ""),
+        ("queues: [{name: a}]\nmemory: 3", 4, "memory", ""),
+        ("queues: [{name: a, submitACL: x}]", 3, "submitACL", ", did you mean 'submitacl'?"),
+        ("preemption: {enable: true}\nqueues: [{name: a}]", 3, "enable", ""),
+        ("queues: [{name: a,\n resources: {min: {}}}]", 4, "min", ""),
+        (
+            "limits:\n- {users: [a], maxapplications: 1,\n   user: x}\nqueues: [{name: a}]",
+            5,
+            "user",
+            "",
+        ),
+        ("placementrules: [{name: user, creates: true}]\nqueues: [{name: a}]", 3, "creates", ""),
+    ],
+)
+def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> None:
+    """A key that nobody knows is refused with its line, and a hint if only its case is wrong."""
+    (problem,) = problems(partition_text(body))
+    assert problem.message == f"unknown key '{key}'{hint}"
+    assert problem.line == line
+    assert problem.path.endswith(key)
+
+
+def test_all_problems_at_once() -> None:
+    """Every problem is told in one go, in the order of the text, each with its place."""
+    found = problems("""\
+        partitions:
+          - name: default
+            nodesortpolicy: random
+            queues:
+              - name: a.b
+                resources: {max: {memory: lots}}
+              - name: c
+                submitacl: a b c
+                parent: perhaps
+                flavour: sweet
+        """)
+    assert [str(problem) for problem in found] == [
+        "3:21: partitions[0].nodesortpolicy: undefined policy: random",
+        f"5:15: partitions[0].queues[0].name: {INVALID_QUEUE_NAME}",
+        "6:35: partitions[0].queues[0].resources.max.memory: invalid quantity 'lots' for memory",
+        "8:20: partitions[0].queues[1].submitacl: multiple spaces found in ACL: 'a b c'",
+        "9:17: partitions[0].queues[1].parent: expected true or false, found 'perhaps'",
+        "10:9: partitions[0].queues[1].flavour: unknown key 'flavour'",
+    ]
+
+
+@pytest.mark.row(46, 47)
+def test_child_templates() -> None:
+    """A template keeps its limits and properties; what says nothing is no template."""
+    top = root("""
+        queues:
+          - name: root
+            childtemplate:
+              maxapplications: 10
+              properties: {application.sort.policy: stateaware}
+              resources: {guaranteed: {vcore: 1}, max: {vcore: 20, memory: 600000}}
+            queues:
+              - {name: parent, parent: true, childtemplate: {resources: {max: {vcore: 21}}}}
+              - {name: notemplate, parent: true}
+              - {name: empty, parent: true, childtemplate: {}}
+              - {name: zeros, parent: true, childtemplate: {resources: {max: {vcore: 0}}}}
+        """)
+    template = top.child_template
+    assert template is not None
+    assert template.max_applications == 10
+    assert template.properties == {"application.sort.policy": "stateaware"}
+    assert (template.guaranteed, template.max) == (
+        {"vcore": 1000},
+        {"vcore": 20000, "memory": 600000},
+    )
+    parent, *others = top.queues
+    assert parent.child_template is not None
+    assert parent.child_template.max == {"vcore": 21000}
+    assert [queue.child_template for queue in others] == [None, None, None]
+
+
+def test_too_many_queues() -> None:
+    """The number of queues is bounded."""
+    names = ",".join(f"{{name: q{number}}}" for number in range(10_001))
+    assert messages(f"queues: [{names}]") == ["more than 10000 queues"]

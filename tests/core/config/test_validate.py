@@ -1,0 +1,126 @@
+"""What must hold between the queues of a tree (spec § 2.5 #10 to #13, #17)."""
+
+import pytest
+
+from support.configurations import complaint, messages, partition_text, problems
+
+
+@pytest.mark.row(31)
+def test_guaranteed_within_maximum() -> None:
+    """A queue is not guaranteed more than it may have; the message has the queue's last name."""
+    body = """
+        queues:
+          - name: p
+            queues:
+              - name: q
+                resources: {guaranteed: {vcore: 2, gpu: 9}, max: {vcore: 1}}
+        """
+    assert complaint(body) == (
+        "guaranteed resource map[gpu:9 vcore:2000] is larger than "
+        "maximum resource map[vcore:1000] for queue q"
+    )
+
+
+@pytest.mark.row(31)
+def test_child_maximum_within_parents() -> None:
+    """A child's maximum is within that of the nearest ancestors, type by type."""
+    body = """
+        queues:
+          - name: p
+            resources: {max: {memory: 10}}
+            queues:
+              - name: q
+                resources: {max: {vcore: 2}}
+                queues:
+                  - {name: r, resources: {max: {memory: 11, vcore: 1}}}
+        """
+    (problem,) = problems(partition_text(body))
+    assert problem.message == (
+        "max resource of parent map[memory:10 vcore:2000] is smaller than "
+        "maximum resource map[memory:11 vcore:1000] for queue r"
+    )
+    assert problem.path == "partitions[0].queues[0].queues[0].queues[0].resources.max"
+    assert problem.line == 10
+
+
+@pytest.mark.row(31)
+def test_sum_of_guaranteed_within_parents_guaranteed() -> None:
+    """Children are not guaranteed more than their parent; one with none counts as its children."""
+    body = """
+        queues:
+          - name: p
+            resources: {guaranteed: {memory: 10}}
+            queues:
+              - {name: q, resources: {guaranteed: {memory: 5, vcore: 1}}}
+              - {name: r, queues: [{name: s, resources: {guaranteed: {memory: 6}}}]}
+        """
+    assert complaint(body) == (
+        "guaranteed resource of parent map[memory:10] is smaller than sum of guaranteed resources "
+        "map[memory:11 vcore:1000] of the children for queue p"
+    )
+
+
+@pytest.mark.row(31)
+def test_sum_of_guaranteed_within_maximum() -> None:
+    """Children are not guaranteed more than all of them together may have."""
+    body = """
+        queues:
+          - name: p
+            resources: {max: {memory: 10}}
+            queues:
+              - name: q
+                queues:
+                  - {name: r, resources: {guaranteed: {memory: 5}}}
+                  - {name: s, resources: {guaranteed: {memory: 6}}}
+        """
+    text = (
+        "max resource map[memory:10] is smaller than sum of guaranteed resources "
+        "map[memory:11] of the children for queue "
+    )
+    assert messages(body) == [f"{text}p", f"{text}q"]
+
+
+@pytest.mark.row(31)
+def test_a_sound_tree_of_resources() -> None:
+    """Guaranteed and maximum that fill their parents exactly are fine."""
+    assert not messages("""
+        queues:
+          - name: p
+            resources: {guaranteed: {memory: 10}, max: {memory: 20}}
+            queues:
+              - {name: q, resources: {guaranteed: {memory: 4}, max: {memory: 20, gpu: 1}}}
+              - {name: r, resources: {guaranteed: {memory: 6, gpu: 1}}}
+        """)
+
+
+@pytest.mark.row(37)
+def test_max_applications_within_parents() -> None:
+    """A child may not run more than its parent, nor any number of them."""
+    body = """
+        queues:
+          - name: p
+            maxapplications: 5
+            queues:
+              - {name: q, maxapplications: 6}
+              - {name: r, maxapplications: 5}
+              - {name: s}
+              - {name: t, maxapplications: many}
+        """
+    found = problems(partition_text(body))
+    assert [(problem.path[-26:], problem.message) for problem in found] == [
+        (
+            ".queues[0].maxapplications",
+            "parent maxApplications must be larger than child maxApplications",
+        ),
+        (
+            ".queues[2].maxapplications",
+            (
+                "maxApplications is either undefined or zero, which is not allowed "
+                "when parent queue's maxApplications is defined"
+            ),
+        ),
+        (
+            ".queues[3].maxapplications",
+            "expected a whole number from 0 to 18446744073709551615, found 'many'",
+        ),
+    ]

@@ -1,0 +1,172 @@
+"""Resource arithmetic (spec § 0), compared with what unlimited integers say."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core import resources as r
+from licorne_core.resources import INT64_MAX, INT64_MIN
+
+NAMES = ("memory", "vcore", "gpu", "pods")
+AMOUNTS = st.one_of(
+    st.integers(-3, 3),
+    st.integers(INT64_MIN, INT64_MAX),
+    st.sampled_from([INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX]),
+)
+SIZES = st.dictionaries(st.sampled_from(NAMES), AMOUNTS, max_size=len(NAMES))
+
+
+def clamped(value: int) -> int:
+    """The value, brought back into int64."""
+    return min(INT64_MAX, max(INT64_MIN, value))
+
+
+@given(SIZES, SIZES)
+def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
+    """Adding and taking away work by name over both sides, and stop at the ends of int64."""
+    names = left.keys() | right.keys()
+    assert r.add(left, right) == {n: clamped(left.get(n, 0) + right.get(n, 0)) for n in names}
+    assert r.subtract(left, right) == {n: clamped(left.get(n, 0) - right.get(n, 0)) for n in names}
+
+
+@given(SIZES, st.integers(INT64_MIN, INT64_MAX))
+def test_products_saturate(size: r.Resources, factor: int) -> None:
+    """Multiplying stops at the ends of int64."""
+    assert r.multiply(size, factor) == {n: clamped(value * factor) for n, value in size.items()}
+
+
+@given(st.lists(SIZES, max_size=4))
+def test_sum_of_many_is_adding_one_by_one(sizes: list[r.Resources]) -> None:
+    """The sum of many is what adding them in order gives."""
+    total: dict[str, int] = {}
+    for size in sizes:
+        total = r.add(total, size)
+    assert r.sum_of(sizes) == total
+
+
+@given(SIZES, SIZES)
+def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) -> None:
+    """Operands are values: no function writes to them."""
+    before = dict(left), dict(right)
+    for function in (r.add, r.subtract, r.min_undefined, r.fits, r.covers_existing):
+        function(left, right)
+    r.without_zeros(left)
+    assert (left, right) == before
+
+
+@given(SIZES, SIZES)
+def test_three_ways_to_fit(limit: r.Resources, size: r.Resources) -> None:
+    """Undefined is zero, unlimited, or unlimited with negatives kept, by the function's name."""
+    assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
+    shared = limit.keys() & size.keys()
+    assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
+    assert r.fits_actual(limit, size) == all(size[n] <= limit[n] for n in shared)
+
+
+@given(SIZES, SIZES)
+def test_what_fits_strictly_fits_with_undefined_unlimited(
+    limit: r.Resources, size: r.Resources
+) -> None:
+    """The strict fit is the narrowest of the three for what has no negative limit."""
+    if r.fits(limit, size):
+        assert r.fits_max_undefined(limit, size)
+        assert r.has_negative(limit) or r.fits_actual(limit, size)
+
+
+@given(SIZES, SIZES)
+def test_greater_over_the_union(left: r.Resources, right: r.Resources) -> None:
+    """Greater or equal looks at the names of both sides; strictly so needs one that differs."""
+    pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
+    at_least = all(a >= b for a, b in pairs)
+    assert r.is_greater_or_equal(left, right) == at_least
+    assert r.is_strictly_greater(left, right) == (at_least and any(a > b for a, b in pairs))
+    assert r.equals(left, right) == all(a == b for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "covers"),
+    [
+        ({"a": 2, "b": 0}, {"a": 1}, True),
+        ({"a": 2, "b": 0}, {"a": 2, "c": 9}, True),
+        ({"a": 2}, {"a": 3}, False),
+        ({"a": 2}, {"b": 3}, True),
+        ({}, {"b": 3}, False),
+        ({"a": 2}, {}, True),
+        ({"a": 2, "b": 0}, {}, False),
+        ({}, {}, True),
+    ],
+)
+def test_covering_what_both_have(left: r.Resources, right: r.Resources, covers: bool) -> None:
+    """Shared names count; without any both sides must have some; an empty right asks for all."""
+    assert r.covers_existing(left, right) is covers
+
+
+@given(SIZES)
+def test_signs(size: r.Resources) -> None:
+    """Zero, negative and strictly above zero are told apart whatever names are zero."""
+    values = list(size.values())
+    assert r.is_zero(size) == all(v == 0 for v in values) == (r.without_zeros(size) == {})
+    assert r.has_negative(size) == any(v < 0 for v in values)
+    above = bool(values) and min(values) >= 0 and max(values) > 0
+    assert r.is_strictly_greater_than_zero(size) == above
+
+
+@given(SIZES, SIZES)
+def test_smaller_by_name(left: r.Resources, right: r.Resources) -> None:
+    """The minimum takes the other side's amount where one side has none."""
+    smaller = r.min_undefined(left, right)
+    assert smaller == {
+        n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
+    }
+    assert smaller == r.min_undefined(right, left)
+
+
+@given(SIZES, SIZES)
+def test_equality_of_what_both_have(left: r.Resources, right: r.Resources) -> None:
+    """Only shared names are compared, and a side that is missing is equal to nothing."""
+    shared = left.keys() & right.keys()
+    assert r.equals_existing(left, right) == all(left[n] == right[n] for n in shared)
+    assert not r.equals_existing(None, right)
+    assert not r.equals_existing(left, None)
+    assert not r.equals_existing(None, None)
+
+
+@pytest.mark.parametrize(
+    ("available", "ask", "score"),
+    [
+        ({"a": 10}, {"a": 10}, 0.0),
+        ({"a": 10}, {"a": 40}, 0.75),
+        ({"a": 10, "b": 0}, {"a": 20, "b": 5}, 1.5),
+        ({"a": -5}, {"a": 5}, 1.0),
+        ({}, {"a": 5, "b": 0, "c": -1}, 1.0),
+    ],
+)
+def test_fit_score(available: r.Resources, ask: r.Resources, score: float) -> None:
+    """Every wanted name adds the missing part of it, at most 1; 0 means that the ask fits."""
+    assert r.fit_score(available, ask) == score
+
+
+@given(SIZES, SIZES)
+def test_fit_score_zero_means_fit(available: r.Resources, ask: r.Resources) -> None:
+    """The score is 0 exactly when the wanted part of the ask fits."""
+    wanted = {name: value for name, value in ask.items() if value > 0}
+    assert (r.fit_score(available, ask) == 0) == r.fits(available, wanted)
+    assert 0 <= r.fit_score(available, ask) <= len(wanted)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))
+def test_charges_and_refunds_cancel(sizes: list[dict[str, int]]) -> None:
+    """A running total to which all was added and refunded has no names left."""
+    total: dict[str, int] = {}
+    for size in sizes:
+        r.charge(total, tuple(size.items()))
+    assert total == r.sum_of(sizes)
+    for size in sizes:
+        r.refund(total, tuple(size.items()))
+    assert total == {}
+
+
+def test_description() -> None:
+    """Messages show amounts sorted by name."""
+    assert r.describe({"vcore": 2000, "memory": -1}) == "map[memory:-1 vcore:2000]"
+    assert r.describe({}) == "map[]"

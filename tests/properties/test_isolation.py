@@ -1,0 +1,48 @@
+"""R1: what one RM does changes nothing of what another is told."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from licorne_core.commands import Tick
+from licorne_core.effects import Effect
+from support.driver import Driver
+from support.worlds import Step, World
+
+
+def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[Effect]]:
+    """What an RM is told after each of its own commands and each passing of time.
+
+    After every step the core comes to rest, in turns of three decisions; with `alone` the
+    commands of all other RMs are left out of the script.
+    """
+    driver = Driver()
+    answers = []
+    for now, command in script:
+        driver.now = now
+        mine = command is None or isinstance(command, Tick) or command.rm_id == rm
+        if not mine and alone:
+            continue
+        effects = driver.run(3)
+        if command is not None and not isinstance(command, Tick):
+            effects += driver.send(command) + driver.run(3)
+        own = [effect for effect in effects if effect.rm_id == rm]
+        if mine:
+            answers.append(own)
+        else:
+            assert not own, f"{command} made the core tell {rm}: {own}"
+    return answers
+
+
+@pytest.mark.row(6, 7)
+def test_dropping_one_rm_from_the_log_changes_nothing_for_the_others(worlds: int) -> None:
+    """Each RM is told the same whether or not the others are there."""
+    compared = 0
+    for seed in range(4_000_000, 4_000_000 + worlds // 10):
+        world = World(seed)
+        names = [rm.rm for rm in world.rms]
+        for rm in names if len(names) > 1 else []:
+            together, apart = (told(world.steps, rm, alone=alone) for alone in (False, True))
+            assert together == apart, f"world {seed}: {rm} is told other things when alone"
+            compared += 1
+    assert compared > worlds // 20, "too few worlds with several RMs"

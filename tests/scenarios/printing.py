@@ -1,0 +1,79 @@
+"""Effects and amounts as scenarios show them: one line for each thing that happened."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from licorne_core.effects import (
+    AllocationsMade,
+    AllocationsReleased,
+    AllocationsRejected,
+    ApplicationsAnswered,
+    ApplicationsUpdated,
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    NodesAnswered,
+    NotRegistered,
+    Registered,
+    RegistrationFailed,
+    ReplayEnded,
+)
+from licorne_core.resources import Resources
+
+
+def amounts(size: Resources) -> str:
+    """``memory=8 vcore=4000``, or a dash for nothing."""
+    return " ".join(f"{name}={value}" for name, value in sorted(size.items()) if value) or "-"
+
+
+def told(effects: Iterable[Effect]) -> list[str]:
+    """What the RMs are told, in order."""
+    return [line for effect in effects for line in _told(effect)]
+
+
+def _told(effect: Effect) -> list[str]:
+    match effect:
+        case AllocationsMade():
+            return [f"placed {a.ask.app_id}/{a.key} on {a.node_id}" for a in effect.allocations]
+        case AllocationsReleased():
+            return [
+                f"released {r.app_id}/{r.key}, {r.termination.name}: {r.message}"
+                for r in effect.releases
+            ]
+        case AllocationsRejected():
+            return [f"refused {r.app_id}/{r.key}: {r.reason}" for r in effect.rejections]
+        case ApplicationsUpdated():
+            return [f"{u.app_id} is {u.state}, {u.message}" for u in effect.updates]
+        case ApplicationsAnswered():
+            return [
+                *(f"accepted {app_id}" for app_id in effect.accepted),
+                *(f"refused {r.app_id}: {r.reason}" for r in effect.rejected),
+            ]
+        case NodesAnswered():
+            return [
+                *(f"accepted {node_id}" for node_id in effect.accepted),
+                *(f"refused {r.node_id}: {r.reason}" for r in effect.rejected),
+            ]
+        case _:
+            return [_told_of_rm(effect)]
+
+
+def _told_of_rm(
+    effect: Registered
+    | RegistrationFailed
+    | ConfigurationUpdated
+    | ConfigurationRefused
+    | NotRegistered
+    | ReplayEnded,
+) -> str:
+    match effect:
+        case Registered():
+            return f"registered {effect.rm_id}, session {effect.session}"
+        case RegistrationFailed() | ConfigurationRefused() | NotRegistered():
+            return f"refused: {effect.reason}"
+        case ConfigurationUpdated():
+            return "configuration updated" if effect.changed else "configuration unchanged"
+        case ReplayEnded():
+            return f"replay wanted again: {effect.missing}" if effect.missing else "replay ended"
+        case _:
+            assert_never(effect)

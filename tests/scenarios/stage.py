@@ -1,0 +1,58 @@
+"""Where a scenario plays: a core, its clock, and the words of one line of the script."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from support.builders import RM
+from support.driver import Driver
+
+
+@dataclass
+class Line:
+    """One command of a scenario: words, settings as ``name=value``, and the indented text below."""
+
+    words: list[str]
+    settings: dict[str, str]
+    text: str = ""
+
+    @staticmethod
+    def read(line: str, text: str = "") -> "Line":
+        """Take a line apart; ``k1..k3`` stands for three words."""
+        words: list[str] = []
+        settings: dict[str, str] = {}
+        for word in line.split():
+            name, is_setting, value = word.partition("=")
+            if is_setting:
+                settings[name] = value
+            else:
+                words += spread(word)
+        return Line(words, settings, text)
+
+    def take(self, name: str, default: str = "") -> str:
+        """One setting, which is then no longer among the resources."""
+        return self.settings.pop(name, default)
+
+    def resources(self) -> dict[str, int]:
+        """The settings that are left: amounts in the core's units."""
+        return {name: int(value) for name, value in self.settings.items()}
+
+
+@dataclass
+class Stage:
+    """What verbs act on. `rm` is the one that a line speaks for."""
+
+    driver: Driver = field(default_factory=Driver)
+    rm: str = RM
+
+
+Verb = Callable[[Stage, Line], list[str]]
+
+
+def spread(word: str) -> list[str]:
+    """``k1..k3`` as k1, k2, k3; any other word as it is."""
+    first, is_range, last = word.partition("..")
+    stem = first.rstrip("0123456789")
+    if not is_range or not last.startswith(stem):
+        return [word]
+    numbers = range(int(first.removeprefix(stem)), int(last.removeprefix(stem)) + 1)
+    return [f"{stem}{number}" for number in numbers]

@@ -1,0 +1,42 @@
+"""Plays every scenario file and compares what the core says with what stands there."""
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.stage import Line, Stage
+from scenarios.transcript import read, rows_of
+from scenarios.verbs import VERBS
+from support.builders import RM
+
+FILES = sorted(Path(__file__).parent.glob("*.txt"))
+SILENCE = "(nothing)"
+
+
+def said(stage: Stage, command: str, text: str) -> str:
+    """What one command prints; ``as RM`` in front of a verb speaks for that RM."""
+    line = Line.read(command, text)
+    if line.words[0] == "as":
+        stage.rm = line.words[1]
+        del line.words[:2]
+    else:
+        stage.rm = RM
+    verb = line.words.pop(0)
+    return "\n".join(VERBS[verb](stage, line)) or SILENCE
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=p.stem, marks=pytest.mark.row(*rows_of(p))) for p in FILES]
+)
+def test_scenario(path: Path, *, rewrite: bool) -> None:
+    """The core says, line by line, what the scenario expects it to say."""
+    stage = Stage()
+    blocks = read(path)
+    played = [
+        block.render(said(stage, block.command, block.text) if block.command else "")
+        for block in blocks
+    ]
+    if rewrite:
+        path.write_text("\n\n".join(played) + "\n", encoding="utf-8")
+    expected = [block.render(block.expected) for block in blocks]
+    assert "\n\n".join(played) == "\n\n".join(expected)

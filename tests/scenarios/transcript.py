@@ -1,0 +1,58 @@
+"""The form of a scenario file: commands, each with what is expected below it.
+
+    # A comment stays as it is.
+
+    verb word setting=value
+      indented text, where the verb takes any
+    ----
+    one line for each thing that happened
+
+A blank line ends what is expected. Run with ``--rewrite`` to have it written anew, and read the
+difference before you believe it.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+RULE = "----"
+_ROWS = re.compile(r"^# rows: (?P<rows>[\d, ]+)$", re.MULTILINE)
+
+
+@dataclass
+class Block:
+    """A comment (`command` is empty), or a command with its text and what it should print."""
+
+    command: str = ""
+    text: str = ""
+    expected: str = ""
+    comment: str = ""
+
+    def render(self, printed: str) -> str:
+        """The block as it stands in the file, with what was printed."""
+        if not self.command:
+            return self.comment
+        body = [self.command, *(f"  {line}".rstrip() for line in self.text.splitlines())]
+        return "\n".join([*body, RULE, printed])
+
+
+def rows_of(path: Path) -> list[int]:
+    """The acceptance rows that the file names in a comment."""
+    found = _ROWS.search(path.read_text(encoding="utf-8"))
+    return [int(row) for row in found["rows"].split(",")] if found else []
+
+
+def read(path: Path) -> list[Block]:
+    """The blocks of a file."""
+    parts = path.read_text(encoding="utf-8").strip().split("\n\n")
+    return [_block(part.strip("\n")) for part in parts]
+
+
+def _block(part: str) -> Block:
+    if part.startswith("#"):
+        return Block(comment=part)
+    head, rule, expected = part.partition(f"\n{RULE}")
+    assert rule, f"no {RULE} after: {head}"
+    command, _, text = head.partition("\n")
+    plain = "\n".join(line.removeprefix("  ") for line in text.splitlines())
+    return Block(command=command, text=plain, expected=expected.strip("\n"))

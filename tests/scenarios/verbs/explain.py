@@ -1,0 +1,16 @@
+"""``explain APP KEY [partition=P]``: why an ask is where it is."""
+
+from licorne_core.ids import PartitionName
+from scenarios.stage import Line, Stage
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Print the verdict and every gate."""
+    name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
+    app_id, key = line.words
+    explanation = stage.driver.views.explain(name, app_id, key)  # type: ignore[arg-type]
+    marks = ((" ok " if gate.passed else "STOP", gate.message()) for gate in explanation.gates)
+    return [
+        f"{explanation.verdict}: {explanation.summary}",
+        *(f"[{mark}] {message}" for mark, message in marks),
+    ]

@@ -1,0 +1,15 @@
+"""``fleet [partition=P]``: the nodes, with what they have free and how full they are."""
+
+from licorne_core.ids import PartitionName
+from scenarios.printing import amounts
+from scenarios.stage import Line, Stage
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Print the nodes of a partition."""
+    name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
+    return [
+        f"{node.node_id}{'' if node.schedulable else ' drained'}: "
+        f"free {amounts(node.available)}, {node.utilization:.2f} full"
+        for node in stage.driver.views.nodes(name)
+    ]

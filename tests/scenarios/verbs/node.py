@@ -1,0 +1,21 @@
+"""``node ID drain | schedulable | remove | resize [vcore=N ...]``: a node changes."""
+
+from licorne_core.commands import NodeAction
+from scenarios.printing import told
+from scenarios.stage import Line, Stage
+from support.builders import node, nodes
+
+ACTIONS = {
+    "drain": NodeAction.DRAIN_NODE,
+    "schedulable": NodeAction.DRAIN_TO_SCHEDULABLE,
+    "remove": NodeAction.DECOMISSION,
+    "resize": NodeAction.UPDATE,
+}
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Change one node."""
+    name, action = line.words
+    partition = line.take("partition")
+    update = node(name, ACTIONS[action], partition=partition, **line.resources())
+    return told(stage.driver.send(nodes(update, rm=stage.rm)))

@@ -1,0 +1,16 @@
+"""``nodes ID... [drained] [partition=P] vcore=N ...``: nodes come."""
+
+from licorne_core.commands import NodeAction
+from scenarios.printing import told
+from scenarios.stage import Line, Stage
+from support.builders import node, nodes
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Create nodes of one size."""
+    drained = "drained" in line.words
+    action = NodeAction.CREATE_DRAIN if drained else NodeAction.CREATE
+    partition = line.take("partition")
+    size = line.resources()
+    new = [node(n, action, partition=partition, **size) for n in line.words if n != "drained"]
+    return told(stage.driver.send(nodes(*new, rm=stage.rm)))

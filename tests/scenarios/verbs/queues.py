@@ -1,0 +1,22 @@
+"""``queues [partition=P]``: the tree with what each queue has, waits for and may have."""
+
+from licorne_core.ids import PartitionName
+from licorne_core.reports import QueueReport
+from scenarios.printing import amounts
+from scenarios.stage import Line, Stage
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Print the queues of a partition, children below their parents."""
+    name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
+    return _shown(stage.driver.views.queues(name))
+
+
+def _shown(queue: QueueReport) -> list[str]:
+    lines = [
+        f"{queue.path} {queue.state}: has {amounts(queue.allocated)}, "
+        f"waits for {amounts(queue.pending)}, max {amounts(queue.max)}"
+    ]
+    for child in queue.children:
+        lines += _shown(child)
+    return lines

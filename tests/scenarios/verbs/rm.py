@@ -1,0 +1,11 @@
+"""``rm NAME`` and a configuration: an RM registers."""
+
+from scenarios.printing import told
+from scenarios.stage import Line, Stage
+from support.builders import register
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Register, or register anew."""
+    (name,) = line.words
+    return told(stage.driver.send(register(line.text, rm=name)))

@@ -1,0 +1,61 @@
+"""The demo from its first line to its last."""
+
+import subprocess
+import sys
+
+import pytest
+
+from licorne_server.cli.demo import LONGEST_SECONDS
+
+PLAIN = {"TERM": "dumb", "NO_COLOR": "1"}
+
+
+def test_the_demo_runs_to_its_end_and_sums_up() -> None:
+    """Without a terminal: a line a second, the summary, and an explained ask; no control codes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "licorne_server", "demo", "--seconds", "6"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env=PLAIN,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    live, _, end = done.stdout.partition("\nafter ")
+    assert 4 <= len(live.splitlines()) <= 8
+    assert "batch " in live
+    assert "services " in live
+    assert "research " in live
+    assert "batch, services, research" in end
+    assert "nightly-0001/nightly-0001-" in end
+    assert "BLOCK" in end
+    assert "QUEUE_MAX_EXCEEDED" in end
+    assert "root.nightly" in end
+    allocations = end.partition("allocations")[2].split()[0]
+    assert int(allocations.strip(",").replace(",", "")) > 1000
+
+
+def test_the_demo_is_short() -> None:
+    """Whatever is asked for, it ends by itself in less than half a minute."""
+    assert LONGEST_SECONDS < 30
+    done = subprocess.run(
+        [sys.executable, "-m", "licorne_server", "demo", "--seconds", "31"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("argument", ["--seconds=x", "--nosuch"])
+def test_nonsense_is_a_usage_error(argument: str) -> None:
+    """The exit code is that of a usage error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "licorne_server", "demo", argument],
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1

@@ -1,0 +1,31 @@
+"""What the demo plays."""
+
+import pytest
+
+from licorne_core.config import load
+from licorne_server.cli.demo_world import NIGHTLY, World, worlds
+
+
+@pytest.mark.parametrize("world", worlds(), ids=lambda world: world.rm_id)
+def test_worlds_are_valid(world: World) -> None:
+    """The configuration is taken, ids are unique, and work comes in order of time."""
+    load(world.config)
+    apps = [submission.application.application_id for submission in world.submissions]
+    keys = [ask.key for submission in world.submissions for ask in submission.asks]
+    assert len(apps) == len(set(apps))
+    assert len(keys) == len(set(keys)) == world.asks
+    times = [submission.at for submission in world.submissions]
+    assert sorted(times) == times
+
+
+def test_the_worlds_are_what_the_demo_promises() -> None:
+    """Three RMs, a few thousand asks, users, namespaces and priorities; the same every time."""
+    all_worlds = worlds()
+    work = [submission for world in all_worlds for submission in world.submissions]
+    assert all_worlds == worlds()
+    assert len({world.config for world in all_worlds}) == 3
+    assert 2000 < sum(world.asks for world in all_worlds) < 10_000
+    assert len({item.application.user for item in work}) > 10
+    assert len({item.application.tags["namespace"] for item in work}) > 4
+    assert len({ask.priority for item in work for ask in item.asks}) > 10
+    assert NIGHTLY in work

@@ -1,0 +1,77 @@
+"""Human units, tables and JSON."""
+
+import json
+
+import pytest
+from google.protobuf import json_format
+
+from licorne.v1.state_pb2 import ListQueuesResponse, Queue
+from licorne_server.cli.output import (
+    human_amount,
+    human_resources,
+    print_json,
+    printable,
+    table_lines,
+    to_plain,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("vcore", 0, "0"),
+        ("vcore", 250, "250m"),
+        ("vcore", 2000, "2"),
+        ("vcore", 15_300, "15.3"),
+        ("vcore", -500, "-500m"),
+        ("memory", 0, "0"),
+        ("memory", 1023, "1023"),
+        ("memory", 1536 * 1024**2, "1.5Gi"),
+        ("memory", 1024**3 - 1, "1Gi"),
+        ("memory", -(2**20), "-1Mi"),
+        ("memory", 2**63 - 1, "8Ei"),
+        ("hugepages-2Mi", 4 * 1024**2, "4Mi"),
+        ("ephemeral-storage", 10 * 1024**3, "10Gi"),
+        ("nvidia.com/gpu", 2048, "2048"),
+    ],
+)
+def test_amounts_are_in_the_units_of_people(name: str, amount: int, text: str) -> None:
+    """Cores, binary units of bytes, and plain counts."""
+    assert text == human_amount(name, amount)
+
+
+def test_resources_are_listed_by_name_and_none_is_a_dash() -> None:
+    """The order does not depend on the order of the message."""
+    assert human_resources({"vcore": 2000, "memory": 1024}) == "memory=1Ki,vcore=2"
+    assert human_resources({}) == "-"
+
+
+def test_names_cannot_command_the_terminal() -> None:
+    """Control characters in a name are shown, not obeyed."""
+    assert printable("a\x1b[31m\n") == "a\\x1b[31m\\n"
+    assert printable("Größe") == "Größe"
+
+
+def test_tables_are_aligned_without_trailing_blanks() -> None:
+    """Columns begin below their headers."""
+    assert table_lines(("NAME", "N"), [("a", "1"), ("long", "22")]) == [
+        "NAME  N",
+        "a     1",
+        "long  22",
+    ]
+    assert table_lines(("NAME", "N"), []) == ["NAME  N"]
+
+
+def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """64-bit numbers are numbers, empty fields are there, and proto JSON parsers read it."""
+    message = ListQueuesResponse(
+        queues=[Queue(path="root", is_leaf=False, allocated={"memory": 2**60, "vcore": 1})]
+    )
+    print_json(to_plain(message))
+    printed = capsys.readouterr().out
+    [queue] = json.loads(printed)["queues"]
+    assert queue["allocated"] == {"memory": 2**60, "vcore": 1}
+    assert False is queue["isLeaf"]
+    assert queue["guaranteed"] == {}
+    assert queue["maxApplications"] == 0
+    assert message == json_format.Parse(printed, ListQueuesResponse())

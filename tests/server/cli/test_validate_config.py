@@ -1,0 +1,130 @@
+"""``licorne validate-config``: exit codes and what is printed where (DESIGN § 5)."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from licorne_core.config import load
+from licorne_server.cli.validate_config import run
+
+GOOD = "partitions:\n  - name: default\n    queues: [{name: a}]\n"
+BAD = "partitions:\n  - name: default\n    queues:\n      - name: a.b\n        colour: red\n"
+DUBIOUS = "partitions: [{queues: [{name: a, parent: false, queues: [{name: b}]}]}]\n"
+
+NAME_PROBLEM = (
+    "4:15: partitions[0].queues[0].name: invalid queue name, max 64 characters consisting of "
+    "alphanumeric characters and '-', '_', '#', '@', '/', ':' allowed"
+)
+KEY_PROBLEM = "5:9: partitions[0].queues[0].colour: unknown key 'colour'"
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, with one file of each kind."""
+    for name, text in (("good", GOOD), ("bad", BAD), ("dubious", DUBIOUS)):
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_valid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0, nothing on standard output, the checksum on standard error."""
+    assert run([Path("good.yaml")]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"good.yaml: valid, checksum {load(GOOD).checksum}\n")
+
+
+@pytest.mark.row(25, 56, 58)
+def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, and every problem on a line of its own that an editor can jump to."""
+    assert run([Path("bad.yaml")]) == 3
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [f"bad.yaml:{NAME_PROBLEM}", f"bad.yaml:{KEY_PROBLEM}"]
+    assert err == "bad.yaml: 2 problems\n"
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", "."])
+def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """Exit code 2, with the reason on standard error."""
+    assert run([Path(name)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"{name}: cannot be read: ")
+
+
+def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1."""
+    assert run([]) == 1
+    assert capsys.readouterr() == ("", "validate-config: no file given\n")
+
+
+def test_several_files(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All files are looked at, and the worst of them gives the exit code."""
+    assert run([Path("bad.yaml"), Path("nowhere.yaml"), Path("good.yaml")]) == 3
+    assert run([Path("nowhere.yaml"), Path("good.yaml")]) == 2
+    assert capsys.readouterr().out.count("bad.yaml:") == 2
+
+
+@pytest.mark.row(28)
+def test_strict(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is dubious is a warning, and a problem when asked to be strict."""
+    assert run([Path("dubious.yaml")]) == 0
+    assert capsys.readouterr().out == (
+        "dubious.yaml:1:42: partitions[0].queues[0].parent: a queue with child queues is a "
+        "parent, whatever 'parent: false' says (warning)\n"
+    )
+    assert run([Path("dubious.yaml")], strict=True) == 3
+
+
+def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON there is one object a file, problems with their places."""
+    assert run([Path(f"{name}.yaml") for name in ("good", "bad", "nowhere")], output="json") == 3
+    good, bad, nowhere = json.loads(capsys.readouterr().out)
+    assert good == {
+        "file": "good.yaml",
+        "valid": True,
+        "checksum": load(GOOD).checksum,
+        "unreadable": "",
+        "problems": [],
+        "warnings": [],
+    }
+    assert (bad["valid"], bad["problems"][1]) == (
+        False,
+        {
+            "message": "unknown key 'colour'",
+            "path": "partitions[0].queues[0].colour",
+            "line": 5,
+            "column": 9,
+        },
+    )
+    assert (nowhere["valid"], bool(nowhere["unreadable"])) == (False, True)
+
+
+def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As workflow commands each problem is tied to its line, with reserved characters escaped."""
+    Path("a,b:c.yaml").write_text(BAD.replace("red", "100%"), encoding="utf-8")
+    assert run([Path("a,b:c.yaml"), Path("dubious.yaml")], output="github") == 3
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == (
+        "::error file=a%2Cb%3Ac.yaml,line=5,col=9::"
+        "partitions[0].queues[0].colour: unknown key 'colour'"
+    )
+    assert lines[2].startswith("::warning file=dubious.yaml::1:42: partitions[0]")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"partitions: [{name: \xe4}]", "1:21: not valid UTF-8"),
+        (b"[" * 100_000, "1:33: nested deeper than 32 levels"),
+        (b"x" * 1_000_000, " the configuration is larger than 262144 bytes"),
+    ],
+)
+def test_files_made_to_hurt(
+    written: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    """What no configuration can be is one problem, and never a stack trace."""
+    Path("odd.yaml").write_bytes(content)
+    assert run([Path("odd.yaml")]) == 3
+    assert capsys.readouterr().out == f"odd.yaml:{message}\n"

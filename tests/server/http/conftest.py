@@ -1,0 +1,31 @@
+"""A real listener on a free port over a real core that the test drives by hand."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from licorne_server.http import HttpServer, Sources, Status
+from support.driver import START, Driver
+from support.http_site import Site
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    """A started listener over an empty core."""
+    driver = Driver()
+    status = Status(started=True)
+    async with aiohttp.ClientSession(auto_decompress=False) as client:
+        site = Site(driver, status, client, "")
+        server = HttpServer(
+            Sources(
+                views=driver.views,
+                status=status,
+                started_time=START,
+                figures=lambda: site.figures,
+            )
+        )
+        host, port = await server.start("127.0.0.1", 0)
+        site.address = f"http://{host}:{port}"
+        yield site
+        await server.stop()

@@ -1,0 +1,160 @@
+"""Applications, asks and allocations over REST: lists by state, single ones, every field."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.asks import AskClass
+from licorne_core.ids import NodeId
+from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from support.http_site import Site
+
+BASE = "/ws/v1/partition/default/"
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: '*'
+        queues:
+          - name: a
+          - name: b
+"""
+APP_KEYS = {
+    "applicationID", "usedResource", "maxUsedResource", "pendingResource", "partition",
+    "queueName", "submissionTime", "finishedTime", "requests", "allocations", "applicationState",
+    "user", "groups", "rejectedMessage", "stateLog", "placeholderData", "hasReserved",
+    "reservations", "maxRequestPriority", "startTime", "resourceHistory", "backoffDeadline",
+    "lastStateChangeTime",
+}  # fmt: skip
+REQUEST_KEYS = {
+    "allocationKey", "allocationTags", "requestTime", "resource", "priority", "applicationId",
+    "placeholder", "taskGroupName", "originator", "queueName", "partition",
+}  # fmt: skip
+ASK_KEYS = REQUEST_KEYS | {
+    "requiredNodeId", "allocationLog", "triggeredPreemption", "schedulingAttempted",
+    "triggeredScaleUp",
+}  # fmt: skip
+ALLOCATION_KEYS = REQUEST_KEYS | {
+    "allocationTime", "allocationDelay", "nodeId", "placeholderUsed", "preempted",
+}  # fmt: skip
+SECOND = 1_000_000_000
+START = 1_000_000 * SECOND
+
+
+@pytest.fixture
+def ready(site: Site) -> Site:
+    """Two leaves, a node with room for two asks, and an application in each leaf."""
+    site.driver.do(
+        register(CONFIG),
+        nodes(node("n1", vcore=1000, memory=100)),
+        apps(app("app-2", "root.b"), app("app-1", "root.a", user="ann", groups=["dev", "ops"])),
+    )
+    return site
+
+
+@pytest.mark.row(164)
+async def test_every_field_of_an_application(ready: Site) -> None:
+    """An application shows its usage, its owner and its history, each time in its own unit."""
+    ready.driver.wait(1.5)
+    wanted = [ask("app-1", f"k{n}", priority=n, vcore=500, memory=10) for n in range(3)]
+    ready.driver.do(asks(*wanted))
+
+    shown = await ready.get(BASE + "queue/root.a/application/app-1")
+
+    assert set(shown) == APP_KEYS
+    assert (shown["applicationID"], shown["applicationState"]) == ("app-1", "Running")
+    assert (shown["partition"], shown["queueName"]) == ("default", "root.a")
+    assert (shown["user"], shown["groups"]) == ("ann", ["dev", "ops"])
+    assert shown["usedResource"] == shown["maxUsedResource"] == {"vcore": 1000, "memory": 20}
+    assert shown["pendingResource"] == {"vcore": 500, "memory": 10}
+    assert shown["maxRequestPriority"] == 0
+    assert shown["submissionTime"] == START
+    assert shown["startTime"] == 1_000_001_500
+    assert shown["finishedTime"] == 0
+    assert shown["lastStateChangeTime"] == START + SECOND * 3 // 2
+    assert shown["stateLog"] == [
+        {"time": START, "applicationState": "New"},
+        {"time": START + SECOND * 3 // 2, "applicationState": "Accepted"},
+        {"time": START + SECOND * 3 // 2, "applicationState": "Running"},
+    ]
+    assert shown["rejectedMessage"] == ""
+    assert shown["backoffDeadline"] == "0001-01-01T00:00:00Z"
+    assert shown["placeholderData"] == shown["reservations"] == []
+
+
+@pytest.mark.row(164)
+async def test_every_field_of_asks_and_allocations(ready: Site) -> None:
+    """Asks and allocations show what was asked for; priorities are texts, waits nanoseconds."""
+    tags = {"kubernetes.io/meta/podName": "pod", "kubernetes.io/meta/namespace": "ns"}
+    placed = replace(ask("app-1", "k1", priority=7, created=999_998.5, vcore=400), tags=tags)
+    bound = replace(ask("app-1", "k2", vcore=900), ask_class=AskClass({"vcore": 900}, NodeId("n2")))
+    ready.driver.do(asks(placed, bound))
+
+    shown = await ready.get(BASE + "application/app-1")
+    (allocation,) = shown["allocations"]
+    (request,) = shown["requests"]
+
+    assert set(allocation) == ALLOCATION_KEYS
+    assert (allocation["allocationKey"], allocation["nodeId"]) == ("k1", "n1")
+    assert (allocation["applicationId"], allocation["queueName"]) == ("app-1", "root.a")
+    assert allocation["priority"] == "7"
+    assert allocation["resource"] == {"vcore": 400}
+    assert allocation["allocationTags"] == tags
+    assert allocation["requestTime"] == START - SECOND * 3 // 2
+    assert allocation["allocationTime"] == START
+    assert allocation["allocationDelay"] == SECOND * 3 // 2
+    assert set(request) == ASK_KEYS
+    assert (request["allocationKey"], request["requiredNodeId"]) == ("k2", "n2")
+    assert (request["priority"], request["placeholder"]) == ("0", False)
+    assert (request["requestTime"], request["allocationLog"]) == (START, [])
+
+
+async def test_lists_of_a_queue_and_of_a_partition(ready: Site) -> None:
+    """A leaf lists its own, a parent none, and a partition all, ordered by id."""
+
+    async def ids(path: str) -> list[str]:
+        return [shown["applicationID"] for shown in await ready.get(BASE + path)]
+
+    assert await ids("queue/root.a/applications") == ["app-1"]
+    assert await ids("queue/root.a/applications/active") == ["app-1"]
+    assert await ids("queue/root/applications") == []
+    assert await ids("applications/active") == ["app-1", "app-2"]
+    assert await ids("applications/completed") == []
+
+
+async def test_status_picks_from_the_active_ones(ready: Site) -> None:
+    """With a status only applications in that state are listed; its case does not matter."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=1)))
+
+    for status, found in {"Running": ["app-1"], "new": ["app-2"], "failing": []}.items():
+        listed = await ready.get(f"{BASE}applications/active?status={status}")
+        assert [shown["applicationID"] for shown in listed] == found
+
+
+@pytest.mark.row(109)
+async def test_rejected_application_shows_why(ready: Site) -> None:
+    """An application that no rule placed is listed as rejected, with the reason it was given."""
+    ready.driver.do(apps(app("app-3", "root.nowhere")))
+
+    (shown,) = await ready.get(BASE + "applications/rejected")
+
+    assert (shown["applicationID"], shown["applicationState"]) == ("app-3", "Rejected")
+    assert "no placement rule matched" in shown["rejectedMessage"]
+    assert shown["requests"] == shown["allocations"] == []
+    assert await ready.get(BASE + "application/app-3") == shown
+
+
+async def test_completed_application_is_kept(ready: Site) -> None:
+    """An application that has ended moves to the completed ones, with the time of its end."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=1)), releases(release("app-1", "k1")))
+    ready.driver.wait(31)
+
+    (shown,) = await ready.get(BASE + "applications/completed")
+
+    assert (shown["applicationID"], shown["applicationState"]) == ("app-1", "Completed")
+    assert shown["finishedTime"] == START + 30 * SECOND
+    assert [state["applicationState"] for state in shown["stateLog"]][-2:] == [
+        "Completing",
+        "Completed",
+    ]

@@ -1,0 +1,112 @@
+"""Requests that cannot be answered: each has its status, its reason, and one form."""
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+
+from licorne_server.http.errors import errors_as_json
+from support.builders import app, apps, register
+from support.http_site import Site
+
+BASE = "/ws/v1/partition/default/"
+CONFIG = "partitions: [{name: default, queues: [{name: a}]}]"
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/ws/v1/partition/other/queues", "other"),
+        ("/ws/v1/partition/[rm2]default/nodes", "[rm2]default"),
+        (BASE + "queue/root.b", "root.b"),
+        (BASE + "queue/root.b/applications", "root.b"),
+        (BASE + "queue/root.a/application/app-1", "app-1"),
+        (BASE + "application/app-1", "app-1"),
+        (BASE + "node/n1", "n1"),
+        (BASE + "node/%FF%FE", ""),
+        ("/ws/v1/nothing", ""),
+        ("/", ""),
+    ],
+)
+async def test_missing_things_are_404(site: Site, path: str, named: str) -> None:
+    """What is not there is a 404 whose message names it, under both spellings of the keys."""
+    site.driver.do(register(CONFIG))
+
+    answer = await site.refused(path)
+
+    assert answer["status_code"] == 404
+    assert named in answer["message"]
+    assert answer["description"] == "Not Found"
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        (BASE + "queue/root.$", "$"),
+        (BASE + "queue/root..a/applications", "root..a"),
+        (BASE + "queue/" + "x" * 65, "x" * 65),
+        (BASE + "applications/running", "running"),
+        (BASE + "queue/root.a/applications/new", "new"),
+        (BASE + "applications/active?status=busy", "busy"),
+    ],
+)
+async def test_senseless_requests_are_400(site: Site, path: str, named: str) -> None:
+    """What cannot be meant is a 400 whose message quotes it."""
+    site.driver.do(register(CONFIG))
+
+    answer = await site.refused(path)
+
+    assert (answer["status_code"], answer["description"]) == (400, "Bad Request")
+    assert named in answer["message"]
+
+
+async def test_application_of_another_queue_is_404(site: Site) -> None:
+    """An application is not found below a queue that it is not in."""
+    two = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}, {name: b}]}]"
+    site.driver.do(register(two), apps(app("app-1", "root.a")))
+
+    assert (await site.get(BASE + "queue/root.a/application/app-1"))["queueName"] == "root.a"
+    answer = await site.refused(BASE + "queue/root.b/application/app-1")
+    assert answer["message"] == "application app-1 is not in queue root.b"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_reading_paths_take_no_other_method(site: Site, method: str) -> None:
+    """A method that a path is not made for is a 405 that says which ones are."""
+    status, headers, _ = await site.ask("/ws/v1/partitions", method=method)
+    answer = await site.refused("/ws/v1/partitions", method=method)
+
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    assert method in answer["message"]
+
+
+async def test_head_is_get_without_a_body(site: Site) -> None:
+    """HEAD answers with GET's status and type, and nothing more."""
+    site.driver.do(register(CONFIG))
+
+    for path in (BASE + "queues", "/ws/v1/partitions", "/metrics", "/livez"):
+        status, headers, body = await site.ask(path, method="HEAD")
+        as_get = await site.ask(path)
+        assert (status, body) == (200, b"")
+        assert headers["Content-Type"] == as_get[1]["Content-Type"]
+    assert (await site.ask(BASE + "node/n1", method="HEAD"))[0] == 404
+
+
+async def test_long_body_is_refused(site: Site) -> None:
+    """A body over the limit is a 413, whether or not it announces its length."""
+    answer = await site.refused("/ws/v1/validate-conf", method="POST", body=b"#" * (512 * 1024 + 1))
+
+    assert (answer["status_code"], "524288" in answer["message"]) == (413, True)
+
+
+async def test_defects_are_masked() -> None:
+    """What nobody foresaw is a 500 that shows nothing of the inside."""
+
+    async def broken(request: web.Request) -> web.StreamResponse:
+        raise RuntimeError("secret")
+
+    answer = await errors_as_json(make_mocked_request("GET", "/x"), broken)
+
+    assert isinstance(answer, web.Response)
+    assert answer.status == 500
+    assert answer.text is not None
+    assert "secret" not in answer.text

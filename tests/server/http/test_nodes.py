@@ -1,0 +1,116 @@
+"""Nodes over REST: what they have, what is on them, how they come and go."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.commands import NodeAction
+from support.builders import app, apps, ask, asks, node, nodes, register
+from support.http_site import Site
+
+NODES = "/ws/v1/partition/default/nodes"
+NODE = "/ws/v1/partition/default/node/"
+CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
+KEYS = {
+    "nodeID", "hostName", "rackName", "partition", "attributes", "capacity", "allocated",
+    "occupied", "available", "utilized", "allocations", "foreignAllocations", "schedulable",
+    "isReserved", "reservations",
+}  # fmt: skip
+
+
+@pytest.fixture
+def ready(site: Site) -> Site:
+    """A node that is half full with the one allocation of an application."""
+    attributes = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "z"}
+    site.driver.do(
+        register(CONFIG),
+        nodes(replace(node("n1", vcore=1000, memory=100), attributes=attributes)),
+        apps(app("app-1", "root.a")),
+        asks(ask("app-1", "k1", vcore=500, memory=7), ask("app-1", "k2", vcore=800)),
+    )
+    return site
+
+
+@pytest.mark.row(114, 164)
+async def test_every_field_of_a_node(ready: Site) -> None:
+    """A node shows its place, its resources in whole percent, and its allocations."""
+    shown = await ready.get(NODE + "n1")
+
+    assert set(shown) == KEYS
+    assert (shown["nodeID"], shown["hostName"], shown["rackName"]) == ("n1", "host-1", "rack-1")
+    assert shown["attributes"]["zone"] == "z"
+    assert shown["capacity"] == {"vcore": 1000, "memory": 100}
+    assert shown["allocated"] == {"vcore": 500, "memory": 7}
+    assert shown["available"] == {"vcore": 500, "memory": 93}
+    assert shown["occupied"] == {}
+    assert shown["utilized"] == {"vcore": 50, "memory": 7}
+    assert (shown["schedulable"], shown["isReserved"]) == (True, False)
+    assert [(a["allocationKey"], a["applicationId"]) for a in shown["allocations"]] == [
+        ("k1", "app-1")
+    ]
+    assert await ready.get(NODES) == [shown]
+
+
+async def test_node_without_anything(site: Site) -> None:
+    """A node that nobody described still has its maps and lists, empty and not null."""
+    site.driver.do(register(CONFIG), nodes(node("n1", vcore=1000)))
+
+    (shown,) = await site.get(NODES)
+
+    assert (shown["attributes"], shown["hostName"], shown["rackName"]) == ({}, "", "")
+    assert shown["allocations"] == shown["foreignAllocations"] == shown["reservations"] == []
+
+
+@pytest.mark.row(114)
+async def test_rejected_node_is_not_there(ready: Site) -> None:
+    """A second node of one id is refused and changes nothing of what is shown of the first."""
+    before = await ready.get(NODES)
+
+    ready.driver.do(nodes(node("n1", vcore=9000)))
+
+    assert await ready.get(NODES) == before
+
+
+@pytest.mark.row(115)
+async def test_grown_node_runs_more(ready: Site) -> None:
+    """A node that grows shows its new size and the asks that now run on it."""
+    ready.driver.do(nodes(node("n1", NodeAction.UPDATE, vcore=1300, memory=100)))
+
+    shown = await ready.get(NODE + "n1")
+
+    assert shown["capacity"]["vcore"] == 1300
+    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k1", "k2"]
+
+
+@pytest.mark.row(115)
+async def test_shrunk_node_shows_what_is_missing(ready: Site) -> None:
+    """A node smaller than what runs on it has less than nothing available, and is at 100 %."""
+    ready.driver.do(nodes(node("n1", NodeAction.UPDATE, vcore=400, memory=100)))
+
+    shown = await ready.get(NODE + "n1")
+
+    assert shown["available"]["vcore"] == -100
+    assert shown["utilized"]["vcore"] == 100
+
+
+@pytest.mark.row(116)
+async def test_drained_node_keeps_what_runs(ready: Site) -> None:
+    """A drained node is shown so, with its allocations; made schedulable again it takes more."""
+    ready.driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), asks(ask("app-1", "k3", vcore=10)))
+    drained = await ready.get(NODE + "n1")
+    ready.driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    back = await ready.get(NODE + "n1")
+
+    assert (drained["schedulable"], len(drained["allocations"])) == (False, 1)
+    assert (back["schedulable"], len(back["allocations"])) == (True, 2)
+
+
+@pytest.mark.row(117)
+async def test_decommissioned_node_is_gone(ready: Site) -> None:
+    """After a node was decommissioned neither it nor its capacity nor its allocations are shown."""
+    ready.driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
+
+    assert await ready.get(NODES) == []
+    assert (await ready.get("/ws/v1/partition/default/queues"))["maxResource"] == {}
+    assert (await ready.get("/ws/v1/partition/default/application/app-1"))["allocations"] == []
+    assert "n1" in (await ready.refused(NODE + "n1"))["message"]

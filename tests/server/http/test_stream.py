@@ -1,0 +1,168 @@
+"""Bodies that are made a slice at a time: whole, compressed where that pays, fair to others."""
+
+import asyncio
+import gzip
+import json
+import select
+import socket
+from typing import Any
+
+import pytest
+
+from licorne_core.errors import NotFound
+from licorne_server.http import stream
+from licorne_server.http.json_apps import applications
+from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
+from support.builders import app, apps, ask, asks, register, remove_apps
+from support.http_site import Site
+
+CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
+ACTIVE = "/ws/v1/partition/default/applications/active"
+
+
+def numbered(count: int) -> Rows:
+    """So many small rows."""
+    return Rows(range(count), lambda n: {"n": n})
+
+
+def joined(value: JsonObject | Rows) -> Any:
+    """The value as a reader of its JSON sees it."""
+    return json.loads("".join(fragments(value)))
+
+
+def test_lists_inside_objects() -> None:
+    """Lists of rows may stand anywhere in rows, be empty, and be all that there is."""
+    inner = Rows([1, 2], lambda n: {"of": n, "rows": numbered(n)})
+
+    assert joined(numbered(0)) == []
+    assert joined({}) == {}
+    assert joined({"rows": numbered(0)}) == {"rows": []}
+    assert joined({"a": "x", "rows": inner, "b": None, "more": numbered(1)}) == {
+        "a": "x",
+        "b": None,
+        "rows": [{"of": 1, "rows": [{"n": 0}]}, {"of": 2, "rows": [{"n": 0}, {"n": 1}]}],
+        "more": [{"n": 0}],
+    }
+
+
+def test_rows_that_are_gone_are_left_out() -> None:
+    """An item that went away after the list was made leaves no trace, wherever it stood."""
+
+    def row(n: int) -> JsonObject:
+        if n % 2 == 0:
+            raise NotFound(f"{n} not found")
+        return {"n": n}
+
+    assert joined(Rows([0, 1, 2, 3, 4], row)) == [{"n": 1}, {"n": 3}]
+    assert joined(Rows([0, 2], row)) == []
+
+
+def test_strange_texts_stay_json() -> None:
+    """Whatever an RM calls its things, the answer is ASCII that reads back."""
+    strange = {"a": "\ud800", "b": '"</script>\0', "ü": "\u2028"}
+
+    text = "".join(fragments(dict(strange)))
+
+    assert text.isascii()
+    assert json.loads(text) == strange
+
+
+async def test_others_get_their_turn() -> None:
+    """While a long list is made the loop comes round many times."""
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    body = b"".join([chunk async for chunk in sliced(numbered(50_000), asyncio.Lock())])
+    task.cancel()
+
+    assert len(json.loads(body)) == 50_000
+    assert turns >= 10
+
+
+async def test_answers_are_made_one_at_a_time() -> None:
+    """Of two answers under way one waits while a chunk of the other is made."""
+    making = asyncio.Lock()
+    await making.acquire()
+    body = sliced(numbered(3), making)
+    waiting = asyncio.ensure_future(anext(body))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    making.release()
+    assert await waiting == b'[{"n":0},{"n":1},{"n":2}]'
+
+
+async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
+    """A row whose application is gone by then is left out, and the list stays whole."""
+    site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(3)]))
+    views = site.driver.views
+    rows = applications(views, views.resolve("default"), state="active")
+    site.driver.do(remove_apps("app-1"))
+
+    assert [shown["applicationID"] for shown in joined(rows)] == ["app-0", "app-2"]
+
+
+async def test_long_answers_are_compressed_when_accepted(site: Site) -> None:
+    """From 1400 bytes on, and only for those who accept it, an answer comes as gzip."""
+    site.driver.do(register(CONFIG), apps(*[app(f"app-{n}", "root.a") for n in range(40)]))
+
+    _, plain_headers, plain = await site.ask(ACTIVE)
+    _, headers, body = await site.ask(ACTIVE, Accept_Encoding="deflate, gzip;q=0.5")
+    _, short_headers, _ = await site.ask("/ws/v1/partitions", Accept_Encoding="gzip")
+
+    assert "Content-Encoding" not in plain_headers
+    assert headers["Content-Encoding"] == "gzip"
+    assert len(body) < len(plain) / 4
+    assert gzip.decompress(body) == plain
+    assert "Accept-Encoding" in headers["Vary"]
+    assert "Content-Encoding" not in short_headers
+
+
+async def test_metrics_are_compressed_once(site: Site) -> None:
+    """A scrape that accepts gzip reads plain text after one decompression."""
+    _, headers, body = await site.ask("/metrics", Accept_Encoding="gzip")
+
+    assert headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(body).startswith(b"# HELP")
+
+
+@pytest.mark.parametrize(
+    ("header", "taken"),
+    [
+        ("gzip", True),
+        ("GZIP;q=0.1", True),
+        ("br, gzip", True),
+        ("*", True),
+        ("", False),
+        ("identity", False),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, br", False),
+        ("gzipped", False),
+    ],
+)
+def test_who_accepts_gzip(header: str, taken: bool) -> None:
+    """The header says so by name or by a star, unless with a weight of zero."""
+    assert accepts_gzip(header) is taken
+
+
+async def test_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asks for much and reads nothing loses the connection; the others are served."""
+    monkeypatch.setattr(stream, "STALL_SECONDS", 0.05)
+    site.driver.do(register(CONFIG), apps(app("app-1", "root.a")))
+    site.driver.send(asks(*[ask("app-1", f"k{n}", vcore=1) for n in range(40_000)]))
+    host, port = site.address.removeprefix("http://").split(":")
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(reader, (host, int(port)))
+        await loop.sock_sendall(reader, f"GET {ACTIVE} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        hangup = select.poll()
+        hangup.register(reader, 0)
+        assert await asyncio.to_thread(hangup.poll, 20_000)
+    assert (await site.get("/ws/v1/partitions"))[0]["applications"]["total"] == 1

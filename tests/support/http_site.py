@@ -1,0 +1,56 @@
+"""A client of the HTTP listener, with the core that answers and what the server says of itself."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from licorne_server.http import Figures, Status
+from support.driver import Driver
+
+
+@dataclass
+class Site:
+    """The core, what the server says of itself, and a client of the listener."""
+
+    driver: Driver
+    status: Status
+    client: aiohttp.ClientSession
+    address: str
+    figures: Figures = field(default_factory=Figures)
+
+    async def ask(
+        self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body as they came; the path is sent as it is written here."""
+        names = {"Accept-Encoding": "identity"}
+        names |= {name.replace("_", "-"): value for name, value in headers.items()}
+        url = URL(self.address + path, encoded=True)
+        async with self.client.request(method, url, data=body, headers=names) as answer:
+            return answer.status, dict(answer.headers), await answer.read()
+
+    async def get(self, path: str) -> Any:
+        """The JSON of a successful answer."""
+        status, headers, body = await self.ask(path)
+        assert status == 200, body
+        assert headers["Content-Type"] == "application/json; charset=utf-8"
+        return json.loads(body)
+
+    async def refused(self, path: str, *, method: str = "GET", body: bytes | None = None) -> Any:
+        """The JSON of an error, its status under ``status_code``."""
+        status, headers, raw = await self.ask(path, method=method, body=body)
+        assert headers["Content-Type"].startswith("application/json")
+        answer = json.loads(raw)
+        assert answer["status_code"] == answer["StatusCode"] == status
+        assert answer["message"] == answer["Message"] != ""
+        assert answer["description"] == answer["Description"] != ""
+        return answer
+
+    async def metrics(self) -> dict[str, float]:
+        """Every sample of a scrape by its name with labels, but without RM and partition."""
+        status, _, body = await self.ask("/metrics")
+        assert status == 200
+        lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
