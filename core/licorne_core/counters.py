@@ -4,6 +4,16 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
+class QueueCounters:
+    """What happened in a leaf since it was made."""
+
+    allocations_made: int = 0
+    allocations_released: int = 0
+    applications_completed: int = 0
+    applications_failed: int = 0
+
+
+@dataclass(slots=True)
 class Counters:
     """What happened in a partition since it was registered."""
 

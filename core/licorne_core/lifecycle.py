@@ -41,6 +41,12 @@ def advance(
     partition.frontier.app_changed(app, leaf)
     if app.state in _TERMINAL:
         app.finished_time = now
+        if app.state is AppState.FAILED:
+            leaf.counters.applications_failed += 1
+            partition.counters.applications_failed += 1
+        else:
+            leaf.counters.applications_completed += 1
+            partition.counters.applications_completed += 1
         unlink(partition, app, now)
         _remember(partition, app, now)
     told = message or event.value
@@ -117,8 +123,4 @@ def _remember(partition: Partition, app: Application, now: float) -> None:
     if len(partition.completed) > MAX_REMEMBERED:
         oldest = next(iter(partition.completed))
         del partition.completed[oldest]
-        partition.timers.cancel((EXPIRE, AppId(oldest)))
-    if app.state is AppState.FAILED:
-        partition.counters.applications_failed += 1
-    else:
-        partition.counters.applications_completed += 1
+        partition.timers.cancel((EXPIRE, oldest))

@@ -43,7 +43,7 @@ class Partition:
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
         self.applications: dict[AppId, Application] = {}
-        self.completed: dict[str, Application] = {}
+        self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
         self.nodes = NodeBook(config.node_sort)
         self.timers: Timers[TimerName] = Timers()
@@ -110,6 +110,7 @@ class Partition:
         self._book(allocation, app, leaf, node)
         self.frontier.allocated(app, leaf)
         self.counters.allocations_made += 1
+        leaf.counters.allocations_made += 1
         return allocation
 
     def take(self, app: Application, allocation: Allocation) -> None:
@@ -117,6 +118,7 @@ class Partition:
         leaf = self.leaf_of(app)
         self._book(allocation, app, leaf, self.nodes.by_id[allocation.node_id])
         self.frontier.app_changed(app, leaf)
+        leaf.counters.allocations_made += 1
 
     def release(self, app: Application, key: AllocationKey) -> Allocation:
         """Free an allocation in all books."""
@@ -131,6 +133,7 @@ class Partition:
         self.frontier.room_in(leaf)
         self.node_changed(node)
         self.counters.allocations_released += 1
+        leaf.counters.allocations_released += 1
         return allocation
 
     def _book(self, allocation: Allocation, app: Application, leaf: Queue, node: Node) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
+from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.reasons import Gate
 from licorne_core.resources import Resources
@@ -83,6 +84,7 @@ class QueueReport:
     backoff_threshold: int
     backoff_delay: float
     properties: Mapping[str, str]
+    counters: QueueCounters
     template: TemplateConfig | None
     child_names: tuple[QueuePath, ...]
     children: tuple["QueueReport", ...] = ()
@@ -136,6 +138,7 @@ class NodeReport:
     utilization: float
     allocation_count: int
     allocations: Sequence[Allocation] = ()
+    foreign: Sequence[Allocation] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

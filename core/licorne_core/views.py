@@ -1,8 +1,11 @@
 """Reports for those who look: made on demand, never changing anything (DESIGN § 2)."""
 
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 
 from licorne_core.apps.application import Application
+from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
 from licorne_core.errors import NotFound
 from licorne_core.explain import explain
@@ -82,15 +85,26 @@ class Views:
         wanted = queue.lower()
         return [
             _app_report(owner, app, detail=detail)
-            for app in chosen
+            for app in chosen.values()
             if not wanted or app.queue_path == wanted
         ]
+
+    def app_ids(
+        self, partition: PartitionName, *, queue: str = "", state: str = "active"
+    ) -> list[AppId]:
+        """What `applications` would report, by the names under which `application` finds it."""
+        owner = self._partition(partition)
+        if queue:
+            self.queue(partition, queue)
+        wanted = queue.lower()
+        chosen = _by_state(owner, state).items()
+        return [name for name, app in chosen if not wanted or app.queue_path == wanted]
 
     def application(self, partition: PartitionName, app_id: str) -> AppReport:
         """One application with its asks and allocations; completed and rejected ones too."""
         owner = self._partition(partition)
         app = self._application(owner, app_id) or owner.rejected.get(AppId(app_id))
-        app = app or owner.completed.get(app_id)
+        app = app or owner.completed.get(AppId(app_id))
         if app is None:
             raise NotFound(f"application {app_id} not found")
         return _app_report(owner, app, detail=True)
@@ -100,6 +114,10 @@ class Views:
         owner = self._partition(partition)
         nodes = owner.nodes.by_id
         return [_node_report(owner, nodes[node_id], detail=detail) for node_id in sorted(nodes)]
+
+    def node_ids(self, partition: PartitionName) -> list[NodeId]:
+        """The ids of all nodes, sorted, for those who read node by node."""
+        return sorted(self._partition(partition).nodes.by_id)
 
     def node(self, partition: PartitionName, node_id: str) -> NodeReport:
         """One node with what is on it."""
@@ -137,14 +155,14 @@ class Views:
         return partition.applications.get(AppId(app_id))
 
 
-def _by_state(partition: Partition, state: str) -> list[Application]:
+def _by_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
     match state:
         case "active":
-            return list(partition.applications.values())
+            return partition.applications
         case "completed":
-            return list(partition.completed.values())
+            return partition.completed
         case "rejected":
-            return list(partition.rejected.values())
+            return partition.rejected
     raise NotFound(f"application state {state} is none of active, completed, rejected")
 
 
@@ -220,6 +238,7 @@ def _queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
         backoff_threshold=settings.backoff_threshold,
         backoff_delay=settings.backoff_delay,
         properties=dict(queue.properties),
+        counters=replace(queue.counters),
         template=queue.template,
         child_names=tuple(QueuePath(child.path) for child in children),
         children=tuple(_queue_report(child, subtree=True) for child in children) if subtree else (),
@@ -251,6 +270,11 @@ def _app_report(partition: Partition, app: Application, *, detail: bool) -> AppR
     )
 
 
+def _foreign_on(partition: Partition, node: Node) -> list[Allocation]:
+    foreign = partition.foreign.values() if node.occupied else ()
+    return [allocation for allocation in foreign if allocation.node_id == node.node_id]
+
+
 def _node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
     return NodeReport(
         node_id=node.node_id,
@@ -264,4 +288,5 @@ def _node_report(partition: Partition, node: Node, *, detail: bool) -> NodeRepor
         utilization=partition.nodes.order.utilization(node),
         allocation_count=len(node.allocations),
         allocations=list(node.allocations) if detail else (),
+        foreign=_foreign_on(partition, node) if detail else (),
     )

@@ -7,6 +7,7 @@ from licorne_core.acl import Acl
 from licorne_core.apps.application import Application
 from licorne_core.config.properties import QueueSettings
 from licorne_core.config.schema import LimitConfig, TemplateConfig
+from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
 from licorne_core.queues.states import QueueState
@@ -27,6 +28,7 @@ class Queue:
         "applications",
         "children",
         "counted_priority",
+        "counters",
         "denominators",
         "guaranteed",
         "is_leaf",
@@ -76,6 +78,7 @@ class Queue:
         self.allocated: dict[str, int] = {}
         self.pending: dict[str, int] = {}
         self.running_applications = 0
+        self.counters = QueueCounters()
         # Order among siblings, and of what is inside: children or applications.
         self.denominators: dict[str, int] = {}
         self.share = 0.0
