@@ -65,6 +65,7 @@ class Server:
         self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms)
         self.grpc_address = self.http_address = ""
         self._status = Status()
+        self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
         self._grpc: grpc.aio.Server | None = None
         self._health: StandardHealth | None = None
@@ -173,6 +174,10 @@ class Server:
         except OSError as error:
             raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
         self.http_address = str(address.with_port(port))
+
+    def _failed(self, reason: str) -> None:
+        """Let the supervisor know that only a restart will help."""
+        self._status.failure = reason
 
     def _figures(self) -> Figures:
         engine = self.engine

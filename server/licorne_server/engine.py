@@ -25,7 +25,7 @@ log = structlog.get_logger(__name__)
 INBOX_SECONDS = 0.002
 """How long one turn works on commands before scheduling gets its share."""
 
-TURN_SECONDS = 0.0015
+TURN_SECONDS = 0.002
 """About how long one turn may decide; the number of decisions follows from it."""
 
 MIN_DECISIONS = 16
@@ -38,7 +38,7 @@ class Sink(Protocol):
     """Who gets what the core answers."""
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Put the effects where their RMs will find them; must not fail and cannot wait."""
+        """Put the effects where their RMs will find them, without waiting."""
         ...
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
@@ -61,6 +61,7 @@ class Engine:
         self._halted: set[RmId] = set()
         self._sink: Sink
         self.on_idle: Callable[[int], None] | None = None
+        self.on_failure: Callable[[str], None] | None = None
         self.turns = 0
         self.turn_seconds = 0.0
         self.commands = 0
@@ -84,6 +85,7 @@ class Engine:
         """Begin to handle commands, handing all effects to the sink."""
         self._sink = sink
         self._task = asyncio.get_running_loop().create_task(self._run(), name="engine")
+        self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
         """Stop at the end of the turn; whoever still waits for an answer is cancelled."""
@@ -133,6 +135,12 @@ class Engine:
             deadline = max(deadline, self._paused_until)
         await self._clock.wait(deadline, self._wake)
 
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("engine stopped", exc_info=error)
+            if self.on_failure is not None:
+                self.on_failure(f"engine stopped: {type(error).__name__}")
+
     def _handle_inbox(self) -> None:
         inbox = self._inbox
         if not inbox:
@@ -150,7 +158,7 @@ class Engine:
                 continue
             if isinstance(command, RegisterRm):
                 self._halted.discard(command.rm_id)
-            self._sink.route(effects)
+            self._route(effects)
             if future is not None and not future.done():
                 future.set_result(effects)
             if perf_counter() > stop:
@@ -163,7 +171,7 @@ class Engine:
         except Exception:
             self._isolate(now)
             return
-        self._sink.route(effects)
+        self._route(effects)
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
@@ -171,6 +179,16 @@ class Engine:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
         elif spent < TURN_SECONDS / 2:
             self._decisions = min(MAX_DECISIONS, self._decisions * 2)
+
+    def _route(self, effects: Sequence[Effect]) -> None:
+        try:
+            self._sink.route(effects)
+        except Exception:
+            correlation_id = new_correlation_id()
+            self.defects += 1
+            log.exception("routing failed", correlation_id=correlation_id)
+            for rm_id in dict.fromkeys(effect.rm_id for effect in effects):
+                self._halt(rm_id, correlation_id)
 
     def _blame(self, command: Command) -> Defect:
         """The core failed on a command: put its RM on hold, let the others go on."""
@@ -205,7 +223,7 @@ class Engine:
         for rm_id in rms:
             self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=False), now)
             try:
-                self._sink.route(self._scheduler.handle(Tick(decisions=MIN_DECISIONS), now))
+                self._route(self._scheduler.handle(Tick(decisions=MIN_DECISIONS), now))
             except Exception:
                 blamed = True
                 log.exception("turn failed", rm_id=rm_id, correlation_id=correlation_id)

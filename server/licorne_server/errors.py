@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 import grpc
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne_core.errors import Problem
 
@@ -39,9 +39,10 @@ class CallError(Exception):
             wrapped.Pack(detail)
             packed.append(wrapped)
         number: int = self.code.value[0]
-        return rpc_status.to_status(
+        status: grpc.Status = rpc_status.to_status(
             status_pb2.Status(code=number, message=self.message, details=packed)
         )
+        return status
 
 
 class Defect(Exception):

@@ -73,14 +73,15 @@ class Stream:
             CallError: the call was ended from outside, or by one of the two.
         """
         self._wake = wake
-        reader = asyncio.ensure_future(read)
-        writer = asyncio.ensure_future(write)
-        both = {reader, writer}
+        reader: asyncio.Future[Any] = asyncio.ensure_future(read)
+        writer: asyncio.Future[Any] = asyncio.ensure_future(write)
+        ended: asyncio.Future[Any] = self._ended
+        both = (reader, writer)
         try:
-            await asyncio.wait({*both, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((*both, ended), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not reader.exception() and not self._ended.done():
                 self.finish()
-                await asyncio.wait({writer, self._ended}, timeout=FLUSH_SECONDS)
+                await asyncio.wait((writer, ended), timeout=FLUSH_SECONDS)
         finally:
             for task in both:
                 task.cancel()
@@ -90,7 +91,7 @@ class Stream:
             error = self._ended.result()
             if error is not None:
                 raise error
-        for task in (reader, writer):
+        for task in both:
             if not task.cancelled() and (failure := task.exception()) is not None:
                 raise failure
         if self._last_word is not None:

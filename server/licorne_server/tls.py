@@ -33,7 +33,7 @@ class Certificates:
         """Credentials that look for changed files at every handshake."""
         return grpc.dynamic_ssl_server_credentials(
             self._initial,
-            self._fetch,
+            self._fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
             require_client_authentication=self._tls.client_ca is not None,
         )
 

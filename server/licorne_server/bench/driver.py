@@ -152,21 +152,40 @@ class Rm:
             expected -= len(response.new)
         return responses
 
-    async def steady(
+    async def one_by_one(
         self, asks: Iterable[Allocation], rate: float, enough: Callable[[], bool]
-    ) -> tuple[list[float], list[bytes]]:
-        """Send single asks, `rate` a second, until there are none left or it is `enough`.
+    ) -> list[float]:
+        """Send one ask after the other until it is `enough`, `rate` a second at the most.
 
-        Every allocation is given back at once. Returns the seconds from each send to its
-        receipt, and the raw responses.
+        Each waits for the one before to be placed, and that is given back. Returns the seconds
+        from each send to its receipt.
+        """
+        latencies = []
+        for ask in asks:
+            if enough():
+                break
+            message = AllocationRequest(rmID=self.rm_id, allocations=[ask]).SerializeToString()
+            sent = perf_counter()
+            await self.write(message)
+            await self.placed(1)
+            received = perf_counter()
+            latencies.append(received - sent)
+            await self.write(release(self.rm_id, ask.applicationID, ask.allocationKey))
+            await asyncio.sleep(max(0.0, sent + 1 / rate - received))
+        return latencies
+
+    async def steady(
+        self, asks: Iterable[Allocation], rate: float
+    ) -> tuple[list[float], list[bytes]]:
+        """Send all asks, `rate` a second, whatever becomes of them; give each back when placed.
+
+        Returns the seconds from each send to its receipt, and the raw responses.
         """
         sent: dict[str, float] = {}
         finished = asyncio.Event()
         reading = asyncio.create_task(self._answers(sent, finished))
         start = perf_counter()
         for number, ask in enumerate(asks):
-            if enough():
-                break
             message = AllocationRequest(rmID=self.rm_id, allocations=[ask]).SerializeToString()
             await asyncio.sleep(max(0.0, start + number / rate - perf_counter()))
             sent[ask.allocationKey] = perf_counter()

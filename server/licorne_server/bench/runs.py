@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count, islice
+from itertools import count
 from math import ceil
 from pathlib import Path
 from time import perf_counter
@@ -139,9 +139,9 @@ async def latency(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         await rm.add_applications(workload.applications(scenario))
         asks = list(workload.asks(scenario))
         warm_up = min(WARM_UP, len(asks) // 2)
-        await rm.steady(asks[:warm_up], RATE, never)
+        await rm.steady(asks[:warm_up], RATE)
         before, start = server.usage(), perf_counter()
-        latencies, responses = await rm.steady(asks[warm_up:], RATE, never)
+        latencies, responses = await rm.steady(asks[warm_up:], RATE)
         seconds, after = perf_counter() - start, server.usage()
         return Load(
             responses=responses,
@@ -173,21 +173,19 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
 async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
     """Single asks of one RM, first alone, then while another RM floods the same server."""
     single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
-    alone_count = WARM_UP + max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
+    alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
     async with (
         flooding(server.target, "flood", scenario) as flood,
         prepared(server, replace(single, asks=1)) as rm,
     ):
         await rm.add_applications(workload.applications(single))
         asks = workload.asks(single)
-        await rm.steady(islice(asks, WARM_UP), RATE, never)
-        alone, _responses = await rm.steady(islice(asks, alone_count - WARM_UP), RATE, never)
+        await rm.one_by_one(asks, RATE, reached(WARM_UP))
+        alone = await rm.one_by_one(asks, RATE, reached(alone_count))
         before = server.usage()
         flooded = asyncio.create_task(flood.run())
-        sent = count()
-        beside, _responses = await rm.steady(
-            asks, RATE, lambda: next(sent) >= FEWEST_BESIDE and flooded.done()
-        )
+        fewest = reached(FEWEST_BESIDE)
+        beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
         result = await flooded
         after = server.usage()
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
@@ -225,9 +223,10 @@ async def pending(server: ServerProcess, expected: int) -> None:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def never() -> bool:
-    """There is never enough."""
-    return False
+def reached(number: int) -> Callable[[], bool]:
+    """Becomes true when asked for the time after `number`."""
+    asked = count()
+    return lambda: next(asked) >= number
 
 
 def percentiles(name: str, seconds: list[float]) -> dict[str, float]:

@@ -38,7 +38,7 @@ class AdminService:
         self._views = views
         self._access = access
 
-    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+    def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
         return grpc.method_handlers_generic_handler(
             self.name,

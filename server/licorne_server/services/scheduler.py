@@ -33,7 +33,7 @@ class SchedulerService:
         self._rms = rms
         self._access = access
 
-    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+    def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
         methods = {
             "RegisterResourceManager": unary_handler(

@@ -77,7 +77,7 @@ class SessionService:
         self._epoch = epoch
         self._heartbeat = heartbeat
 
-    def handler(self) -> "grpc.GenericRpcHandler[Any, Any]":
+    def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
         return grpc.method_handlers_generic_handler(
             self.name, {"Update": stream_handler(self._serve)}

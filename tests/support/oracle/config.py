@@ -59,9 +59,10 @@ def _add_queue(
     records[path] = _record(written, path, properties)
     records[path].is_leaf = not children and not written.get("parent", False)
     template = written.get("childtemplate") or {}
-    if any(template.values()):
-        own = {name: str(value) for name, value in (template.get("properties") or {}).items()}
-        records[path].template = _record(template, path, own)
+    own = {name: str(value) for name, value in (template.get("properties") or {}).items()}
+    made = _record(template, path, own)
+    if made.properties or made.guaranteed or made.max:
+        records[path].template = made
     for child in children:
         _add_queue(records, child, f"{path}.{child['name']}", properties)
 

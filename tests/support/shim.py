@@ -1,0 +1,243 @@
+"""A resource manager in the hands of a test: the raw RPCs, and messages that are quick to write."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne_server.app import Server, running
+from licorne_server.settings import Address, Settings
+
+LOOPBACK = Address(host="127.0.0.1", port=0)
+PATIENCE = 10.0
+"""Seconds after which a test gives up on a message; never how long anything should take."""
+
+STREAMS = {
+    "UpdateNode": si.NodeResponse,
+    "UpdateApplication": si.ApplicationResponse,
+    "UpdateAllocation": si.AllocationResponse,
+}
+
+
+@asynccontextmanager
+async def serving(**changes: Any) -> AsyncIterator[Server]:
+    """A server on loopback without HTTP, its settings changed as wanted."""
+    settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, **changes}
+    async with running(Settings(**settings)) as server:
+        yield server
+
+
+@asynccontextmanager
+async def connected(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel of its own to the server."""
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
+    async with grpc.aio.insecure_channel(server.grpc_address, options=options) as channel:
+        yield channel
+
+
+def resource(**amounts: int) -> si.Resource:
+    """Amounts by name."""
+    return si.Resource(resources={name: si.Quantity(value=n) for name, n in amounts.items()})
+
+
+def node(node_id: str, **amounts: int) -> si.NodeInfo:
+    """A node to create."""
+    return si.NodeInfo(
+        nodeID=node_id, action=si.NodeInfo.CREATE, schedulableResource=resource(**amounts)
+    )
+
+
+def application(app_id: str, queue: str = "", **fields: Any) -> si.AddApplicationRequest:
+    """An application of the user `tester`, in the namespace `ns` where the queue is left open."""
+    fields.setdefault("ugi", si.UserGroupInformation(user="tester"))
+    fields.setdefault("tags", {} if queue else {"namespace": "ns"})
+    return si.AddApplicationRequest(applicationID=app_id, queueName=queue, **fields)
+
+
+def ask(key: str, app_id: str = "app", vcore: int = 100, **fields: Any) -> si.Allocation:
+    """An ask for some vcore."""
+    fields.setdefault("resourcePerAlloc", resource(vcore=vcore))
+    return si.Allocation(allocationKey=key, applicationID=app_id, **fields)
+
+
+def releases(*items: si.AllocationRelease) -> si.AllocationReleasesRequest:
+    """Releases as an AllocationRequest has them."""
+    return si.AllocationReleasesRequest(allocationsToRelease=items)
+
+
+class Call:
+    """One bidirectional stream of bytes; what is read is parsed with `answer`."""
+
+    def __init__(self, channel: grpc.aio.Channel, method: str, answer: Any) -> None:
+        """Open it."""
+        self.call = channel.stream_stream(method)()
+        self._answer = answer
+
+    async def send(self, message: Any) -> None:
+        """Write a message, or bytes as they are."""
+        raw = message if isinstance(message, bytes) else message.SerializeToString()
+        await self.call.write(raw)
+
+    async def read(self) -> Any:
+        """The next message; None when the stream has ended."""
+        async with asyncio.timeout(PATIENCE):
+            raw = await self.call.read()
+        return None if raw is grpc.aio.EOF else self._answer.FromString(raw)
+
+    async def next(self) -> Any:
+        """The next message, which there must be."""
+        message = await self.read()
+        assert message is not None, await self.ending()
+        return message
+
+    async def ending(self) -> tuple[grpc.StatusCode, str]:
+        """Status and text that the stream ended with; what comes before is passed over."""
+        async with asyncio.timeout(PATIENCE):
+            try:
+                while await self.call.read() is not grpc.aio.EOF:
+                    pass
+            except grpc.aio.AioRpcError:
+                pass
+            return await self.call.code(), await self.call.details() or ""
+
+    async def half_close(self) -> None:
+        """Say that nothing more will be sent."""
+        await self.call.done_writing()
+
+
+class Shim:
+    """An RM that speaks `si.v1`."""
+
+    def __init__(self, channel: grpc.aio.Channel, rm_id: str = "rm") -> None:
+        """Over a channel; nothing is sent yet."""
+        self.channel = channel
+        self.rm_id = rm_id
+
+    async def register(self, config: str = "", **fields: Any) -> None:
+        """Register the RM."""
+        request = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=config, **fields)
+        await self.unary("/si.v1.Scheduler/RegisterResourceManager", request.SerializeToString())
+
+    async def unary(self, method: str, raw: bytes) -> bytes:
+        """Call with bytes."""
+        answer: bytes = await self.channel.unary_unary(method)(raw, timeout=PATIENCE)
+        return answer
+
+    def open(self, stream: str) -> Call:
+        """Open one of the three streams; its first message says whose it is."""
+        return Call(self.channel, f"/si.v1.Scheduler/{stream}", STREAMS[stream])
+
+    async def nodes(self, call: Call, *nodes: si.NodeInfo) -> si.NodeResponse:
+        """Send nodes and take the answer."""
+        await call.send(si.NodeRequest(rmID=self.rm_id, nodes=nodes))
+        response: si.NodeResponse = await call.next()
+        return response
+
+    async def applications(
+        self, call: Call, *new: si.AddApplicationRequest
+    ) -> si.ApplicationResponse:
+        """Send applications and take the verdict on them."""
+        await call.send(si.ApplicationRequest(rmID=self.rm_id, new=new))
+        response: si.ApplicationResponse = await call.next()
+        return response
+
+    async def ask(self, call: Call, *asks: si.Allocation) -> None:
+        """Send asks."""
+        await call.send(si.AllocationRequest(rmID=self.rm_id, allocations=asks))
+
+    async def set_up(
+        self, *, config: str = "", nodes: int = 1, vcore: int = 1000
+    ) -> tuple[Call, Call, Call]:
+        """Register, with some nodes and the application `app`; the three streams, by name."""
+        await self.register(config)
+        node_call, app_call = self.open("UpdateNode"), self.open("UpdateApplication")
+        alloc_call = self.open("UpdateAllocation")
+        await self.nodes(node_call, *(node(f"n{i}", vcore=vcore) for i in range(nodes)))
+        await self.applications(app_call, application("app"))
+        return alloc_call, app_call, node_call
+
+
+async def new_allocations(call: Call, count: int) -> dict[str, str]:
+    """So many new allocations, node by key."""
+    placed: dict[str, str] = {}
+    while len(placed) < count:
+        response = await call.next()
+        assert not response.rejectedAllocations, response
+        placed |= {item.allocationKey: item.nodeID for item in response.new}
+    return placed
+
+
+class RawSession:
+    """An RM that speaks `Session.Update`, one message at a time."""
+
+    def __init__(self, channel: grpc.aio.Channel, rm_id: str = "rm") -> None:
+        """Over a channel."""
+        self.channel = channel
+        self.rm_id = rm_id
+        self.number = 0
+
+    def open(self) -> Call:
+        """Open a stream without a word."""
+        return Call(self.channel, "/licorne.v1.Session/Update", sp.UpdateResponse)
+
+    async def hello(
+        self, *, instance: int = 1, token: str = "", acknowledged: int = 0, **fields: Any
+    ) -> Call:
+        """Open a stream with a hello."""
+        fields.setdefault("registration", si.RegisterResourceManagerRequest())
+        call = self.open()
+        hello = sp.Hello(
+            rm_id=self.rm_id,
+            instance=instance,
+            protocol=1,
+            resume_token=token,
+            acknowledged=acknowledged,
+            **fields,
+        )
+        await call.send(sp.UpdateRequest(hello=hello))
+        return call
+
+    async def begin(self, **fields: Any) -> tuple[Call, sp.UpdateResponse]:
+        """A stream and the welcome on it."""
+        call = await self.hello(**fields)
+        welcome = await call.next()
+        assert welcome.HasField("welcome"), welcome
+        if not welcome.welcome.resumed:
+            self.number = 0
+        return call, welcome
+
+    async def send(self, call: Call, *, acknowledged: int = 0, **message: Any) -> int:
+        """Send a numbered request; its number."""
+        self.number += 1
+        await call.send(
+            sp.UpdateRequest(number=self.number, acknowledged=acknowledged, **message)
+        )
+        return self.number
+
+    async def replay(
+        self, call: Call, *, nodes: int = 1, vcore: int = 1000, asks: Mapping[str, str] | None = None
+    ) -> sp.ReplayResult:
+        """Replay some nodes, the application `app` and asks (application by key)."""
+        asks = asks or {}
+        await self.send(call, replay_begin=sp.ReplayBegin())
+        infos = [node(f"n{i}", vcore=vcore) for i in range(nodes)]
+        await self.send(call, nodes=si.NodeRequest(nodes=infos))
+        await self.send(call, applications=si.ApplicationRequest(new=[application("app")]))
+        if asks:
+            items = [ask(key, app_id) for key, app_id in asks.items()]
+            await self.send(call, allocations=si.AllocationRequest(allocations=items))
+        end = sp.ReplayEnd(nodes=nodes, applications=1, allocations=len(asks))
+        await self.send(call, replay_end=end)
+        result: sp.ReplayResult = (await self.until(call, "replay_result")).replay_result
+        return result
+
+    async def until(self, call: Call, kind: str) -> Any:
+        """The next response of a kind; those of other kinds are passed over."""
+        while True:
+            response = await call.next()
+            if response.WhichOneof("message") == kind:
+                return response
