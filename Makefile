@@ -12,7 +12,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test check lint types imports gen gen-check format constraints clean
+.PHONY: help install demo run bench test check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
+
+picture: install ## draw docs/picture.svg anew
+	@$(BIN)/python docs/picture.py
 
 format: install ## put the code into its format
 	@$(BIN)/ruff format

@@ -40,15 +40,14 @@ class RowTable:
         for item in session.items:
             for row in rows_of(item):
                 names = self.tests.setdefault(row, [])
-                # One test with many parameters is one test here.
-                name = item.nodeid.partition("[")[0]
+                name = shown_name(item, row)
                 if name not in names:
                     names.append(name)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note failures, in set-up too."""
         if report.failed:
-            self.failed.add(report.nodeid.partition("[")[0])
+            self.failed |= {report.nodeid, report.nodeid.partition("[")[0]}
 
     def pytest_sessionfinish(self) -> None:
         """Write the table."""
@@ -66,11 +65,14 @@ def rows_of(item: pytest.Item) -> Iterable[int]:
     return (row for mark in item.iter_markers("row") for row in mark.args)
 
 
+def shown_name(item: pytest.Item, row: int) -> str:
+    """A test with many parameters is one test, unless only these parameters cover the row."""
+    marks = getattr(getattr(item, "function", None), "pytestmark", [])
+    of_all = any(mark.name == "row" and row in mark.args for mark in marks)
+    return item.nodeid.partition("[")[0] if of_all else item.nodeid
+
+
 def rows_without_tests(table: str) -> list[int]:
     """The claimed rows that a written table has no test for."""
-    covered = {
-        int(line.split("|")[1])
-        for line in table.splitlines()[2:]
-        if "**none**" not in line
-    }
+    covered = {int(line.split("|")[1]) for line in table.splitlines()[2:] if "**none**" not in line}
     return [row for row in CLAIMED if row not in covered]

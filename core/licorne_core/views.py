@@ -100,14 +100,16 @@ class Views:
         chosen = _by_state(owner, state).items()
         return [name for name, app in chosen if not wanted or app.queue_path == wanted]
 
-    def application(self, partition: PartitionName, app_id: str) -> AppReport:
+    def application(
+        self, partition: PartitionName, app_id: str, *, detail: bool = True
+    ) -> AppReport:
         """One application with its asks and allocations; completed and rejected ones too."""
         owner = self._partition(partition)
         app = self._application(owner, app_id) or owner.rejected.get(AppId(app_id))
         app = app or owner.completed.get(AppId(app_id))
         if app is None:
             raise NotFound(f"application {app_id} not found")
-        return _app_report(owner, app, detail=True)
+        return _app_report(owner, app, detail=detail)
 
     def nodes(self, partition: PartitionName, *, detail: bool = False) -> list[NodeReport]:
         """All nodes by id."""
@@ -119,13 +121,13 @@ class Views:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._partition(partition).nodes.by_id)
 
-    def node(self, partition: PartitionName, node_id: str) -> NodeReport:
+    def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
         """One node with what is on it."""
         owner = self._partition(partition)
         node = owner.nodes.by_id.get(NodeId(node_id))
         if node is None:
             raise NotFound(f"node {node_id} not found")
-        return _node_report(owner, node, detail=True)
+        return _node_report(owner, node, detail=detail)
 
     def placement(self, partition: PartitionName) -> PlacementReport:
         """The placement rules in force."""

@@ -81,7 +81,9 @@ class Stream:
             await asyncio.wait((*both, ended), return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not reader.exception() and not self._ended.done():
                 self.finish()
-                await asyncio.wait((writer, ended), timeout=FLUSH_SECONDS)
+                await asyncio.wait(
+                    (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
+                )
         finally:
             for task in both:
                 task.cancel()

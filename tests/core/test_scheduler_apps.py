@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from licorne_core.asks import Ask
 from licorne_core.ids import AllocationKey, AppId, PartitionName
 from support.builders import (
     app,
@@ -45,7 +46,7 @@ def leaf(*properties: str, memory: int = 100, at: tuple[float, ...] = (0.0, 1.0)
     return driver
 
 
-def wave(app_id: str, count: int, priority: int = 0) -> list[object]:
+def wave(app_id: str, count: int, priority: int = 0) -> list[Ask]:
     """Equal asks of one application."""
     return [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
 

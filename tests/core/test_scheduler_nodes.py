@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
 from licorne_core.effects import NodesAnswered
 from licorne_core.ids import AppId, NodeId, PartitionName
@@ -18,17 +19,17 @@ def fleet(*sizes: dict[str, int], policy: str = "") -> Driver:
     driver = Driver()
     rest = f"nodesortpolicy: {policy}" if policy else ""
     driver.do(register(config("[{name: a}]", rest=rest)))
-    driver.do(nodes(*(node(f"n{i}", **size) for i, size in enumerate(sizes))))
+    driver.do(nodes(*(node(f"n{i}", size=size) for i, size in enumerate(sizes))))
     driver.do(apps(app("app", "root.a")))
     return driver
 
 
-def wave(count: int, start: int = 0, **size: int) -> list[object]:
+def wave(count: int, start: int = 0, **size: int) -> list[Ask]:
     """Equal asks."""
-    return [ask("app", f"k{i}", **size) for i in range(start, start + count)]
+    return [ask("app", f"k{i}", size=size) for i in range(start, start + count)]
 
 
-def used(driver: Driver, *asked: object) -> list[str]:
+def used(driver: Driver, *asked: Ask) -> list[str]:
     """The nodes that asks go to, in order."""
     return [node_id for _, _, node_id in placed(driver.do(asks(*asked)))]
 
@@ -56,7 +57,7 @@ def test_a_larger_node_runs_more() -> None:
 
 @pytest.mark.row(115)
 def test_a_smaller_node_keeps_what_runs() -> None:
-    """Nothing is killed when a node shrinks: its available goes below zero, and nothing new comes."""
+    """Nothing is killed when a node shrinks: its available is below zero, and nothing comes."""
     driver = fleet({"vcore": 2000})
     driver.do(asks(*wave(3, vcore=1000)))
     assert driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=1500))) == []
@@ -135,7 +136,10 @@ def test_utilization_is_a_weighted_mean(weights: str, utilization: float) -> Non
 @pytest.mark.row(120)
 def test_weights_choose_the_node() -> None:
     """Of a node short of cores and one short of memory, the weights say which is fuller."""
-    for weights, first in (("{vcore: 4.0, memory: 1.0}", "n1"), ("{vcore: 1.0, memory: 4.0}", "n0")):
+    for weights, first in (
+        ("{vcore: 4.0, memory: 1.0}", "n1"),
+        ("{vcore: 1.0, memory: 4.0}", "n0"),
+    ):
         driver = fleet(policy=f"{{type: fair, resourceweights: {weights}}}")
         driver.do(nodes(*(node(f"n{i}", vcore=1000, memory=100) for i in range(2))))
         busy = [
@@ -170,6 +174,5 @@ def test_an_ask_for_one_node_goes_nowhere_else() -> None:
 def test_a_type_that_no_node_has_is_not_to_be_had() -> None:
     """An ask for a resource that no node registers never runs, and does not disturb others."""
     driver = fleet({"vcore": 1000})
-    assert keys(driver.do(asks(ask("app", "odd", priority=9, vcore=1, fpga=1), *wave(1, vcore=1)))) == [
-        "k0"
-    ]
+    odd = ask("app", "odd", priority=9, vcore=1, fpga=1)
+    assert keys(driver.do(asks(odd, *wave(1, vcore=1)))) == ["k0"]

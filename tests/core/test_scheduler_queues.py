@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
@@ -16,14 +17,14 @@ DEFAULT = PartitionName("[rm1]default")
 def started(queues: str, *queue_of_app: str, **capacity: int) -> Driver:
     """A core with one node, and an application in each of the queues: app-0, app-1 and so on."""
     driver = Driver()
-    driver.do(register(config(queues)), nodes(node("n1", **capacity)))
+    driver.do(register(config(queues)), nodes(node("n1", size=capacity)))
     driver.do(apps(*(app(f"app-{i}", queue) for i, queue in enumerate(queue_of_app))))
     return driver
 
 
-def wave(app_id: str, count: int, priority: int = 0, **size: int) -> list[object]:
+def wave(app_id: str, count: int, priority: int = 0, **size: int) -> list[Ask]:
     """Equal asks of one application."""
-    return [ask(app_id, f"{app_id}-{i}", priority=priority, **size) for i in range(count)]
+    return [ask(app_id, f"{app_id}-{i}", priority=priority, size=size) for i in range(count)]
 
 
 @pytest.mark.row(30)
@@ -63,9 +64,7 @@ def test_a_parent_limits_its_leaves_together() -> None:
     """With a parent's maximum of 10 two leaves never have more than 10 together."""
     queues = "[{name: p, resources: {max: {memory: 10}}, queues: [{name: a}, {name: b}]}]"
     driver = started(queues, "root.p.a", "root.p.b", memory=100)
-    effects = driver.do(
-        asks(*wave("app-0", 9, memory=1)), asks(*wave("app-1", 9, memory=1))
-    )
+    effects = driver.do(asks(*wave("app-0", 9, memory=1)), asks(*wave("app-1", 9, memory=1)))
     assert len(keys(effects)) == 10
     assert driver.views.queue(DEFAULT, "root.p").allocated == {"memory": 10}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import TerminationType
+from licorne_core.commands import ReleaseRequest, TerminationType
 from licorne_core.ids import AppId, PartitionName
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import Driver, keys, released
@@ -15,7 +15,9 @@ ACKNOWLEDGED = ("STOPPED_BY_RM", "allocation remove as per RM request")
 def driver() -> Driver:
     """Two allocations, k0 and k1, on a full node, and k2 waiting."""
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a")))
+    driver.do(
+        register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a"))
+    )
     driver.do(asks(*(ask("app", f"k{i}", memory=1) for i in range(3))))
     return driver
 
@@ -102,8 +104,8 @@ def test_what_the_rm_could_not_run_is_scheduled_again(driver: Driver) -> None:
     ],
     ids=["app", "app without key", "key", "partition", "foreign partition", "foreign allocation"],
 )
-def test_releases_of_what_is_not_there_are_ignored(driver: Driver, unknown: object) -> None:
+def test_releases_of_what_is_not_there_are_ignored(driver: Driver, unknown: ReleaseRequest) -> None:
     """Nothing is said and nothing changes."""
     before = books(driver)
-    assert driver.do(releases(unknown)) == []  # type: ignore[arg-type]
+    assert driver.do(releases(unknown)) == []
     assert books(driver) == before

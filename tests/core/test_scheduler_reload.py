@@ -5,7 +5,18 @@ import pytest
 from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
 from support.driver import Driver, keys, refused, refused_apps
 
 DEFAULT = PartitionName("[rm1]default")
@@ -131,7 +142,7 @@ def test_a_queue_in_use_cannot_become_a_parent_in_part_of_a_reload() -> None:
 
 @pytest.mark.row(57)
 def test_a_removed_partition_takes_nothing_more() -> None:
-    """Applications and asks for it are refused as for a stopped one; the other partition goes on."""
+    """Applications and asks for it are refused as for a stopped one; the other goes on."""
     driver = started(two("[{name: a}]", "[{name: a}]"))
     driver.do(apps(app("there", "root.a", partition="second")))
     assert updated(driver, config("[{name: a}]"))

@@ -1,4 +1,4 @@
-"""Several RMs in one core: each has its own, comes and goes on its own, and can tell it all again."""
+"""Several RMs in one core: each has its own, and comes, goes and replays on its own."""
 
 import pytest
 
@@ -124,7 +124,9 @@ def test_rms_take_turns(driver: Driver) -> None:
     driver.send(Tick(decisions=100))
     driver.send(asks(ask("app", "lone", memory=1), rm="two"))
     turns = [driver.send(Tick(decisions=100)) for _ in range(2)]
-    served = [effect.rm_id for turn in turns for effect in turn if isinstance(effect, AllocationsMade)]
+    served = [
+        effect.rm_id for turn in turns for effect in turn if isinstance(effect, AllocationsMade)
+    ]
     assert sorted(served) == ["one", "two"]
 
 
@@ -140,7 +142,7 @@ def test_a_hold_stops_one_rm_only(driver: Driver) -> None:
 
 @pytest.mark.row(161)
 def test_a_replay_restores_usage_and_then_schedules(driver: Driver) -> None:
-    """Replayed allocations are taken beyond every limit, echoed, and nothing is decided before the end."""
+    """Replayed allocations are taken beyond limits and echoed; decisions wait for the end."""
     rm = RmId("one")
     driver.do(register(LEAF, rm="one"), BeginReplay(rm_id=rm))
     driver.do(nodes(node("n", memory=8), rm="one"), apps(app("app", "root.a"), rm="one"))

@@ -4,7 +4,6 @@ The shim of these tests is a process of its own that has nothing of Licorne; its
 here from a file that was written from the published tables. Rows 1 to 16, 18 and 161.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import aiohttp
 import pytest
 
 from licorne_server.testing import Served, serve
-from support.foreign import Ended, ForeignShim, ForeignStream, foreign_shim, generate
+from support.foreign import Ended, ForeignRm, ForeignShim, foreign_shim, generate, size
 
 CONFIG = """
 partitions:
@@ -26,11 +25,14 @@ partitions:
           - name: small
             resources: {max: {vcore: 2}}
 """
-TWO_PARTITIONS = CONFIG + """
+TWO_PARTITIONS = (
+    CONFIG
+    + """
   - name: gpu
     queues:
       - {name: root, submitacl: "*", queues: [{name: default}]}
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,76 +57,9 @@ async def shim(server: Served, stubs: Path) -> AsyncIterator[ForeignShim]:
         yield shim
 
 
-class Rm:
-    """One RM on its three streams."""
-
-    def __init__(self, rm_id: str, shim: ForeignShim) -> None:
-        """Not registered yet."""
-        self.rm_id = rm_id
-        self.shim = shim
-        self.nodes: ForeignStream
-        self.applications: ForeignStream
-        self.allocations: ForeignStream
-
-    async def start(self, config: str = CONFIG) -> "Rm":
-        """Register and open the streams."""
-        await self.shim.register(self.rm_id, config)
-        self.nodes = await self.shim.nodes()
-        self.applications = await self.shim.applications()
-        self.allocations = await self.shim.allocations()
-        return self
-
-    async def add_node(self, node_id: str = "n1", *, vcore: int = 4000, **more: Any) -> None:
-        """Bring a node and wait until it is accepted."""
-        node = {"nodeID": node_id, "action": "CREATE", "schedulableResource": size(vcore), **more}
-        await self.nodes.send(rmID=self.rm_id, nodes=[node])
-        assert await self.nodes.next() == {"accepted": [{"nodeID": node_id}]}
-
-    async def submit(self, name: str = "app", queue: str = "root.default", **more: Any) -> None:
-        """Submit an application and wait until it is accepted and New."""
-        new = {"applicationID": name, "queueName": queue, "ugi": {"user": "ann"}, **more}
-        await self.applications.send(rmID=self.rm_id, new=[new])
-        assert await self.applications.next() == {"accepted": [{"applicationID": name}]}
-
-    async def ask(self, *keys: str, app: str = "app", vcore: int = 1000, **more: Any) -> None:
-        """Ask for one allocation per key."""
-        asks = [
-            {"allocationKey": key, "applicationID": app, "resourcePerAlloc": size(vcore), **more}
-            for key in keys
-        ]
-        await self.allocations.send(rmID=self.rm_id, allocations=asks)
-
-    async def release(
-        self, key: str, app: str = "app", kind: str = "STOPPED_BY_RM", **more: Any
-    ) -> None:
-        """Release by key."""
-        release = {"allocationKey": key, "applicationID": app, "terminationType": kind, **more}
-        await self.allocations.send(
-            rmID=self.rm_id, releases={"allocationsToRelease": [release]}
-        )
-
-    async def new(self, count: int) -> dict[str, dict[str, Any]]:
-        """The next so many new allocations by key; anything else in between is a failure."""
-        found: dict[str, dict[str, Any]] = {}
-        while len(found) < count:
-            message = await self.allocations.next()
-            assert list(message) == ["new"], message
-            found |= {item["allocationKey"]: item for item in message["new"]}
-        return found
-
-    async def released(self, count: int = 1) -> list[dict[str, Any]]:
-        """The next so many releases."""
-        found: list[dict[str, Any]] = []
-        while len(found) < count:
-            message = await self.allocations.next()
-            assert list(message) == ["released"], message
-            found += message["released"]
-        return found
-
-
-def size(vcore: int) -> dict[str, Any]:
-    """An amount of cores, in thousandths."""
-    return {"resources": {"vcore": {"value": vcore}}}
+async def started(shim: ForeignShim, rm_id: str = "rm1", config: str = CONFIG) -> ForeignRm:
+    """A registered RM with its streams open."""
+    return await ForeignRm(rm_id, shim).start(config)
 
 
 async def get(server: Served, path: str) -> Any:
@@ -137,7 +72,267 @@ async def get(server: Served, path: str) -> Any:
         return await response.json()
 
 
-async def leaf(server: Served, rm_id: str, path: str = "root.default") -> dict[str, Any]:
+async def queue(server: Served, rm_id: str = "rm1", path: str = "root.default") -> dict[str, Any]:
     """A queue of an RM's default partition as REST shows it."""
-    queue: dict[str, Any] = await get(server, f"partition/[{rm_id}]default/queue/{path}")
-    return queue
+    found: dict[str, Any] = await get(server, f"partition/[{rm_id}]default/queue/{path}")
+    return found
+
+
+async def used(server: Served, rm_id: str = "rm1", path: str = "root.default") -> tuple[int, int]:
+    """Cores that a queue has and that it waits for, in thousandths."""
+    found = await queue(server, rm_id, path)
+    return found["allocatedResource"].get("vcore", 0), found["pendingResource"].get("vcore", 0)
+
+
+@pytest.mark.row(1)
+async def test_registration_is_answered_and_shown(server: Served, shim: ForeignShim) -> None:
+    """Registering returns an empty response, and REST shows the RM with its build information."""
+    assert await shim.register("rm1", CONFIG, buildInfo={"buildVersion": "7"}) == {}
+    (cluster,) = await get(server, "clusters")
+    (build,) = cluster["rmBuildInformation"]
+    assert (build["rmId"], build["buildVersion"]) == ("rm1", "7")
+
+
+@pytest.mark.row(2)
+async def test_an_empty_configuration_places_by_namespace(
+    server: Served, shim: ForeignShim
+) -> None:
+    """With the default configuration an application of namespace ns1 runs in root.ns1."""
+    rm = await started(shim, config="")
+    await rm.submit(queue="", tags={"namespace": "ns1"})
+    (app,) = await get(server, "partition/[rm1]default/applications/active")
+    assert (app["applicationID"], app["queueName"]) == ("app", "root.ns1")
+
+
+@pytest.mark.row(3)
+async def test_a_bad_configuration_is_refused_and_a_good_one_taken(shim: ForeignShim) -> None:
+    """A registration with a bad configuration fails in known words; the next may succeed."""
+    with pytest.raises(Ended, match="registration of RM failed") as refused:
+        await shim.register("rm1", "partitions: [{name: default, queues: [{name: a.b}]}]")
+    assert refused.value.code == "INVALID_ARGUMENT"
+    assert await shim.register("rm2", CONFIG) == {}
+
+
+@pytest.mark.row(4)
+@pytest.mark.parametrize(
+    ("rpc", "message"),
+    [
+        ("nodes", "NodeRequest"),
+        ("applications", "ApplicationRequest"),
+        ("allocations", "AllocationRequest"),
+    ],
+)
+async def test_an_unknown_rm_is_refused(shim: ForeignShim, rpc: str, message: str) -> None:
+    """Every stream of an RM that has not registered ends with words that name it."""
+    stream = await getattr(shim, rpc)()
+    await stream.send(rmID="x")
+    with pytest.raises(Ended) as refused:
+        await stream.next()
+    assert refused.value.code == "FAILED_PRECONDITION"
+    assert refused.value.text == f'received {message}, but RmID="x" not registered'
+
+
+@pytest.mark.row(5, 7)
+async def test_registering_again_cleans_one_rm_only(server: Served, shim: ForeignShim) -> None:
+    """A second registration drops nodes, applications and usage of that RM, and nothing else."""
+    rms = [await started(shim, rm_id) for rm_id in ("rm1", "rm2")]
+    for rm in rms:
+        await rm.add_node()
+        await rm.submit()
+        await rm.ask("k1")
+        await rm.new(1)
+    again = await started(shim, "rm1")
+    assert await get(server, "partition/[rm1]default/nodes") == []
+    assert await get(server, "partition/[rm1]default/applications/active") == []
+    assert await used(server, "rm1") == (0, 0)
+    await again.add_node()
+    await again.submit()
+    assert await used(server, "rm2") == (1000, 0)
+    await rms[1].ask("k2")
+    assert set(await rms[1].new(1)) == {"k2"}
+
+
+@pytest.mark.row(6)
+async def test_two_rms_with_the_same_names_do_not_meet(server: Served, shim: ForeignShim) -> None:
+    """The same node, application and key of two RMs: each sees its own usage and answers only."""
+    first, second = await started(shim, "rm1"), await started(shim, "rm2")
+    await first.add_node(vcore=1000)
+    await second.add_node(vcore=4000)
+    for rm in (first, second):
+        await rm.submit()
+    await second.ask("k1", "k2", "k3")
+    assert set(await second.new(3)) == {"k1", "k2", "k3"}
+    assert await used(server, "rm1") == (0, 0)
+    await first.ask("k1", vcore=500)
+    found = await first.new(1)
+    assert found["k1"]["resourcePerAlloc"] == {"resources": {"vcore": {"value": "500"}}}
+    assert await used(server, "rm1") == (500, 0)
+    assert await used(server, "rm2") == (3000, 0)
+
+
+@pytest.mark.row(8, 9)
+@pytest.mark.parametrize("named", ["", "default", "[rm1]default"])
+async def test_all_spellings_of_the_own_partition_mean_it(
+    server: Served, shim: ForeignShim, named: str
+) -> None:
+    """Empty, bare and normalized partition names are the same; answers are normalized."""
+    rm = await started(shim)
+    await rm.add_node()
+    await rm.submit(partitionName=named)
+    await rm.ask("k1", partitionName=named)
+    assert (await rm.new(1))["k1"]["partitionName"] == "[rm1]default"
+    await rm.release("k1", partitionName=named)
+    (release,) = await rm.released()
+    assert release["partitionName"] == "[rm1]default"
+    assert [
+        app["applicationID"]
+        for app in await get(server, "partition/[rm1]default/applications/active")
+    ] == ["app"]
+
+
+@pytest.mark.row(10)
+async def test_one_application_id_in_two_partitions(shim: ForeignShim) -> None:
+    """The same id in two partitions is two applications, and both are scheduled."""
+    rm = await started(shim, config=TWO_PARTITIONS)
+    await rm.add_node("n1")
+    await rm.add_node("n2", attributes={"si/node-partition": "gpu"})
+    await rm.submit()
+    await rm.submit(partitionName="gpu")
+    await rm.ask("k1")
+    assert (await rm.new(1))["k1"]["nodeID"] == "n1"
+    await rm.ask("k2", partitionName="gpu")
+    allocation = (await rm.new(1))["k2"]
+    assert (allocation["nodeID"], allocation["partitionName"]) == ("n2", "[rm1]gpu")
+
+
+@pytest.mark.row(11)
+async def test_each_message_has_one_kind(shim: ForeignShim) -> None:
+    """Accepted and rejected come together, before removals; new, rejected, released apart."""
+    rm = await started(shim)
+    await rm.add_node()
+    good = {"applicationID": "app", "queueName": "root.default", "ugi": {"user": "ann"}}
+    bad = {**good, "applicationID": "bad", "partitionName": "nowhere"}
+    await rm.applications.send(rmID="rm1", new=[good, bad], remove=[{"applicationID": "app"}])
+    verdict = await rm.verdict()
+    assert [item["applicationID"] for item in verdict["accepted"]] == ["app"]
+    assert [item["applicationID"] for item in verdict["rejected"]] == ["bad"]
+    assert "[rm1]nowhere" in verdict["rejected"][0]["reason"]
+    await rm.submit()
+    await rm.ask("k1")
+    await rm.new(1)
+    orphan = {"allocationKey": "k2", "applicationID": "nobody", "resourcePerAlloc": size(1)}
+    release = {"allocationKey": "k1", "applicationID": "app", "terminationType": "STOPPED_BY_RM"}
+    await rm.allocations.send(
+        rmID="rm1", allocations=[orphan], releases={"allocationsToRelease": [release]}
+    )
+    assert await rm.allocations.next() == {
+        "rejectedAllocations": [
+            {
+                "allocationKey": "k2",
+                "applicationID": "nobody",
+                "reason": "failed to find application nobody",
+            }
+        ]
+    }
+    assert [item["allocationKey"] for item in await rm.released()] == ["k1"]
+
+
+@pytest.mark.row(13, 14)
+async def test_releases_of_what_runs_are_acknowledged(server: Served, shim: ForeignShim) -> None:
+    """Ending an allocation is answered; withdrawing a pending ask is silent, but done."""
+    rm = await started(shim)
+    await rm.add_node()
+    await rm.submit(queue="root.small")
+    await rm.ask("k1", "k2", "waits")
+    await rm.new(2)
+    assert await used(server, path="root.small") == (2000, 1000)
+    await rm.release("waits")
+    await rm.release("k1")
+    (release,) = await rm.released()
+    assert release == {
+        "partitionName": "[rm1]default",
+        "applicationID": "app",
+        "allocationKey": "k1",
+        "terminationType": "STOPPED_BY_RM",
+        "message": "allocation remove as per RM request",
+    }
+    assert await used(server, path="root.small") == (1000, 0)
+
+
+@pytest.mark.row(15)
+async def test_an_empty_key_releases_everything(server: Served, shim: ForeignShim) -> None:
+    """A release without a key frees all allocations and withdraws all asks of the application."""
+    rm = await started(shim)
+    await rm.add_node()
+    await rm.submit(queue="root.small")
+    await rm.submit("other")
+    await rm.ask("k1", "k2", "waits")
+    await rm.ask("spared", app="other")
+    await rm.new(3)
+    await rm.release("")
+    assert {item["allocationKey"] for item in await rm.released(2)} == {"k1", "k2"}
+    assert await used(server, path="root.small") == (0, 0)
+    assert await used(server) == (1000, 0)
+
+
+@pytest.mark.row(16)
+async def test_a_repeated_confirmation_is_harmless(server: Served, shim: ForeignShim) -> None:
+    """Confirming what is gone already is not answered and changes no books."""
+    rm = await started(shim)
+    await rm.add_node()
+    await rm.submit()
+    await rm.ask("k1", "k2")
+    await rm.new(2)
+    await rm.release("k1")
+    await rm.released()
+    for _ in range(2):
+        await rm.release("k1", kind="PLACEHOLDER_REPLACED")
+    await rm.release("k2")
+    assert [item["allocationKey"] for item in await rm.released()] == ["k2"]
+    assert await used(server) == (0, 0)
+
+
+@pytest.mark.row(18)
+async def test_a_broken_stream_loses_nothing(server: Served, shim: ForeignShim) -> None:
+    """After all streams broke, what waited is placed, and told on the streams opened next."""
+    rm = await started(shim)
+    await rm.submit()
+    await rm.ask("k1", "k2")
+    await rm.add_node()
+    assert set(await rm.new(2)) == {"k1", "k2"}
+    await rm.submit("later", queue="root.small")
+    await rm.ask("k3", "k4", "k5", app="later", vcore=1000)
+    await rm.new(2)
+    for stream in (rm.nodes, rm.applications, rm.allocations):
+        await stream.cancel()
+    rm.allocations = await shim.allocations()
+    await rm.release("k3", app="later")
+    assert [item["allocationKey"] for item in await rm.released()] == ["k3"]
+    assert set(await rm.new(1)) == {"k5"}
+    assert await used(server, path="root.small") == (2000, 0)
+
+
+@pytest.mark.row(161)
+async def test_a_replay_restores_the_books(stubs: Path) -> None:
+    """A new server that is told all has the same usage; over-quota allocations are taken too."""
+    asks = ("k1", "k2", "k3")
+    async with serve() as server, foreign_shim(server.target, stubs) as shim:
+        rm = await started(shim)
+        await rm.add_node()
+        await rm.submit()
+        await rm.ask(*asks)
+        nodes = {key: item["nodeID"] for key, item in (await rm.new(3)).items()}
+        before = await used(server)
+    async with serve() as server, foreign_shim(server.target, stubs) as shim:
+        rm = await started(shim)
+        await rm.add_node()
+        await rm.submit()
+        for key, node_id in nodes.items():
+            await rm.ask(key, nodeID=node_id)
+        echoed = await rm.new(3)
+        assert {key: item["nodeID"] for key, item in echoed.items()} == nodes
+        assert await used(server) == before
+        await rm.submit("big", queue="root.small", tags={"application.create.force": "true"})
+        await rm.ask("over", app="big", vcore=3000, nodeID="n1")
+        assert set(await rm.new(1)) == {"over"}
+        assert await used(server, path="root.small") == (3000, 0)

@@ -19,7 +19,9 @@ def agree(worlds: range, tuning: Tuning, length: int = 40) -> None:
         try:
             decisions += compare(script, tuning)
         except Exception as error:
-            pytest.fail(f"world {seed}: {error}\n\n{narrowed(script, tuning, error)}", pytrace=False)
+            pytest.fail(
+                f"world {seed}: {error}\n\n{narrowed(script, tuning, error)}", pytrace=False
+            )
     assert decisions > 5 * len(worlds), f"the worlds are too quiet: {decisions} decisions"
 
 

@@ -5,8 +5,18 @@ from typing import Any
 import pytest
 
 from licorne_core.asks import Ask
-from licorne_core.commands import BeginReplay, EndReplay, NodeAction, RegisterRm
-from licorne_core.ids import RmId, bare_partition
+from licorne_core.commands import (
+    BeginReplay,
+    EndReplay,
+    NodeAction,
+    NodeUpdate,
+    RegisterRm,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from licorne_core.ids import NodeId, RmId, bare_partition
+from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from support.builders import app, apps, asks, node, nodes
 from support.driver import Driver
@@ -43,47 +53,35 @@ def digest(partition: Partition) -> dict[str, Any]:
     }
 
 
-def truth(partition: Partition) -> tuple[Any, Any, Any]:
+def truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, UpdateAllocations]:
     """What the RM knows: its nodes, its applications, and their asks and allocations."""
     rm, name = partition.rm_id, bare_partition(partition.name)
-    fleet = nodes(
-        *(
-            node(
-                known.node_id,
-                NodeAction.CREATE if known.schedulable else NodeAction.CREATE_DRAIN,
-                partition=name,
-                **known.capacity,
-            )
-            for known in partition.nodes.by_id.values()
-        ),
-        rm=rm,
-    )
-    submitted = apps(
-        *(
-            app(known.app_id, known.queue_path, partition=name)
-            for known in partition.applications.values()
-        ),
-        rm=rm,
-    )
-    wanted: list[Ask] = [
-        told(held.ask, known.app_id, held.request_time, held.node_id, name)
-        for known in partition.applications.values()
-        for held in known.allocations.values()
-    ]
-    wanted += [
-        told(entry[3], known.app_id, entry[1], None, name)
-        for known in partition.applications.values()
-        for entry in known.asks_in_order()
-    ]
-    wanted += [held.ask for held in partition.foreign.values()]
-    return fleet, submitted, asks(*wanted, rm=rm)
+    known = partition.applications.values()
+    fleet = [told_node(node, name) for node in partition.nodes.by_id.values()]
+    submitted = [app(here.app_id, here.queue_path, partition=name) for here in known]
+    wanted = [held.ask for held in partition.foreign.values()]
+    for here in known:
+        wanted += [
+            told(held.ask, held.request_time, held.node_id, name)
+            for held in here.allocations.values()
+        ]
+        wanted += [
+            told(waiting, created, None, name) for _, created, _, waiting in here.asks_in_order()
+        ]
+    return nodes(*fleet, rm=rm), apps(*submitted, rm=rm), asks(*wanted, rm=rm)
 
 
-def told(known: Ask, app_id: Any, created: float, node_id: Any, partition: str) -> Ask:
+def told_node(known: Node, partition: str) -> NodeUpdate:
+    """A node as an RM tells it again."""
+    action = NodeAction.CREATE if known.schedulable else NodeAction.CREATE_DRAIN
+    return node(known.node_id, action, partition=partition, size=known.capacity)
+
+
+def told(known: Ask, created: float, node_id: NodeId | None, partition: str) -> Ask:
     """An ask as an RM with a good memory tells it again."""
     return Ask(
         key=known.key,
-        app_id=app_id,
+        app_id=known.app_id,
         ask_class=known.ask_class,
         priority=known.priority,
         create_time=created,
@@ -95,18 +93,18 @@ def told(known: Ask, app_id: Any, created: float, node_id: Any, partition: str) 
 def replay(driver: Driver, rm: str, config: str) -> None:
     """Register anew and tell everything again, between begin and end."""
     rm_id = RmId(rm)
-    told = [truth(p) for p in driver.scheduler.partitions.values() if p.rm_id == rm_id]
+    all_told = [truth(p) for p in driver.scheduler.partitions.values() if p.rm_id == rm_id]
     driver.send(RegisterRm(rm_id=rm_id, config=config))
     driver.send(BeginReplay(rm_id=rm_id))
-    for commands in told:
+    for commands in all_told:
         for command in commands:
             driver.send(command)
     driver.send(
         EndReplay(
             rm_id=rm_id,
-            nodes=sum(len(fleet.nodes) for fleet, _, _ in told),
-            applications=sum(len(submitted.new) for _, submitted, _ in told),
-            allocations=sum(len(known.asks) for _, _, known in told),
+            nodes=sum(len(fleet.nodes) for fleet, _, _ in all_told),
+            applications=sum(len(submitted.new) for _, submitted, _ in all_told),
+            allocations=sum(len(known.asks) for _, _, known in all_told),
         )
     )
 
@@ -115,7 +113,7 @@ def replay(driver: Driver, rm: str, config: str) -> None:
 def test_a_replay_restores_the_books(worlds: int) -> None:
     """After any history, an RM that registers anew and tells all it has finds its usage again."""
     for seed in range(5_000_000, 5_000_000 + worlds // 10):
-        world = World(seed)
+        world = World(seed, hides=False)
         driver = Driver()
         for now, command in world.steps:
             driver.now = now

@@ -1,12 +1,11 @@
 """Effects and amounts as scenarios show them: one line for each thing that happened."""
 
-from collections.abc import Iterable
 from typing import assert_never
 
 from licorne_core.effects import (
     AllocationsMade,
-    AllocationsReleased,
     AllocationsRejected,
+    AllocationsReleased,
     ApplicationsAnswered,
     ApplicationsUpdated,
     ConfigurationRefused,
@@ -26,12 +25,8 @@ def amounts(size: Resources) -> str:
     return " ".join(f"{name}={value}" for name, value in sorted(size.items()) if value) or "-"
 
 
-def told(effects: Iterable[Effect]) -> list[str]:
-    """What the RMs are told, in order."""
-    return [line for effect in effects for line in _told(effect)]
-
-
-def _told(effect: Effect) -> list[str]:
+def told(effect: Effect) -> list[str]:
+    """What an RM is told by one effect, in order."""
     match effect:
         case AllocationsMade():
             return [f"placed {a.ask.app_id}/{a.key} on {a.node_id}" for a in effect.allocations]

@@ -1,8 +1,10 @@
 """Where a scenario plays: a core, its clock, and the words of one line of the script."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from licorne_core.effects import Effect
+from scenarios.printing import told
 from support.builders import RM
 from support.driver import Driver
 
@@ -43,6 +45,15 @@ class Stage:
 
     driver: Driver = field(default_factory=Driver)
     rm: str = RM
+
+    def told(self, effects: Iterable[Effect]) -> list[str]:
+        """What is told, with the name of the RM that it is told to where there are several."""
+        several = len(self.driver.views.rms()) > 1
+        return [
+            f"{effect.rm_id}: {line}" if several else line
+            for effect in effects
+            for line in told(effect)
+        ]
 
 
 Verb = Callable[[Stage, Line], list[str]]

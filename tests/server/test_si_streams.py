@@ -17,6 +17,7 @@ from support.shim import (
     releases,
     resource,
     serving,
+    violations,
 )
 
 TWO_PARTITIONS = """
@@ -50,9 +51,12 @@ async def test_registration_answers_with_an_empty_response(server: Server, shim:
 async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shim) -> None:
     """A refused configuration says where it is wrong, and a later good one is taken."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await shim.register("partitions:\n  - name: default\n    queue: []\n")
+        await shim.register("partitions:\n  - name: default\n    queues: [{name: a, hue: 1}]\n")
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert (refused.value.details() or "").startswith("registration of RM failed: 3:5:")
+    place = "partitions[0].queues[0].hue"
+    text = "unknown key 'hue'"
+    assert refused.value.details() == f"registration of RM failed: 3:24: {place}: {text}"
+    assert violations(refused.value) == {place: f"3:24: {text}"}
     await shim.register()
 
 
@@ -111,13 +115,16 @@ async def test_kinds_of_allocation_answers_come_apart_and_in_order(shim: Shim) -
             releases=releases(release("old")),
         )
     )
-    kinds = []
-    for _ in range(4):
+    kinds: list[str] = []
+    rejected: list[str] = []
+    while "released" not in kinds:
         response = await allocations.next()
         present = [field.name for field, _ in response.ListFields()]
         assert len(present) == 1
-        kinds += present
-    assert kinds == ["new", "rejectedAllocations", "rejectedAllocations", "released"]
+        kinds += [name for name in present if name not in kinds]
+        rejected += [item.reason for item in response.rejectedAllocations]
+    assert kinds == ["new", "rejectedAllocations", "released"]
+    assert rejected == ["failed to find application nobody", "allocationKey is empty"]
 
 
 @pytest.mark.row(11)
@@ -160,9 +167,7 @@ async def test_release_of_a_pending_ask_is_silent(server: Server, shim: Shim) ->
     allocations, _, _ = await shim.set_up(vcore=100)
     await shim.ask(allocations, ask("k"), ask("waits"), ask("stays"))
     assert len(await new_allocations(allocations, 1)) == 1
-    await allocations.send(
-        si.AllocationRequest(releases=releases(release("waits"), release("k")))
-    )
+    await allocations.send(si.AllocationRequest(releases=releases(release("waits"), release("k"))))
     released = await allocations.next()
     assert [item.allocationKey for item in released.released] == ["k"]
     assert await new_allocations(allocations, 1) == {"stays": "n0"}
@@ -231,6 +236,8 @@ async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None
 async def test_newer_stream_takes_over_from_the_older(shim: Shim) -> None:
     """A second stream of a kind gets the answers; the first ends with ABORTED and a reason."""
     allocations, _, _ = await shim.set_up()
+    await shim.ask(allocations, ask("before"))
+    await new_allocations(allocations, 1)
     newer = shim.open("UpdateAllocation")
     await shim.ask(newer, ask("k"))
     assert await new_allocations(newer, 1) == {"k": "n0"}
@@ -278,19 +285,20 @@ async def test_big_requests_are_taken_whole(shim: Shim) -> None:
 
 
 async def test_allocation_carries_all_that_the_interface_promises(shim: Shim) -> None:
-    """A new allocation has node, resources, priority, task group and preemption policy (§ 1.6.9)."""
-    allocations, _, _ = await shim.set_up()
+    """A new allocation has its node and all of the ask that the interface has (spec § 1.6.9)."""
+    allocations, _, nodes = await shim.set_up(vcore=1)
+    await shim.nodes(nodes, node("n1", vcore=1000, pods=5))
     sent = ask(
         "k",
         priority=-7,
         taskGroupName="tg",
         originator=True,
-        resourcePerAlloc=resource(vcore=10, memory=2**40),
+        resourcePerAlloc=resource(vcore=10, pods=1),
         preemptionPolicy=si.PreemptionPolicy(allowPreemptSelf=True),
     )
     await shim.ask(allocations, sent)
     [made] = (await allocations.next()).new
     expected = si.Allocation()
     expected.CopyFrom(sent)
-    expected.nodeID, expected.partitionName = "n0", "[rm]default"
+    expected.nodeID, expected.partitionName = "n1", "[rm]default"
     assert made == expected

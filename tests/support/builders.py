@@ -30,7 +30,9 @@ def register(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) 
     return RegisterRm(rm_id=RmId(rm), config=config, extra_config=extra or {})
 
 
-def reload(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) -> UpdateConfiguration:
+def reload(
+    config: str, rm: str = RM, extra: Mapping[str, str] | None = None
+) -> UpdateConfiguration:
     """An RM sends another configuration."""
     return UpdateConfiguration(rm_id=RmId(rm), config=config, extra_config=extra or {})
 
@@ -40,11 +42,15 @@ def node(
     action: NodeAction = NodeAction.CREATE,
     *,
     partition: str = "",
-    **capacity: int,
+    size: Mapping[str, int] | None = None,
+    **amounts: int,
 ) -> NodeUpdate:
-    """One node; without amounts the message has no schedulable resource."""
+    """One node of a size or of amounts; without any the message has no schedulable resource."""
     return NodeUpdate(
-        node_id=NodeId(node_id), action=action, partition=partition, capacity=capacity or None
+        node_id=NodeId(node_id),
+        action=action,
+        partition=partition,
+        capacity=size or amounts or None,
     )
 
 
@@ -92,13 +98,16 @@ def ask(
     on_node: str | None = None,
     required_node: str | None = None,
     partition: str = "",
-    **resources: int,
+    size: Mapping[str, int] | None = None,
+    **amounts: int,
 ) -> Ask:
-    """One ask; with `on_node` an allocation that exists already."""
+    """One ask of a size or of amounts; with `on_node` an allocation that exists already."""
     return Ask(
         key=AllocationKey(key),
         app_id=AppId(app_id),
-        ask_class=AskClass(resources, None if required_node is None else NodeId(required_node)),
+        ask_class=AskClass(
+            size or amounts, None if required_node is None else NodeId(required_node)
+        ),
         priority=priority,
         create_time=created,
         node_id=None if on_node is None else NodeId(on_node),

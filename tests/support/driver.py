@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
 from licorne_core.effects import (
     AllocationsMade,
-    AllocationsReleased,
     AllocationsRejected,
+    AllocationsReleased,
     ApplicationsAnswered,
     ApplicationsUpdated,
     Effect,

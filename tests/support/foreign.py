@@ -120,7 +120,8 @@ class ForeignShim:
         """The next message of a stream. Raises Ended, or TimeoutError after a while."""
         line = await asyncio.wait_for(self._lines[stream].get(), PATIENCE)
         if "ended" in line:
-            self._lines[stream].put_nowait(line)
+            if stream != "register":
+                self._lines[stream].put_nowait(line)
             raise Ended(*line["ended"])
         message: Message = line["message"]
         return message
@@ -154,3 +155,79 @@ async def foreign_shim(target: str, stubs: Path) -> AsyncIterator[ForeignShim]:
         yield shim
     finally:
         await shim.close()
+
+
+def size(vcore: int) -> Message:
+    """An amount of cores, in thousandths."""
+    return {"resources": {"vcore": {"value": vcore}}}
+
+
+class ForeignRm:
+    """One RM on its three streams."""
+
+    def __init__(self, rm_id: str, shim: ForeignShim) -> None:
+        """Not registered yet."""
+        self.rm_id = rm_id
+        self.shim = shim
+        self.nodes: ForeignStream
+        self.applications: ForeignStream
+        self.allocations: ForeignStream
+
+    async def start(self, config: str) -> "ForeignRm":
+        """Register and open the streams."""
+        await self.shim.register(self.rm_id, config)
+        self.nodes = await self.shim.nodes()
+        self.applications = await self.shim.applications()
+        self.allocations = await self.shim.allocations()
+        return self
+
+    async def add_node(self, node_id: str = "n1", *, vcore: int = 4000, **more: Any) -> None:
+        """Bring a node and wait until it is accepted."""
+        node = {"nodeID": node_id, "action": "CREATE", "schedulableResource": size(vcore), **more}
+        await self.nodes.send(rmID=self.rm_id, nodes=[node])
+        assert await self.nodes.next() == {"accepted": [{"nodeID": node_id}]}
+
+    async def submit(self, name: str = "app", queue: str = "root.default", **more: Any) -> None:
+        """Submit an application and wait until it is accepted."""
+        new = {"applicationID": name, "queueName": queue, "ugi": {"user": "ann"}, **more}
+        await self.applications.send(rmID=self.rm_id, new=[new])
+        assert await self.verdict() == {"accepted": [{"applicationID": name}]}
+
+    async def verdict(self) -> Message:
+        """The next answer to an addition; state changes in between are passed over."""
+        while "updated" in (message := await self.applications.next()):
+            pass
+        return message
+
+    async def ask(self, *keys: str, app: str = "app", vcore: int = 1000, **more: Any) -> None:
+        """Ask for one allocation per key."""
+        asks = [
+            {"allocationKey": key, "applicationID": app, "resourcePerAlloc": size(vcore), **more}
+            for key in keys
+        ]
+        await self.allocations.send(rmID=self.rm_id, allocations=asks)
+
+    async def release(
+        self, key: str, app: str = "app", kind: str = "STOPPED_BY_RM", **more: Any
+    ) -> None:
+        """Release by key."""
+        release = {"allocationKey": key, "applicationID": app, "terminationType": kind, **more}
+        await self.allocations.send(rmID=self.rm_id, releases={"allocationsToRelease": [release]})
+
+    async def new(self, count: int) -> dict[str, Message]:
+        """The next so many new allocations by key; anything else in between is a failure."""
+        found: dict[str, Message] = {}
+        while len(found) < count:
+            message = await self.allocations.next()
+            assert list(message) == ["new"], message
+            found |= {item["allocationKey"]: item for item in message["new"]}
+        return found
+
+    async def released(self, count: int = 1) -> list[Message]:
+        """The next so many releases."""
+        found: list[Message] = []
+        while len(found) < count:
+            message = await self.allocations.next()
+            assert list(message) == ["released"], message
+            found += message["released"]
+        return found

@@ -5,6 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
 from yarl import URL
 
 from licorne_server.http import Figures, Status
@@ -48,9 +52,21 @@ class Site:
         assert answer["description"] == answer["Description"] != ""
         return answer
 
-    async def metrics(self) -> dict[str, float]:
-        """Every sample of a scrape by its name with labels, but without RM and partition."""
-        status, _, body = await self.ask("/metrics")
+    async def metrics(self, accept: str = "") -> dict[str, float]:
+        """Every sample of a scrape, as another reader than ours understands it.
+
+        The keys are names with labels in the order of their names: ``name{a="1",b="2"}``.
+        """
+        status, headers, body = await self.ask("/metrics", Accept=accept)
         assert status == 200
-        lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+        openmetrics = "openmetrics" in headers["Content-Type"]
+        parse = parse_openmetrics if openmetrics else parse_plain
+        samples: dict[str, float] = {}
+        for family in parse(body.decode()):
+            for sample in family.samples:
+                pairs = (f'{label}="{text}"' for label, text in sorted(sample.labels.items()))
+                labels = ",".join(pairs)
+                name = f"{sample.name}{{{labels}}}" if labels else sample.name
+                assert name not in samples, f"{name} is there twice"
+                samples[name] = sample.value
+        return samples

@@ -6,9 +6,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
+from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server, running
 from licorne_server.settings import Address, Settings
 
@@ -24,10 +27,10 @@ STREAMS = {
 
 
 @asynccontextmanager
-async def serving(**changes: Any) -> AsyncIterator[Server]:
+async def serving(*, scheduler: Scheduler | None = None, **changes: Any) -> AsyncIterator[Server]:
     """A server on loopback without HTTP, its settings changed as wanted."""
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, **changes}
-    async with running(Settings(**settings)) as server:
+    async with running(Settings(**settings), scheduler=scheduler) as server:
         yield server
 
 
@@ -67,6 +70,17 @@ def ask(key: str, app_id: str = "app", vcore: int = 100, **fields: Any) -> si.Al
 def releases(*items: si.AllocationRelease) -> si.AllocationReleasesRequest:
     """Releases as an AllocationRequest has them."""
     return si.AllocationReleasesRequest(allocationsToRelease=items)
+
+
+def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
+    """The field violations in an error's details, text by field."""
+    found = {}
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        request = error_details_pb2.BadRequest()
+        if detail.Unpack(request):
+            found |= {item.field: item.description for item in request.field_violations}
+    return found
 
 
 class Call:
@@ -213,13 +227,16 @@ class RawSession:
     async def send(self, call: Call, *, acknowledged: int = 0, **message: Any) -> int:
         """Send a numbered request; its number."""
         self.number += 1
-        await call.send(
-            sp.UpdateRequest(number=self.number, acknowledged=acknowledged, **message)
-        )
+        await call.send(sp.UpdateRequest(number=self.number, acknowledged=acknowledged, **message))
         return self.number
 
     async def replay(
-        self, call: Call, *, nodes: int = 1, vcore: int = 1000, asks: Mapping[str, str] | None = None
+        self,
+        call: Call,
+        *,
+        nodes: int = 1,
+        vcore: int = 1000,
+        asks: Mapping[str, str] | None = None,
     ) -> sp.ReplayResult:
         """Replay some nodes, the application `app` and asks (application by key)."""
         asks = asks or {}

@@ -124,7 +124,9 @@ class Spectator:
     async def watch(self, board: Board, length: float) -> None:
         """Show how things are until the time is over; ask the question on the way."""
         while self.seconds < length:
-            board.show(await self.snapshot())
+            snapshot = await self.snapshot()
+            if len(self.partitions) == len(self._rms):
+                board.show(snapshot)
             if self.explanation is None and self.seconds >= EXPLAIN_AT * length:
                 self.explanation = await self._stub.Explain(
                     ExplainRequest(
@@ -165,7 +167,8 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
         "nodes": f"{sum(partition.nodes for partition in spectator.partitions):,}",
         "applications": f"{len(work):,} of {len(users)} users in {len(namespaces)} namespaces",
         "asks": f"{sum(rm.tally.asked for rm in rms):,}",
-        "allocations": f"{placed:,}, {placed / spectator.seconds:,.0f} a second",
+        "allocations": f"{placed:,}, {placed / spectator.seconds:,.0f} a second as they came"
+        " (for the most there can be: licorne bench shim)",
         "latency": f"p50 {quantile(prompt, 0.5):.1f} ms, p99 {quantile(prompt, 0.99):.1f} ms"
         f" ({PROMPT_RM}: ask to allocation, room for all)",
         "server": f"{usage.cpu_seconds:.1f} s CPU, {human_bytes(usage.peak_rss)} memory at most",

@@ -115,14 +115,10 @@ def bar(queue: Queue, capacity: int) -> Text:
     """
     whole = queue.max.get(MEASURE, 0) or capacity or 1
     used, guaranteed = queue.allocated.get(MEASURE, 0), queue.guaranteed.get(MEASURE, 0)
-    full, mark = cell(used, whole), cell(guaranteed, whole) if guaranteed else -1
-    text = Text()
-    for at in range(BAR_WIDTH):
-        if at < full:
-            text.append("█", style="green" if at < mark or mark < 0 else "yellow")
-        else:
-            text.append("│" if at == mark else "·", style="dim")
-    return text
+    full, mark = cell(used, whole), cell(guaranteed, whole) if guaranteed else BAR_WIDTH
+    within = min(full, mark)
+    rest = "".join("│" if at == mark else "·" for at in range(full, BAR_WIDTH))
+    return Text.assemble(("█" * within, "green"), ("█" * (full - within), "yellow"), (rest, "dim"))
 
 
 def cell(amount: int, whole: int) -> int:

@@ -239,6 +239,8 @@ NIGHTLY = Submission(
             key=f"{WAITING_APPLICATION}-{number:03}",
             application_id=WAITING_APPLICATION,
             resources={"vcore": 2000, "memory": 8 * GI},
+            # Before all others, so that nothing but the queue's maximum stops it.
+            priority=10,
         )
         for number in range(90)
     ),

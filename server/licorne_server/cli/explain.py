@@ -14,7 +14,7 @@ from licorne_server.cli.output import (
 )
 
 HELP = "say why an ask is not placed"
-HEADERS = ("#", "GATE", "OF", "RESULT", "CODE", "WANTED", "USED", "LIMIT", "WHY")
+HEADERS = ("GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,19 +59,16 @@ def print_explanation(response: ExplainResponse) -> None:
         )
     if response.gates:
         print()
-        print_table(HEADERS, [row(at, gate) for at, gate in enumerate(response.gates, start=1)])
+        print_table(HEADERS, [row(gate) for gate in response.gates])
 
 
-def row(position: int, gate: Gate) -> tuple[str, ...]:
+def row(gate: Gate) -> tuple[str, ...]:
     """One line of the table."""
     return (
-        str(position),
-        gate.kind,
-        printable(gate.subject),
+        printable(f"{gate.kind} {gate.subject}".rstrip()),
         "pass" if gate.passed else "BLOCK",
-        "" if gate.passed else gate.code,
         human_resources(gate.requested),
         human_resources(gate.used),
         human_resources(gate.limit),
-        printable(gate.message),
+        printable(gate.message if gate.passed else f"{gate.code}: {gate.message}"),
     )

@@ -91,32 +91,31 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def table_lines(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns two blanks apart, the last one ragged, as kubectl prints them."""
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The cells padded to the widths of their columns, two blanks between, the headers first."""
     table = [headers, *rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
+    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
+    widths[-1] = 0
+    return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table]
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; names from elsewhere must have gone through `printable`."""
+    """A table on stdout, as kubectl prints them: lines that are too long are not cut.
+
+    Names from elsewhere must have gone through `printable`.
+    """
+    lines = aligned(headers, rows)
     if not is_terminal(sys.stdout):
-        print("\n".join(table_lines(headers, rows)))
+        print("\n".join("".join(cells).rstrip() for cells in lines))
         return
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    for row in rows:
+    console = Console(highlight=False)
+    for number, cells in enumerate(lines):
         # Text, not markup: a partition's name has square brackets in it.
-        table.add_row(*(Text(cell, style=CELL_STYLES.get(cell, "")) for cell in row))
-    Console(highlight=False).print(table)
+        styles = (CELL_STYLES.get(cell.rstrip(), "") if number else "bold" for cell in cells)
+        console.print(Text.assemble(*zip(cells, styles, strict=True)), soft_wrap=True)
 
 
 CELL_STYLES = {

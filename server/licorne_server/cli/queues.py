@@ -52,8 +52,10 @@ def is_below(path: str, top: str) -> bool:
 
 
 def row(queue: Queue) -> tuple[str, ...]:
-    """One line of the table. APPS is running of all, with the maximum where there is one."""
-    apps = f"{queue.running_applications}/{queue.applications}"
+    """One line of the table. APPS is running of all in a leaf, running below a parent."""
+    apps = str(queue.running_applications)
+    if queue.is_leaf:
+        apps += f"/{queue.applications}"
     if queue.max_applications:
         apps += f" (max {queue.max_applications})"
     return (

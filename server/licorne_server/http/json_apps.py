@@ -4,7 +4,7 @@ from functools import partial
 
 from licorne_core.apps.states import AppState
 from licorne_core.asks import Allocation, Ask
-from licorne_core.ids import PartitionName
+from licorne_core.ids import AppId, PartitionName
 from licorne_core.reports import AppReport, AskReport
 from licorne_core.views import Views
 from licorne_server.http.stream import JsonObject, Rows
@@ -14,20 +14,19 @@ from licorne_server.http.units import NO_TIME, milliseconds, nanoseconds, rest_n
 def applications(
     views: Views, partition: PartitionName, *, queue: str = "", state: str, status: str = ""
 ) -> Rows:
-    """The applications of a state (``active``, ``completed``, ``rejected``), ordered by id.
+    """The applications of a state (``active``, ``completed``, ``rejected``), ordered by name.
 
-    `status` picks those whose own state has that name, in any case; `queue` those of one leaf.
+    `status` picks those whose own state has that name, in lower case; `queue` those of one leaf.
     """
-    reports = views.applications(partition, queue=queue, state=state)
-    chosen = [app for app in reports if not status or app.state.lower() == status]
-    chosen.sort(key=lambda app: app.app_id)
-    in_full = _active_row if state == "active" else application_json
-    return Rows(chosen, partial(in_full, views))
 
+    def row(name: AppId) -> JsonObject | None:
+        summary = views.application(partition, name, detail=False)
+        moved_on = bool(summary.finished_time) == (state == "active")
+        if moved_on or (status and summary.state.lower() != status):
+            return None
+        return application_json(views, views.application(partition, name))
 
-def _active_row(views: Views, app: AppReport) -> JsonObject:
-    """The summary has no asks and allocations: they are fetched when the row's turn comes."""
-    return application_json(views, views.application(app.partition, app.app_id))
+    return Rows(sorted(views.app_ids(partition, queue=queue, state=state)), row)
 
 
 def application_json(views: Views, app: AppReport) -> JsonObject:

@@ -9,6 +9,7 @@ from licorne_core.reports import RmReport
 from licorne_server.http.stream import JsonObject
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TEXT = "tag:yaml.org,2002:str"
 
 # The JSON form has the older core's spelling of the keys; what is a name of the
@@ -39,7 +40,7 @@ def config_yaml(rm: RmReport) -> str:
             pairs = [(_text(key), _text(rm.extra_config[key])) for key in sorted(rm.extra_config)]
             extra = MappingNode("tag:yaml.org,2002:map", pairs, flow_style=False)
             root.value.append((_text("extra"), extra))
-    text: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
+    text: str = yaml.serialize(root, Dumper=_DUMPER)
     return text
 
 

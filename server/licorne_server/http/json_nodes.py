@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from licorne_core.ids import PartitionName
+from licorne_core.asks import Allocation
+from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath
 from licorne_core.reports import NodeReport
 from licorne_core.views import Views
 from licorne_server.http.json_apps import allocation_json
@@ -14,22 +15,50 @@ RACKNAME = "si/rackname"
 
 
 def nodes(views: Views, partition: PartitionName) -> Rows:
-    """All nodes by id; what is on a node is fetched when its row is made."""
+    """All nodes by id; a node is looked at when its row is made."""
+    queues = _Queues(views, partition)
 
-    def row(node: NodeReport) -> JsonObject:
-        return node_json(views, views.node(partition, node.node_id))
+    def row(node_id: NodeId) -> JsonObject:
+        return _node_json(views, queues, views.node(partition, node_id))
 
-    return Rows(views.nodes(partition), row)
+    return Rows(views.node_ids(partition), row)
 
 
-def node_json(views: Views, node: NodeReport) -> JsonObject:
-    """A node and what is on it."""
-    common: JsonObject = {"partition": rest_name(views, node.partition)}
+def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObject:
+    """A node and what is on it; raises NotFound."""
+    return _node_json(views, _Queues(views, partition), views.node(partition, node_id))
+
+
+class _Queues:
+    """The queues of applications, each looked up once for an answer, however much it has."""
+
+    def __init__(self, views: Views, partition: PartitionName) -> None:
+        self._views = views
+        self._partition = partition
+        self._known: dict[AppId, QueuePath] = {}
+
+    def of(self, app_id: AppId) -> QueuePath:
+        """The application's queue; raises NotFound."""
+        queue = self._known.get(app_id)
+        if queue is None:
+            report = self._views.application(self._partition, app_id, detail=False)
+            queue = self._known[app_id] = report.queue
+        return queue
+
+
+def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
+    partition = rest_name(views, node.partition)
+
+    def allocation_row(allocation: Allocation) -> JsonObject:
+        queue = queues.of(allocation.ask.app_id)
+        return allocation_json({"partition": partition, "queueName": queue}, allocation)
+
+    foreign_row = partial(allocation_json, {"partition": partition, "queueName": ""})
     return {
         "nodeID": node.node_id,
         "hostName": node.attributes.get(HOSTNAME, ""),
         "rackName": node.attributes.get(RACKNAME, ""),
-        **common,
+        "partition": partition,
         "attributes": dict(node.attributes),
         "capacity": dict(node.capacity),
         "allocated": dict(node.allocated),
@@ -39,6 +68,6 @@ def node_json(views: Views, node: NodeReport) -> JsonObject:
         "schedulable": node.schedulable,
         "isReserved": False,
         "reservations": [],
-        "foreignAllocations": [],
-        "allocations": Rows(node.allocations, partial(allocation_json, common)),
+        "allocations": Rows(node.allocations, allocation_row),
+        "foreignAllocations": Rows(node.foreign, foreign_row),
     }

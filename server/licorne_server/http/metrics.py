@@ -5,10 +5,8 @@ called ``licorne_…``. Label values come from bounded sets: no RM can swell the
 queues or inventing resources.
 """
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Mapping
 
 from licorne_core.apps.states import AppState
 from licorne_core.errors import NotFound
@@ -16,6 +14,7 @@ from licorne_core.ids import PartitionName, QueuePath
 from licorne_core.reports import NodeReport, PartitionReport, QueueReport
 from licorne_core.resources import Resources
 from licorne_core.views import Views
+from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
 """So many queues of a partition have metrics of their own, those nearest to root first."""
@@ -28,36 +27,7 @@ _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10)))
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 
 Place = tuple[str, str]
-
-
-class Families:
-    """Metrics by name; the first to name one makes it."""
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self._by_name: dict[str, Metric] = {}
-
-    def all(self) -> list[Metric]:
-        """All of them, by name."""
-        return [self._by_name[name] for name in sorted(self._by_name)]
-
-    def gauge(
-        self, name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-    ) -> None:
-        """Add values of something that goes up and down, by the values of its labels."""
-        family = self._by_name.setdefault(name, GaugeMetricFamily(name, text, labels=labels))
-        assert isinstance(family, GaugeMetricFamily)
-        for where, value in values.items():
-            family.add_metric(where, value)
-
-    def counter(
-        self, name: str, text: str, labels: tuple[str, ...], values: Mapping[tuple[str, ...], float]
-    ) -> None:
-        """Add values of something that only grows; the name is shown with ``_total`` after it."""
-        family = self._by_name.setdefault(name, CounterMetricFamily(name, text, labels=labels))
-        assert isinstance(family, CounterMetricFamily)
-        for where, value in values.items():
-            family.add_metric(where, value)
+AppsByState = dict[QueuePath, Counter[str]]
 
 
 def gather(views: Views, families: Families) -> Iterator[None]:
@@ -75,9 +45,8 @@ def _gather_partition(views: Views, families: Families, report: PartitionReport)
     _partition(views, families, place, report)
     yield
     yield from _nodes(views, families, place, report.name, shown)
-    _applications(views, families, place, report.name)
-    yield
-    yield from _queues(views, families, place, report, shown)
+    applications = yield from _applications(views, report.name)
+    yield from _queues(views, families, place, report, shown, applications)
 
 
 class _Shown:
@@ -97,7 +66,7 @@ class _Shown:
 def _partition(views: Views, families: Families, place: Place, report: PartitionReport) -> None:
     counters = views.counters(report.name)
     families.counter(
-        "yunikorn_scheduler_container_allocation_attempt",
+        "yunikorn_scheduler_container_allocation_attempt_total",
         "Asks by what came of them.",
         (*_PLACE, "state"),
         {
@@ -108,7 +77,7 @@ def _partition(views: Views, families: Families, place: Place, report: Partition
         },
     )
     families.counter(
-        "yunikorn_scheduler_application_submission",
+        "yunikorn_scheduler_application_submission_total",
         "Applications by what was answered.",
         (*_PLACE, "result"),
         {
@@ -130,9 +99,13 @@ def _partition(views: Views, families: Families, place: Place, report: Partition
     ):
         families.gauge(name, text, _PLACE, {place: value})
     for name, text, value in (
-        ("licorne_asks_received", "Asks that came in.", counters.asks_received),
-        ("licorne_asks_tried", "Times that an ask was looked at.", counters.asks_tried),
-        ("licorne_allocations_recovered", "Allocations replayed.", counters.allocations_recovered),
+        ("licorne_asks_received_total", "Asks that came in.", counters.asks_received),
+        ("licorne_asks_tried_total", "Times that an ask was looked at.", counters.asks_tried),
+        (
+            "licorne_allocations_recovered_total",
+            "Allocations replayed.",
+            counters.allocations_recovered,
+        ),
     ):
         families.counter(name, text, _PLACE, {place: value})
 
@@ -140,25 +113,31 @@ def _partition(views: Views, families: Families, place: Place, report: Partition
 def _nodes(
     views: Views, families: Families, place: Place, partition: PartitionName, shown: _Shown
 ) -> Iterator[None]:
-    nodes = views.nodes(partition)
+    active = draining = 0
+    usage: dict[str, list[int]] = {}
+    for node_id in views.node_ids(partition):
+        yield
+        try:
+            node = views.node(partition, node_id, detail=False)
+        except NotFound:
+            continue
+        active += 1
+        draining += not node.schedulable
+        for name, position in _usage(node):
+            if name in shown:
+                usage.setdefault(metric_part(name), [0] * len(_RANGES))[position] += 1
     counters = views.counters(partition)
     families.gauge(
         "yunikorn_scheduler_node",
         "Nodes by state; a draining one is active as well.",
         (*_PLACE, "state"),
         {
-            (*place, "active"): len(nodes),
-            (*place, "draining"): sum(not node.schedulable for node in nodes),
+            (*place, "active"): active,
+            (*place, "draining"): draining,
             (*place, "failed"): counters.nodes_rejected,
             (*place, "decommissioned"): counters.nodes_decommissioned,
         },
     )
-    usage: dict[str, list[int]] = {}
-    for node in nodes:
-        for name, position in _usage(node):
-            if name in shown:
-                usage.setdefault(metric_part(name), [0] * len(_RANGES))[position] += 1
-        yield
     for part, counts in sorted(usage.items()):
         families.gauge(
             f"yunikorn_scheduler_{part}_node_usage_total",
@@ -181,26 +160,26 @@ def metric_part(resource: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in resource)
 
 
-def _applications(views: Views, families: Families, place: Place, partition: PartitionName) -> None:
-    """Live applications of each leaf; finished and rejected ones are counted by partition."""
-    found: dict[QueuePath, dict[str, int]] = {}
-    for app in views.applications(partition):
-        if app.queue in found or len(found) < MAX_QUEUES:
-            found.setdefault(app.queue, dict.fromkeys(_LIVE, 0))[app.state.lower()] += 1
-    families.gauge(
-        "yunikorn_queue_app",
-        "Applications of a leaf by state.",
-        (*_PLACE, "queue", "state"),
-        {
-            (*place, path, state): count
-            for path in sorted(found)
-            for state, count in found[path].items()
-        },
-    )
+def _applications(views: Views, partition: PartitionName) -> Generator[None, None, AppsByState]:
+    """How many live applications there are, by queue and state."""
+    found: AppsByState = {}
+    for name in views.app_ids(partition):
+        yield
+        try:
+            app = views.application(partition, name, detail=False)
+        except NotFound:
+            continue
+        found.setdefault(app.queue, Counter())[app.state.lower()] += 1
+    return found
 
 
 def _queues(
-    views: Views, families: Families, place: Place, partition: PartitionReport, shown: _Shown
+    views: Views,
+    families: Families,
+    place: Place,
+    partition: PartitionReport,
+    shown: _Shown,
+    applications: AppsByState,
 ) -> Iterator[None]:
     nothing = dict.fromkeys(partition.capacity, 0)
     waiting = deque([QueuePath("root")])
@@ -216,6 +195,8 @@ def _queues(
             (*_PLACE, "queue", "state", "resource"),
             _queue_resources(place, queue, nothing, shown),
         )
+        if queue.is_leaf:
+            _leaf(families, place, queue, applications.get(queue.path, Counter()))
         waiting.extend(queue.child_names)
         count += 1
         yield
@@ -224,6 +205,31 @@ def _queues(
         "1 when there are more queues than metrics are shown of.",
         _PLACE,
         {place: 1 if waiting else 0},
+    )
+
+
+def _leaf(families: Families, place: Place, queue: QueueReport, states: Counter[str]) -> None:
+    """What ended is counted from when the leaf was made, and goes with it."""
+    counters = queue.counters
+    ended = {"completed": counters.applications_completed, "failed": counters.applications_failed}
+    happened = {"allocated": counters.allocations_made, "released": counters.allocations_released}
+    living = {state: states[state] for state in _LIVE}
+    labels = (*_PLACE, "queue", "state")
+
+    def by_state(counts: Mapping[str, int]) -> dict[Labels, float]:
+        return {(*place, queue.path, state): count for state, count in counts.items()}
+
+    families.gauge(
+        "yunikorn_queue_app", "Applications of a leaf.", labels, by_state(living | ended)
+    )
+    families.counter(
+        "yunikorn_queue_app_total", "Applications of a leaf that ended.", labels, by_state(ended)
+    )
+    families.counter(
+        "yunikorn_queue_container",
+        "What a leaf was given and gave back.",
+        labels,
+        by_state(happened),
     )
 
 

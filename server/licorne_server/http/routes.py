@@ -1,6 +1,8 @@
 """The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and who answers them."""
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -14,6 +16,8 @@ from licorne_server.http import json_apps, json_cluster, json_config, json_nodes
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import send_bytes, send_json
 
+T = TypeVar("T")
+R = TypeVar("R")
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
 BODY_SECONDS = 15.0
@@ -27,7 +31,7 @@ class Reads:
         """Answer from these."""
         self._views: Views = sources.views
         self._started_time = sources.started_time
-        self._validating = asyncio.Lock()
+        self._reading_yaml = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         """All paths; those that are read answer HEAD as well."""
@@ -62,9 +66,9 @@ class Reads:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
         if "application/json" in request.headers.get("Accept", ""):
-            return await send_json(request, json_config.config_json(rm))
-        body = json_config.config_yaml(rm).encode("utf-8")
-        return await send_bytes(request, "application/x-yaml; charset=utf-8", body)
+            return await send_json(request, await self._from_yaml(json_config.config_json, rm))
+        text = await self._from_yaml(json_config.config_yaml, rm)
+        return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
         """Check the configuration in the body; nothing is changed (spec § 13.2)."""
@@ -74,10 +78,12 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        # One at a time and in a thread: a big configuration takes a while.
-        async with self._validating:
-            answer = await asyncio.to_thread(json_config.validation, body)
-        return await send_json(request, answer)
+        return await send_json(request, await self._from_yaml(json_config.validation, body))
+
+    async def _from_yaml(self, read: Callable[[T], R], source: T) -> R:
+        """Read a configuration in a thread, since a big one takes a while; one at a time."""
+        async with self._reading_yaml:
+            return await asyncio.to_thread(read, source)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
         """The placement rules in force."""
@@ -100,8 +106,9 @@ class Reads:
 
     async def node(self, request: web.Request) -> web.StreamResponse:
         """One node."""
-        report = self._views.node(self._partition(request), request.match_info["node"])
-        return await send_json(request, json_nodes.node_json(self._views, report))
+        node = request.match_info["node"]
+        shown = json_nodes.single_node(self._views, self._partition(request), node)
+        return await send_json(request, shown)
 
     async def queue_applications(self, request: web.Request) -> web.StreamResponse:
         """The applications of a leaf; the active ones where the path names no state."""

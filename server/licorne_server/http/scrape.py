@@ -1,30 +1,26 @@
-"""The answer to a scrape: gathered in small steps in the loop, written out in a thread."""
+"""The answer to a scrape, made in the loop a slice at a time."""
 
 import asyncio
-from time import monotonic, perf_counter
+from collections.abc import Iterator
+from time import monotonic
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import generate_latest as write_plain
+from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
-from licorne_server.http.metrics import Families, gather
+from licorne_server.http.families import Families
+from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import SLICE_SECONDS, send_bytes
+from licorne_server.http.stream import MAKING, send_bytes, sliced
+
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 FRESH_SECONDS = 1.0
 """For so long an answer is given again, however many ask."""
-
-
-class _Gathered:
-    """What the last round gathered, as a collector of the registry."""
-
-    def __init__(self) -> None:
-        self.metrics: list[Metric] = []
-
-    def collect(self) -> list[Metric]:
-        return self.metrics
 
 
 class Scrape:
@@ -37,42 +33,32 @@ class Scrape:
         """Read these, and this process."""
         self._sources = sources
         self._heartbeat = heartbeat
-        self._gathered = _Gathered()
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self._gathered)
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        self._process = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=self._process)
+        PlatformCollector(registry=self._process)
+        GCCollector(registry=self._process)
         self._lock = asyncio.Lock()
-        self._gathered_at = -FRESH_SECONDS
-        self._answers: dict[str, bytes] = {}
+        self._answers: dict[bool, tuple[float, bytes]] = {}
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer one scrape."""
-        try:
-            encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
-        except (TypeError, ValueError):  # a version that is no number
-            encoder, content_type = choose_encoder("")
+        openmetrics = _takes_openmetrics(request.headers.get("Accept", ""))
         async with self._lock:
-            if monotonic() - self._gathered_at >= FRESH_SECONDS:
-                self._gathered.metrics = await self._gather()
-                self._answers.clear()
-                self._gathered_at = monotonic()
-            body = self._answers.get(content_type)
-            if body is None:
-                body = await asyncio.to_thread(encoder, self._registry)
-                self._answers[content_type] = body
-        return await send_bytes(request, content_type, body)
+            made, body = self._answers.get(openmetrics, (-FRESH_SECONDS, b""))
+            if monotonic() - made >= FRESH_SECONDS:
+                chunks = sliced(self._lines(openmetrics), request.app[MAKING])
+                body = b"".join([chunk async for chunk in chunks])
+                self._answers[openmetrics] = monotonic(), body
+        return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)
 
-    async def _gather(self) -> list[Metric]:
+    def _lines(self, openmetrics: bool) -> Iterator[str]:
         families = Families()
-        stop = perf_counter() + SLICE_SECONDS
         for _ in gather(self._sources.views, families):
-            if perf_counter() > stop:
-                await asyncio.sleep(0)
-                stop = perf_counter() + SLICE_SECONDS
+            yield ""
         self._server(families)
-        return families.all()
+        yield from families.lines(openmetrics=openmetrics)
+        write = write_openmetrics if openmetrics else write_plain
+        yield write(self._process).decode()
 
     def _server(self, families: Families) -> None:
         figures = self._sources.figures()
@@ -88,10 +74,10 @@ class Scrape:
         ):
             families.gauge(name, text, (), {(): value})
         for name, text, value in (
-            ("licorne_commands", "Commands handled.", figures.commands),
-            ("licorne_turns", "Turns of scheduling.", figures.turns),
-            ("licorne_turn_seconds", "Time spent in turns.", figures.turn_seconds),
-            ("licorne_defects", "Failures inside the core.", figures.defects),
+            ("licorne_commands_total", "Commands handled.", figures.commands),
+            ("licorne_turns_total", "Turns of scheduling.", figures.turns),
+            ("licorne_turn_seconds_total", "Time spent in turns.", figures.turn_seconds),
+            ("licorne_defects_total", "Failures inside the core.", figures.defects),
         ):
             families.counter(name, text, (), {(): value})
         for rm in figures.rms:
@@ -103,4 +89,11 @@ class Scrape:
             ):
                 families.gauge(name, text, ("rm",), {where: value})
             text = "Replays wanted because the outbox was full."
-            families.counter("licorne_rm_resyncs", text, ("rm",), {where: rm.resyncs})
+            families.counter("licorne_rm_resyncs_total", text, ("rm",), {where: rm.resyncs})
+
+
+def _takes_openmetrics(accept: str) -> bool:
+    try:
+        return choose_encoder(accept)[1].startswith("application/openmetrics-text")
+    except (TypeError, ValueError):  # a version that is no number
+        return False

@@ -44,14 +44,20 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A list whose items become JSON when their turn comes; what is gone by then is left out."""
+    """A list whose items become JSON when their turn comes.
+
+    An item is left out when there is nothing to show of it (None), or it is gone by then.
+    """
 
     items: Iterable[Any]
-    to_json: Callable[[Any], JsonObject]
+    to_json: Callable[[Any], JsonObject | None]
 
 
 def fragments(value: JsonObject | Rows) -> Iterator[str]:
-    """The pieces of an object's or a list's JSON; `Rows` may be values of an object."""
+    """The pieces of an object's or a list's JSON; `Rows` may be values of an object.
+
+    A piece may be empty: then some work was done and came to nothing.
+    """
     if isinstance(value, Rows):
         yield from _list_fragments(value)
         return
@@ -74,6 +80,9 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
         try:
             value = rows.to_json(item)
         except NotFound:
+            value = None
+        if value is None:
+            yield ""
             continue
         yield separator
         yield from fragments(value)
@@ -81,13 +90,12 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
     yield "[]" if separator == "[" else "]"
 
 
-async def sliced(value: JsonObject | Rows, making: asyncio.Lock) -> AsyncGenerator[bytes, None]:
-    """The value's JSON in chunks, giving way to others between slices.
+async def sliced(pieces: Iterator[str], making: asyncio.Lock) -> AsyncGenerator[bytes, None]:
+    """A text in chunks of its pieces' UTF-8, giving way to others between slices.
 
     `making` is held while a chunk is made: however many ask at once, no more than one slice
     of all their answers lies between two turns of the scheduler.
     """
-    pieces = fragments(value)
     while True:
         async with making:
             chunk = await _next_chunk(pieces)
@@ -97,7 +105,7 @@ async def sliced(value: JsonObject | Rows, making: asyncio.Lock) -> AsyncGenerat
 
 
 async def _next_chunk(pieces: Iterator[str]) -> bytes:
-    """The next chunk, empty when there is nothing left."""
+    """The next chunk, empty when there is nothing left; what is no Unicode becomes ``?``."""
     parts: list[str] = []
     size = 0
     stop = perf_counter() + SLICE_SECONDS
@@ -110,12 +118,12 @@ async def _next_chunk(pieces: Iterator[str]) -> bytes:
             await asyncio.sleep(0)
             stop = perf_counter() + SLICE_SECONDS
     await asyncio.sleep(0)
-    return "".join(parts).encode()
+    return "".join(parts).encode(errors="replace")
 
 
 async def send_json(request: web.Request, value: JsonObject | Rows) -> web.StreamResponse:
     """Answer with JSON."""
-    body = sliced(value, request.app[MAKING])
+    body = sliced(fragments(value), request.app[MAKING])
     return await send(request, "application/json; charset=utf-8", body)
 
 

@@ -22,6 +22,7 @@ from licorne import (
     NodeRejected,
     Rejected,
     Released,
+    RetryConfig,
 )
 
 GIB = 1024**3
@@ -38,10 +39,16 @@ class FakeRM:
     """
 
     def __init__(
-        self, target: str, *, rm_id: str = "rm1", config: str = "", patience: float = PATIENCE
+        self,
+        target: str,
+        *,
+        rm_id: str = "rm1",
+        config: str = "",
+        retry: RetryConfig | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         """Connects nothing yet; `config` is the YAML text of the queues."""
-        self.client = Client(target, rm_id=rm_id, config=config)
+        self.client = Client(target, rm_id=rm_id, config=config, retry=retry)
         self.events: list[Event] = []
         self.allocations: dict[str, str] = {}
         """What runs: the node of every key."""
@@ -125,7 +132,8 @@ class FakeRM:
             queue=queue,
             user=user,
             groups=groups,
-            tags=tags or {},
+            # Like any shim does; the default configuration places by it.
+            tags={"namespace": "default", **(tags or {})},
             partition=partition,
         )
         self._answers.pop(("application", application_id), None)

@@ -3,7 +3,6 @@
 With `on` they are allocations that exist already; `age` is in seconds.
 """
 
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import ask, asks
 
@@ -24,8 +23,8 @@ def run(stage: Stage, line: Line) -> list[str]:
             on_node=on_node or None,
             required_node=required or None,
             partition=partition,
-            **size,
+            size=size,
         )
         for key in wanted
     ]
-    return told(stage.driver.send(asks(*new, rm=stage.rm)))
+    return stage.told(stage.driver.send(asks(*new, rm=stage.rm)))

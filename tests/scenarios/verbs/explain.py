@@ -8,7 +8,7 @@ def run(stage: Stage, line: Line) -> list[str]:
     """Print the verdict and every gate."""
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     app_id, key = line.words
-    explanation = stage.driver.views.explain(name, app_id, key)  # type: ignore[arg-type]
+    explanation = stage.driver.views.explain(name, app_id, key)
     marks = ((" ok " if gate.passed else "STOP", gate.message()) for gate in explanation.gates)
     return [
         f"{explanation.verdict}: {explanation.summary}",

@@ -1,7 +1,6 @@
 """``node ID drain | schedulable | remove | resize [vcore=N ...]``: a node changes."""
 
 from licorne_core.commands import NodeAction
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import node, nodes
 
@@ -17,5 +16,5 @@ def run(stage: Stage, line: Line) -> list[str]:
     """Change one node."""
     name, action = line.words
     partition = line.take("partition")
-    update = node(name, ACTIONS[action], partition=partition, **line.resources())
-    return told(stage.driver.send(nodes(update, rm=stage.rm)))
+    update = node(name, ACTIONS[action], partition=partition, size=line.resources())
+    return stage.told(stage.driver.send(nodes(update, rm=stage.rm)))

@@ -1,7 +1,6 @@
 """``nodes ID... [drained] [partition=P] vcore=N ...``: nodes come."""
 
 from licorne_core.commands import NodeAction
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import node, nodes
 
@@ -12,5 +11,5 @@ def run(stage: Stage, line: Line) -> list[str]:
     action = NodeAction.CREATE_DRAIN if drained else NodeAction.CREATE
     partition = line.take("partition")
     size = line.resources()
-    new = [node(n, action, partition=partition, **size) for n in line.words if n != "drained"]
-    return told(stage.driver.send(nodes(*new, rm=stage.rm)))
+    new = [node(n, action, partition=partition, size=size) for n in line.words if n != "drained"]
+    return stage.told(stage.driver.send(nodes(*new, rm=stage.rm)))

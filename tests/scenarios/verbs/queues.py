@@ -13,10 +13,8 @@ def run(stage: Stage, line: Line) -> list[str]:
 
 
 def _shown(queue: QueueReport) -> list[str]:
-    lines = [
-        f"{queue.path} {queue.state}: has {amounts(queue.allocated)}, "
-        f"waits for {amounts(queue.pending)}, max {amounts(queue.max)}"
-    ]
+    usage = f"has {amounts(queue.allocated)}, waits for {amounts(queue.pending)}"
+    lines = [f"{queue.path} {queue.state}: {usage}, max {amounts(queue.max)}"]
     for child in queue.children:
         lines += _shown(child)
     return lines

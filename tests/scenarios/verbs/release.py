@@ -1,7 +1,6 @@
 """``release APP [KEY...] [why=TYPE]``: the RM lets allocations or asks go; all without a key."""
 
 from licorne_core.commands import TerminationType
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import release, releases
 
@@ -11,4 +10,4 @@ def run(stage: Stage, line: Line) -> list[str]:
     app_id, *gone = line.words
     why, partition = TerminationType[line.take("why", "STOPPED_BY_RM")], line.take("partition")
     wanted = [release(app_id, key, why=why, partition=partition) for key in gone or [""]]
-    return told(stage.driver.send(releases(*wanted, rm=stage.rm)))
+    return stage.told(stage.driver.send(releases(*wanted, rm=stage.rm)))

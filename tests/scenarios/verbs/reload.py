@@ -1,10 +1,9 @@
 """``reload`` and a configuration: the RM sends another one."""
 
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import reload
 
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Update the configuration."""
-    return told(stage.driver.send(reload(line.text, rm=stage.rm)))
+    return stage.told(stage.driver.send(reload(line.text, rm=stage.rm)))

@@ -1,6 +1,5 @@
 """``remove ID...``: applications go, with all they have."""
 
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import remove_apps
 
@@ -8,4 +7,4 @@ from support.builders import remove_apps
 def run(stage: Stage, line: Line) -> list[str]:
     """Remove applications."""
     command = remove_apps(*line.words, rm=stage.rm, partition=line.take("partition"))
-    return told(stage.driver.send(command))
+    return stage.told(stage.driver.send(command))

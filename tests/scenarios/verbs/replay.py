@@ -2,7 +2,6 @@
 
 from licorne_core.commands import BeginReplay, EndReplay
 from licorne_core.ids import RmId
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 
 
@@ -10,11 +9,11 @@ def run(stage: Stage, line: Line) -> list[str]:
     """Begin or end a replay."""
     rm_id = RmId(stage.rm)
     if line.words == ["begin"]:
-        return told(stage.driver.send(BeginReplay(rm_id=rm_id)))
+        return stage.told(stage.driver.send(BeginReplay(rm_id=rm_id)))
     end = EndReplay(
         rm_id=rm_id,
         nodes=int(line.take("nodes", "0")),
         applications=int(line.take("apps", "0")),
         allocations=int(line.take("asks", "0")),
     )
-    return told(stage.driver.send(end))
+    return stage.told(stage.driver.send(end))

@@ -1,6 +1,5 @@
 """``rm NAME`` and a configuration: an RM registers."""
 
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 from support.builders import register
 
@@ -8,4 +7,4 @@ from support.builders import register
 def run(stage: Stage, line: Line) -> list[str]:
     """Register, or register anew."""
     (name,) = line.words
-    return told(stage.driver.send(register(line.text, rm=name)))
+    return stage.told(stage.driver.send(register(line.text, rm=name)))

@@ -1,12 +1,11 @@
 """``run [DECISIONS]``: the core decides until it rests, or takes one turn of so many decisions."""
 
 from licorne_core.commands import Tick
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Let the core decide."""
     if line.words:
-        return told(stage.driver.send(Tick(decisions=int(line.words[0]))))
-    return told(stage.driver.run())
+        return stage.told(stage.driver.send(Tick(decisions=int(line.words[0]))))
+    return stage.told(stage.driver.run())

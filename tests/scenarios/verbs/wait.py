@@ -1,9 +1,8 @@
 """``wait SECONDS``: time passes, from deadline to deadline."""
 
-from scenarios.printing import told
 from scenarios.stage import Line, Stage
 
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Move the clock."""
-    return told(stage.driver.wait(float(line.words[0])))
+    return stage.told(stage.driver.wait(float(line.words[0])))

@@ -1,6 +1,7 @@
 """Human units, tables and JSON."""
 
 import json
+import re
 
 import pytest
 from google.protobuf import json_format
@@ -10,8 +11,8 @@ from licorne_server.cli.output import (
     human_amount,
     human_resources,
     print_json,
+    print_table,
     printable,
-    table_lines,
     to_plain,
 )
 
@@ -52,14 +53,32 @@ def test_names_cannot_command_the_terminal() -> None:
     assert printable("Größe") == "Größe"
 
 
-def test_tables_are_aligned_without_trailing_blanks() -> None:
-    """Columns begin below their headers."""
-    assert table_lines(("NAME", "N"), [("a", "1"), ("long", "22")]) == [
-        "NAME  N",
-        "a     1",
-        "long  22",
-    ]
-    assert table_lines(("NAME", "N"), []) == ["NAME  N"]
+def test_tables_are_aligned_without_trailing_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns begin below their headers; without rows there are the headers alone."""
+    print_table(("NAME", "N"), [("a", "1"), ("long", "22"), ("b", "")])
+    assert capsys.readouterr().out == "NAME  N\na     1\nlong  22\nb\n"
+    print_table(("NAME", "N"), [])
+    assert capsys.readouterr().out == "NAME  N\n"
+
+
+def test_a_terminal_gets_colours_and_the_same_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States are coloured, brackets are no markup, and long lines are not cut."""
+    monkeypatch.setattr("licorne_server.cli.output.is_terminal", lambda _: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    long = "x" * 100
+    print_table(("QUEUE", "STATE", "WHY"), [("[red]default", "Active", long)])
+    out = capsys.readouterr().out
+    assert "\x1b[32mActive" in out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert plain == f"QUEUE         STATE   WHY\n[red]default  Active  {long}\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    print_table(("QUEUE", "STATE"), [("[red]default", "Active")])
+    assert "\x1b[32m" not in capsys.readouterr().out
 
 
 def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ async def test_others_get_their_turn() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    body = b"".join([chunk async for chunk in sliced(numbered(50_000), asyncio.Lock())])
+    body = b"".join([chunk async for chunk in sliced(fragments(numbered(50_000)), asyncio.Lock())])
     task.cancel()
 
     assert len(json.loads(body)) == 50_000
@@ -89,7 +89,7 @@ async def test_answers_are_made_one_at_a_time() -> None:
     """Of two answers under way one waits while a chunk of the other is made."""
     making = asyncio.Lock()
     await making.acquire()
-    body = sliced(numbered(3), making)
+    body = sliced(fragments(numbered(3)), making)
     waiting = asyncio.ensure_future(anext(body))
     await asyncio.sleep(0)
     assert not waiting.done()

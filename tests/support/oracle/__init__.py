@@ -1,4 +1,4 @@
-"""A plain, obviously right, sequential scheduler: what the real one must decide, and in which order.
+"""A plain, obviously right, sequential scheduler: what the real one must decide, in which order.
 
 It takes the same commands as the core. It shares no code with it but the commands.
 """
@@ -80,8 +80,7 @@ class Oracle:
         rm_id = command.rm_id
         match command:
             case UpdateConfiguration():
-                for name, config in partitions_of(command.config).items():
-                    self.partitions[f"[{rm_id}]{name}"].reload(config)
+                self._reload(rm_id, command.config)
             case RemoveRm():
                 self._forget(rm_id)
             case UpdateNodes():
@@ -99,8 +98,23 @@ class Oracle:
             case _:
                 assert_never(command)
 
+    def _reload(self, rm_id: str, text: str) -> None:
+        configs = {f"[{rm_id}]{name}": config for name, config in partitions_of(text).items()}
+        if any("resources" in config["queues"][0] for config in configs.values()):
+            return
+        for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
+            if name not in configs:
+                del self.partitions[name]
+        for name, config in configs.items():
+            if name in self.partitions:
+                self.partitions[name].reload(config)
+            else:
+                self.partitions[name] = PartitionOracle(config)
+
     def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
-        return self.partitions.get(f"[{rm_id}]{item.partition or 'default'}")
+        """The partition that an item names: bare, or by the full name with the RM's own id."""
+        name = item.partition or "default"
+        return self.partitions.get(name if name.startswith(f"[{rm_id}]") else f"[{rm_id}]{name}")
 
     def _update_nodes(self, command: UpdateNodes, now: float) -> None:
         for update in command.nodes:

@@ -1,4 +1,4 @@
-"""One partition as the oracle sees it: what commands do to the records (spec §§ 2.7, 3, 5, 7, 11)."""
+"""One partition as the oracle sees it: what commands do to it (spec §§ 2.7, 3, 5, 7, 11)."""
 
 from typing import Any
 

@@ -14,10 +14,15 @@ TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 
-    def __init__(self, rng: Random, *, creates: bool) -> None:
-        """Draw the shape of the tree; `creates` lets placement create queues."""
+    def __init__(self, rng: Random, *, creates: bool, hides: bool) -> None:
+        """Draw the shape of the tree.
+
+        `creates` lets placement create queues, `hides` leaves queues out of later variants.
+        """
         self.rng = rng
         self.creates = creates
+        self.hides = hides
+        self.hidden: set[int] = set()
         self.shape = self._queue("root", depth=0)
         self.node_order = self._node_order()
 
@@ -40,13 +45,16 @@ class ConfigMaker:
         """Change settings as an operator would on a reload: sort policies, offsets, node order."""
         if self.rng.random() < 0.5:
             self.node_order = self._node_order()
-        if self.rng.random() < 0.5:
-            self._resettle_queue(self.shape)
+        self.hidden.clear()
+        self._resettle_queue(self.shape, anew=self.rng.random() < 0.5)
 
-    def _resettle_queue(self, shape: dict[str, Any]) -> None:
-        shape["properties"] = self._properties()
+    def _resettle_queue(self, shape: dict[str, Any], *, anew: bool) -> None:
+        if anew:
+            shape["properties"] = self._properties()
         for child in shape["queues"]:
-            self._resettle_queue(child)
+            if self.hides and self.rng.random() < 0.1:
+                self.hidden.add(id(child))
+            self._resettle_queue(child, anew=anew)
 
     # Shape and settings
 
@@ -129,10 +137,9 @@ class ConfigMaker:
                 limits = {**limits, **own_max}
                 resources["max"] = written(own_max)
             config["resources"] = resources
-        if shape["queues"]:
-            config["queues"] = [self._written(q, guaranteed, limits) for q in shape["queues"]]
-        elif is_root or "childtemplate" in shape:
-            config["parent"] = True
+        shown = [child for child in shape["queues"] if id(child) not in self.hidden]
+        config["queues"] = [self._written(child, guaranteed, limits) for child in shown]
+        config["parent"] = is_root or bool(shape["queues"]) or "childtemplate" in shape
         return config
 
     def _least(self, shape: dict[str, Any], guaranteed: dict[int, Amounts]) -> Amounts:

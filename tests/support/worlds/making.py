@@ -46,16 +46,28 @@ ENDINGS = [
 ]
 
 
+REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": {"max": {}}}]}])
+"""A configuration that nobody takes: root must not have a maximum."""
+
+
+def bare(partition: str) -> str:
+    """The partition's own name."""
+    return partition.rpartition("]")[2]
+
+
 class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
-    def __init__(self, rng: Random, rm: str) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool) -> None:
         """Draw its partitions and the shapes of ask that its applications use."""
         self.rng = rng
         self.rm = rm
+        self.hides = hides
+        names = ["default", "second"] if rng.random() < 0.3 else ["default"]
         creates = rng.random() < 0.4
-        names = ["default", "second"] if rng.random() < 0.2 else ["default"]
-        self.makers = {name: ConfigMaker(rng, creates=creates) for name in names}
+        self.makers = {
+            name: ConfigMaker(rng, creates=creates, hides=hides and not creates) for name in names
+        }
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in names}
         self.asked: list[tuple[str, str]] = []
@@ -68,18 +80,31 @@ class RmMaker:
         """New guarantees and maxima, sometimes new settings too."""
         for maker in self.makers.values():
             maker.resettle()
-        return reload(self._config(), rm=self.rm)
+        if self.rng.random() < 0.1:
+            return reload(REFUSED, rm=self.rm)
+        return reload(self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm)
 
-    def _config(self) -> str:
-        return text_of([maker.partition(name) for name, maker in self.makers.items()])
+    def _config(self, *, all_partitions: bool = True) -> str:
+        names = list(self.makers) if all_partitions or not self.hides else ["default"]
+        return text_of([self.makers[name].partition(name) for name in names])
 
     def _partition(self) -> str:
-        return self.rng.choice(list(self.makers))
+        """One of the RM's own, now and then by its full name."""
+        name = self.rng.choice(list(self.makers))
+        return name if self.rng.random() < 0.95 else f"[{self.rm}]{name}"
+
+    def _any_partition(self) -> str:
+        """Now and then one that is not there, or is another RM's."""
+        if self.rng.random() < 0.97:
+            return self._partition()
+        return self.rng.choice(["third", "[rm0]default", "[rm1]default", "[rm]default"])
 
     def _shape(self) -> dict[str, int]:
         """A size of ask; now and then one that fits nowhere."""
         rng = self.rng
         names = [name for name in TYPES if rng.random() < 0.6] or ["vcore"]
+        if rng.random() < 0.05:
+            return dict.fromkeys(names, rng.choice([0, -1]))
         scale = 100 if rng.random() < 0.1 else 1
         return {name: scale * TYPES[name] // rng.choice([1, 2, 4]) or 1 for name in names}
 
@@ -97,10 +122,10 @@ class RmMaker:
         """Nodes appear; those that are there already are refused."""
         rng = self.rng
         kinds = [NodeAction.CREATE] * 5 + [NodeAction.CREATE_DRAIN]
-        partition = self._partition()
+        partition = self._any_partition()
         return nodes(
             *(
-                node(self._node_id(), rng.choice(kinds), partition=partition, **self._capacity())
+                node(self._node_id(), rng.choice(kinds), partition=partition, size=self._capacity())
                 for _ in range(rng.randint(1, 6))
             ),
             rm=self.rm,
@@ -116,29 +141,30 @@ class RmMaker:
         ]
         action = self.rng.choice(kinds)
         capacity = self._capacity() if action is NodeAction.UPDATE else {}
-        update = node(self._node_id(), action, partition=self._partition(), **capacity)
+        update = node(self._node_id(), action, partition=self._partition(), size=capacity)
         return nodes(update, rm=self.rm)
 
     # Applications
 
     def _app_id(self, partition: str) -> str:
         """Mostly one that was submitted there, if only to be refused."""
-        ids = self.submitted[partition]
+        ids = self.submitted.get(bare(partition), [])
         return self.rng.choice(ids) if ids and self.rng.random() < 0.95 else "app-nobody"
 
     def new_apps(self) -> UpdateApplications:
         """Applications are submitted; some ids are taken, some queues are not there."""
         rng = self.rng
         partition = self._partition()
-        leaves = [*self.makers[partition].leaves() * 3, "root.nowhere.at.all"]
+        name = bare(partition)
+        leaves = [*self.makers[name].leaves() * 3, "root.nowhere.at.all"]
         ids = [f"app-{rng.randint(0, 9)}" for _ in range(rng.randint(1, 6))]
-        self.submitted[partition] += ids
+        self.submitted[name] += ids
         new = [app(app_id, rng.choice(leaves), partition=partition) for app_id in ids]
         return apps(*new, rm=self.rm)
 
     def drop_app(self) -> UpdateApplications:
         """An application is removed with all it has."""
-        partition = self._partition()
+        partition = self._any_partition()
         return remove_apps(self._app_id(partition), rm=self.rm, partition=partition)
 
     # Asks, allocations and releases
@@ -146,7 +172,7 @@ class RmMaker:
     def new_asks(self, now: float) -> UpdateAllocations:
         """A few asks of a few applications."""
         rng = self.rng
-        partition = self._partition()
+        partition = self._any_partition()
         wanted = [self._ask(partition, now) for _ in range(rng.choice([2, 6, 16]))]
         return asks(*wanted, rm=self.rm)
 
@@ -164,40 +190,39 @@ class RmMaker:
             created=None if rng.random() < 0.6 else now - rng.randint(0, 30),
             on_node=self._node_id() if rng.random() < 0.06 else None,
             required_node=self._node_id() if rng.random() < 0.06 else None,
-            **rng.choice(self.shapes),
+            size=rng.choice(self.shapes),
         )
 
     def foreign(self) -> UpdateAllocations:
         """Another scheduler takes a part of a node, or gives it back."""
-        partition, key = self._partition(), f"foreign-{self.rng.randint(0, 3)}"
-        if self.rng.random() < 0.4:
+        partition, key = self._any_partition(), f"foreign-{self.rng.randint(0, 1)}"
+        if self.rng.random() < 0.5:
             return releases(release("", key, partition=partition), rm=self.rm)
         size = self.rng.choice(self.shapes)
-        taken = ask("", key, on_node=self._node_id(), partition=partition, **size)
+        taken = ask("", key, on_node=self._node_id(), partition=partition, size=size)
         return asks(replace(taken, tags={"foreign": "default"}), rm=self.rm)
 
     def freed(self) -> UpdateAllocations:
         """Releases of keys that may or may not be there."""
         rng = self.rng
-        partition = self._partition()
+        partition = self._any_partition()
         gone = []
         for _ in range(rng.choice([1, 3, 10])):
-            key = self._known_key() if self.asked and rng.random() < 0.95 else ("app-nobody", "")
-            gone.append(release(*key, why=rng.choice(ENDINGS), partition=partition))
+            app_id, key = "app-nobody", ""
+            if self.asked and rng.random() < 0.95:
+                app_id, key = rng.choice(self.asked)
+            key = "" if rng.random() < 0.03 else key
+            gone.append(release(app_id, key, why=rng.choice(ENDINGS), partition=partition))
         return releases(*gone, rm=self.rm)
 
-    def _known_key(self) -> tuple[str, str]:
-        app_id, key = self.rng.choice(self.asked)
-        return app_id, "" if self.rng.random() < 0.03 else key
-
-    def replay(self) -> list[Command]:
+    def replay(self, now: float) -> list[Command]:
         """A replay with the right counts, and a little inside it."""
-        inside: list[UpdateNodes | UpdateApplications] = [self.new_nodes(), self.new_apps()]
+        inside = (self.new_nodes(), self.new_apps(), self.new_asks(now))
         counts = EndReplay(
             rm_id=RmId(self.rm),
-            nodes=sum(len(c.nodes) for c in inside if isinstance(c, UpdateNodes)),
-            applications=sum(len(c.new) for c in inside if isinstance(c, UpdateApplications)),
-            allocations=0,
+            nodes=len(inside[0].nodes),
+            applications=len(inside[1].new),
+            allocations=len(inside[2].asks),
         )
         return [BeginReplay(rm_id=RmId(self.rm)), *inside, counts]
 
@@ -210,12 +235,16 @@ class RmMaker:
 class World:
     """A script of steps drawn from a seed: the same seed, the same script."""
 
-    def __init__(self, seed: int, length: int = 40) -> None:
-        """Draw the RMs, then what happens, `length` steps or a few more."""
+    def __init__(self, seed: int, length: int = 40, *, hides: bool = True) -> None:
+        """Draw the RMs, then what happens, `length` steps or a few more.
+
+        Without `hides` nothing that is configured is ever left out of a reload.
+        """
         self.seed = seed
         self.rng = Random(seed)
         self.now = START
-        self.rms = [RmMaker(self.rng, f"rm{i}") for i in range(self.rng.choice([1, 1, 2, 3]))]
+        count = self.rng.choice([1, 1, 2, 3])
+        self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides) for i in range(count)]
         self.steps: list[Step] = []
         for rm in self.rms:
             self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())
@@ -254,14 +283,15 @@ class World:
             return [rm.new_apps()]
         if dice < 0.92:
             return [rm.reload()]
-        if dice < 0.94:
+        if dice < 0.935:
             return [rm.drop_app()]
         if dice < 0.96:
-            return [rm.foreign()]
+            return [rm.foreign(), rm.foreign()]
         if dice < 0.975:
             return [rm.hold()]
         if dice < 0.985:
-            return rm.replay()
+            return rm.replay(self.now)
         if dice < 0.995:
-            return [rm.registration(), rm.new_nodes()]
-        return [RemoveRm(rm_id=RmId(rm.rm)), rm.registration(), rm.new_nodes()]
+            return [rm.registration(), rm.new_nodes(), rm.new_apps()]
+        gone = RemoveRm(rm_id=RmId(rm.rm))
+        return [gone] if dice < 0.997 else [gone, rm.registration(), rm.new_nodes()]

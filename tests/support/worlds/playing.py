@@ -7,7 +7,7 @@ from licorne_core.commands import Command, Tick
 from licorne_core.effects import AllocationsMade, Effect
 from licorne_core.tuning import Tuning
 from support.driver import Driver
-from support.oracle import Oracle
+from support.oracle import Decision, Oracle
 from support.oracle.deciding import Usage
 
 REST = None
@@ -92,10 +92,10 @@ class _Pair:
             assert len(turn.allocations) <= budget, "more decisions than allowed"
             partition = self.oracle.partitions[turn.partition]
             for allocation in turn.allocations:
-                got = (allocation.ask.app_id, allocation.key, allocation.node_id)
+                got = Decision(allocation.ask.app_id, allocation.key, allocation.node_id)
                 wanted = partition.peek()
                 assert wanted == got, f"in {turn.partition} the core says {got}, oracle {wanted}"
-                partition.carry_out(wanted)
+                partition.carry_out(got)
                 self.decisions += 1
             if len(turn.allocations) < budget:
                 left = partition.peek()
@@ -103,8 +103,8 @@ class _Pair:
 
     def _compare_books(self) -> None:
         """Both have the same applications, nodes, usage and free room."""
-        names = list(self.driver.scheduler.partitions)
-        assert names == list(self.oracle.partitions), f"partitions {names}"
+        names = sorted(self.driver.scheduler.partitions)
+        assert names == sorted(self.oracle.partitions), f"partitions {names}"
         for name in names:
             ours, theirs = self._books_of_core(name), self._books_of_oracle(name)
             for what, value in ours.items():
@@ -114,7 +114,12 @@ class _Pair:
         partition = self.driver.scheduler.partitions[name]
         return {
             "apps": {
-                app.app_id: (app.queue_path, app.state.value, set(app.pending), set(app.allocations))
+                app.app_id: (
+                    app.queue_path,
+                    app.state.value,
+                    set(app.pending),
+                    set(app.allocations),
+                )
                 for app in partition.applications.values()
             },
             "nodes": {

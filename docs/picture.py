@@ -1,0 +1,257 @@
+"""Draw docs/picture.svg: the queues of three resource managers (RMs), as a server reports them.
+
+    python docs/picture.py            write the picture
+    python docs/picture.py --check    compare only; exit 1 where it differs
+
+The RMs are those of `licorne demo`. Each tells its nodes and its work to a real server over gRPC.
+When nothing more can be placed the server is asked for its queues, and these are drawn. Nothing
+depends on speed or on the clock, so the same source gives the same picture.
+"""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+import grpc
+
+from licorne import Ask, Client
+from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.scheduler import AT_ONCE, Scheduler
+from licorne_server.app import running
+from licorne_server.cli.demo_world import Submission, World, worlds
+from licorne_server.logs import set_up
+from licorne_server.settings import Address, Settings
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+PICTURE = Path(__file__).with_name("picture.svg")
+SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None)
+
+# A few of these only: the queue has no guarantee and no maximum, and would hide the others.
+SCARCE_QUEUE, SCARCE_APPLICATIONS = "root.adhoc", 1
+
+WIDTH, MARGIN, GAP = 880, 14, 14
+COLUMN = (WIDTH - 2 * MARGIN - GAP) // 2
+ROW, HEAD, FOOT, PAD = 22, 34, 10, 14
+NAME, BAR_WIDTH, BAR_HEIGHT = 96, 168, 10
+BAR_AT = PAD + NAME
+USED_AT = BAR_AT + BAR_WIDTH + 36
+WAITING_AT = COLUMN - PAD
+
+STYLE = """\
+text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
+.rm { font-size: 14px; font-weight: 600 }
+.dim { fill: #59636e }
+.end { text-anchor: end }
+.card { fill: #ffffff; stroke: #d0d7de }
+.room { fill: #e4e8ec }
+.due { fill: #a6e3b4 }
+.within { fill: #2da44e }
+.beyond { fill: #d99a1c }
+.whole { fill: #57748f }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3 }
+  .dim { fill: #9198a1 }
+  .card { fill: #0d1117; stroke: #3d444d }
+  .room { fill: #262c36 }
+  .due { fill: #1f5a30 }
+  .within { fill: #3fb950 }
+  .beyond { fill: #d29922 }
+  .whole { fill: #7d99b5 }
+}"""
+
+LEGEND = (
+    ("within", "used, within the guarantee"),
+    ("due", "guaranteed, not used"),
+    ("beyond", "used beyond the guarantee"),
+    ("room", "room up to the maximum"),
+    ("whole", "used of the cluster"),
+    ("", "grey: made by a placement rule"),
+)
+LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 3, 18, 205
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One RM's partition and its queues, root first."""
+
+    partition: Partition
+    queues: Sequence[Queue]
+
+
+def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
+    """The work of a world, in its order, with little of the scarce queue's."""
+    scarce = [item for item in work if item.application.queue == SCARCE_QUEUE]
+    left_out = {item.application.application_id for item in scarce[SCARCE_APPLICATIONS:]}
+    return (item for item in work if item.application.application_id not in left_out)
+
+
+def timed(asks: Sequence[Ask], second: int) -> list[Ask]:
+    """The asks with a time of creation that is always the same, and one priority."""
+    return [replace(ask, priority=0, tags={"creationTime": str(second)}) for ask in asks]
+
+
+async def told(target: str, world: World) -> Client:
+    """A client that knows all of a world and has said nothing yet: it will be one replay."""
+    client = Client(target, rm_id=world.rm_id, config=world.config)
+    await client.add_nodes(world.nodes)
+    for second, item in enumerate(chosen(world.submissions), start=1):
+        await client.submit_applications([item.application])
+        await client.ask(timed(item.asks, second))
+    return client
+
+
+async def look(stub: "StateAsyncStub", rm_id: str) -> Cluster:
+    """What the server reports of an RM."""
+    partitions = await stub.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
+    partition = partitions.partitions[0]
+    queues = await stub.ListQueues(ListQueuesRequest(partition=partition.name))
+    return Cluster(partition=partition, queues=queues.queues)
+
+
+async def clusters() -> list[Cluster]:
+    """Have a server schedule the RMs one after the other, and look at each when it is done."""
+    scheduler = Scheduler()
+    found = []
+    async with (
+        running(SETTINGS, scheduler=scheduler) as server,
+        grpc.aio.insecure_channel(server.grpc_address) as channel,
+    ):
+        for world in worlds():
+            async with await told(server.grpc_address, world) as client:
+                await client.ready()
+                # Whether there is more to do is a question to the core, not an event.
+                while scheduler.next_deadline() == AT_ONCE:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                found.append(await look(StateStub(channel), world.rm_id))
+    return found
+
+
+def text(x: float, y: float, content: str, kind: str = "") -> str:
+    """Some text, its baseline at y."""
+    mark = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:g}" y="{y:g}"{mark}>{escape(content)}</text>'
+
+
+def box(x: float, y: float, width: float, kind: str) -> str:
+    """A piece of a bar."""
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:.1f}" height="{BAR_HEIGHT}" rx="2" '
+        f'class="{kind}"/>'
+    )
+
+
+def cores(amount: int) -> str:
+    """Milli-cores as whole cores."""
+    return f"{round(amount / 1000):,}"
+
+
+def bar(queue: Queue, y: float, capacity: int) -> Iterator[str]:
+    """The pieces of a queue's bar; its full length is the size of the cluster."""
+    scale = BAR_WIDTH / capacity
+    used, due = queue.allocated.get("vcore", 0), queue.guaranteed.get("vcore", 0)
+    most = min(queue.max.get("vcore", capacity), capacity)
+    yield box(BAR_AT, y, most * scale, "room")
+    if not queue.parent:
+        yield box(BAR_AT, y, used * scale, "whole")
+        return
+    if due:
+        yield box(BAR_AT, y, due * scale, "due")
+    if used:
+        yield box(BAR_AT, y, used * scale, "beyond" if used > due else "within")
+    if 0 < due < used:
+        yield box(BAR_AT, y, due * scale, "within")
+
+
+def row(queue: Queue, y: float, capacity: int) -> Iterator[str]:
+    """One queue: name, bar, what it uses, what waits for it."""
+    depth = queue.path.count(".")
+    name = queue.path.rpartition(".")[2]
+    base = y + 15
+    yield text(PAD + 12 * depth, base, name, "" if queue.is_managed or not depth else "dim")
+    yield from bar(queue, y + 6, capacity)
+    yield text(USED_AT, base, cores(queue.allocated.get("vcore", 0)), "end")
+    waiting = queue.pending.get("vcore", 0)
+    if waiting and queue.is_leaf:
+        yield text(WAITING_AT, base, f"{cores(waiting)} waiting", "dim end")
+
+
+def card(x: float, y: float, height: float, content: Iterator[str]) -> Iterator[str]:
+    """A frame with something in it; its own ground, so that it can be read on any page."""
+    yield f'<g transform="translate({x:g} {y:g})">'
+    yield f'<rect width="{COLUMN}" height="{height:g}" rx="6" class="card"/>'
+    yield from content
+    yield "</g>"
+
+
+def queues_of(cluster: Cluster) -> Iterator[str]:
+    """One RM: its size, and a line for each queue."""
+    capacity = cluster.partition.capacity["vcore"]
+    yield text(PAD, 23, cluster.partition.rm_id, "rm")
+    size = f"{cluster.partition.nodes} nodes, {cores(capacity)} cores"
+    yield text(WAITING_AT, 23, size, "dim end")
+    for number, queue in enumerate(cluster.queues):
+        yield from row(queue, HEAD + number * ROW, capacity)
+
+
+def height_of(cluster: Cluster) -> int:
+    """How high the card of an RM is."""
+    return HEAD + len(cluster.queues) * ROW + FOOT
+
+
+def legend() -> Iterator[str]:
+    """What the colours mean."""
+    for number, (kind, meaning) in enumerate(LEGEND):
+        across, down = divmod(number, LEGEND_ROWS)
+        left, top = PAD + across * LEGEND_COLUMN, PAD + down * LEGEND_ROW
+        if kind:
+            yield box(left, top, 22, kind)
+        yield text(left + (30 if kind else 0), top + 9, meaning, "dim")
+
+
+def draw(found: Sequence[Cluster]) -> str:
+    """The whole picture: two RMs on the left, one and the legend on the right."""
+    first, second, third = found
+    left, right = MARGIN, MARGIN + COLUMN + GAP
+    below, beside = (MARGIN + height_of(above) + GAP for above in (first, third))
+    end = max(below + height_of(second), beside + LEGEND_ROWS * LEGEND_ROW + 2 * PAD - 8)
+    height = end + MARGIN
+    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
+        "<title>The queues of three resource managers, scheduled by one server</title>",
+        f"<style>\n{STYLE}\n</style>",
+        *card(left, MARGIN, height_of(first), queues_of(first)),
+        *card(left, below, end - below, queues_of(second)),
+        *card(right, MARGIN, height_of(third), queues_of(third)),
+        *card(right, beside, end - beside, legend()),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def main() -> int:
+    """Write or compare; 1 when the picture is not that of the source."""
+    parser = argparse.ArgumentParser(description="Draw docs/picture.svg.")
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check: bool = parser.parse_args().check
+    set_up("warning")
+    fresh = draw(asyncio.run(clusters()))
+    if not check:
+        PICTURE.write_text(fresh, encoding="utf-8")
+        return 0
+    if PICTURE.is_file() and PICTURE.read_text(encoding="utf-8") == fresh:
+        return 0
+    print(f"{PICTURE.name} is not what the server reports: run make picture", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

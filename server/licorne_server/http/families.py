@@ -1,0 +1,68 @@
+"""Metrics by name, and the text that a scraper reads: Prometheus' own, or OpenMetrics.
+
+The metrics of the process come from the client library. Ours are written here, because they
+are made and written in slices, and have older names that the library would not let be counters.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+Labels = tuple[str, ...]
+"""The names of labels, or their values in the same order."""
+
+
+@dataclass(slots=True)
+class Family:
+    """The samples of one name, by the values of their labels."""
+
+    name: str
+    kind: str
+    text: str
+    labels: Labels
+    values: dict[Labels, float] = field(default_factory=dict)
+
+
+class Families:
+    """Metrics by name; the first to name one makes it."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._by_name: dict[str, Family] = {}
+
+    def gauge(self, name: str, text: str, labels: Labels, values: Mapping[Labels, float]) -> None:
+        """Add values of something that goes up and down."""
+        self._add(Family(name, "gauge", text, labels), values)
+
+    def counter(self, name: str, text: str, labels: Labels, values: Mapping[Labels, float]) -> None:
+        """Add values of something that only grows; the name is shown as it is."""
+        self._add(Family(name, "counter", text, labels), values)
+
+    def _add(self, family: Family, values: Mapping[Labels, float]) -> None:
+        self._by_name.setdefault(family.name, family).values.update(values)
+
+    def lines(self, *, openmetrics: bool) -> Iterator[str]:
+        """All families by name, each with its heading; OpenMetrics' closing line is not there."""
+        for name, family in sorted(self._by_name.items()):
+            shown, kind = self._openmetrics_type(family) if openmetrics else (name, family.kind)
+            yield f"# HELP {shown} {family.text}\n# TYPE {shown} {kind}\n"
+            for where, value in family.values.items():
+                yield f"{name}{_label_set(family.labels, where)} {value}\n"
+
+    def _openmetrics_type(self, family: Family) -> tuple[str, str]:
+        """OpenMetrics knows counters by a name without their ``_total``, and that must be free."""
+        if family.kind != "counter":
+            return family.name, family.kind
+        base = family.name.removesuffix("_total")
+        is_free = base != family.name and base not in self._by_name
+        return (base, "counter") if is_free else (family.name, "unknown")
+
+
+def _label_set(labels: Labels, where: Labels) -> str:
+    if not labels:
+        return ""
+    pairs = (f'{label}="{_escaped(text)}"' for label, text in zip(labels, where, strict=True))
+    return f"{{{','.join(pairs)}}}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -1,0 +1,262 @@
+"""What a server does on a bad day, and what the client makes of it."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from licorne import (
+    Ask,
+    Client,
+    Drained,
+    Event,
+    LicorneError,
+    Node,
+    NodeAccepted,
+    ProtocolError,
+    Reconnected,
+    RetryConfig,
+    Unauthorized,
+)
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import Drain, Goodbye, UpdateRequest
+from support.scripted import ScriptedStream, scripted
+
+QUICK = RetryConfig(initial=0.01, maximum=0.02)
+
+
+def client(target: str) -> Client:
+    """A client that does not wait long."""
+    return Client(target, rm_id="rm1", retry=QUICK)
+
+
+async def first_event(rm: Client) -> Event:
+    """The next event."""
+    async with asyncio.timeout(10):
+        async for event in rm.events():
+            return event
+    raise AssertionError("the client was closed")
+
+
+def accepted(name: str) -> si.NodeResponse:
+    """A node is accepted."""
+    return si.NodeResponse(accepted=[si.AcceptedNode(nodeID=name)])
+
+
+def kinds(requests: list[UpdateRequest]) -> list[str | None]:
+    """What each request is."""
+    return [request.WhichOneof("message") for request in requests]
+
+
+async def until_goodbye(stream: ScriptedStream) -> None:
+    """Read until the client leaves."""
+    while (request := await stream.read()) is not None:
+        if request.HasField("goodbye"):
+            return
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, Unauthorized),
+        (grpc.StatusCode.PERMISSION_DENIED, Unauthorized),
+        (grpc.StatusCode.INVALID_ARGUMENT, ProtocolError),
+        (grpc.StatusCode.UNIMPLEMENTED, ProtocolError),
+    ],
+)
+async def test_what_cannot_be_cured_ends_the_client(
+    code: grpc.StatusCode, error: type[LicorneError]
+) -> None:
+    """Some refusals are no matter of time: the client raises them in the server's words."""
+
+    async def refuse(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(code, "not like this")
+
+    async with scripted(refuse) as target, client(target) as rm:
+        with pytest.raises(error, match="not like this"):
+            await asyncio.wait_for(rm.ready(), 10)
+
+
+async def test_other_failures_are_tried_again() -> None:
+    """A server that is busy, broken or gone is asked again."""
+
+    async def fail(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy")
+
+    async def work(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await until_goodbye(stream)
+
+    async with scripted(fail, fail, work) as target, client(target) as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+        assert rm.stats.streams == 3
+
+
+async def test_a_redirect_is_followed() -> None:
+    """A server that says where the RM is served is left for that one."""
+
+    async def work(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await until_goodbye(stream)
+
+    async with scripted(work) as other:
+
+        async def redirect(stream: ScriptedStream) -> None:
+            await stream.welcome(redirect=other)
+
+        async with scripted(redirect) as target, client(target) as rm:
+            await asyncio.wait_for(rm.ready(), 10)
+
+
+async def test_an_incomplete_replay_is_made_anew() -> None:
+    """When something of a replay got lost the client registers again and tells everything."""
+    replays: list[list[str | None]] = []
+
+    async def lose(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        replays.append(kinds(await stream.replay(complete=False)))
+        await stream.read()
+
+    async def work(stream: ScriptedStream) -> None:
+        stream.session = 2
+        hello = await stream.welcome()
+        assert hello.hello.resume_token == ""
+        replays.append(kinds(await stream.replay()))
+        await until_goodbye(stream)
+
+    async with scripted(lose, work) as target, client(target) as rm:
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+        await asyncio.wait_for(rm.ready(), 10)
+    assert replays == [["replay_begin", "nodes", "replay_end"]] * 2
+
+
+async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
+    """Half a replay is worth nothing: the next hello asks for a new registration."""
+
+    async def breaks(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.read()
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+
+    async def work(stream: ScriptedStream) -> None:
+        stream.session = 2
+        hello = await stream.welcome()
+        assert hello.hello.resume_token == ""
+        assert kinds(await stream.replay()) == ["replay_begin", "nodes", "replay_end"]
+        await until_goodbye(stream)
+
+    async with scripted(breaks, work) as target, client(target) as rm:
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+        await asyncio.wait_for(rm.ready(), 10)
+
+
+async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
+    """The hello says how far the answers were dealt with; requests above the server's go again."""
+
+    async def breaks(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, nodes=accepted("n1"))
+        request = await stream.read()
+        assert request is not None
+        assert request.number == 4
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+
+    async def work(stream: ScriptedStream) -> None:
+        hello = await stream.welcome(resumed=True)
+        assert hello.hello.resume_token == "token"
+        assert hello.hello.acknowledged in (1, 2)
+        await stream.write(number=2, nodes=accepted("n1"))
+        request = await stream.read()
+        assert request is not None
+        assert request.number == 4
+        assert request.allocations.allocations[0].allocationKey == "k1"
+        await stream.write(number=3, nodes=accepted("n2"))
+        await until_goodbye(stream)
+
+    async with scripted(breaks, work) as target, client(target) as rm:
+        await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
+        await asyncio.wait_for(rm.ready(), 10)
+        assert await first_event(rm) == NodeAccepted("n1")
+        await rm.ask([Ask(key="k1", application_id="app", resources={"vcore": 1})])
+        assert await first_event(rm) == Reconnected(resumed=True)
+        assert await first_event(rm) == NodeAccepted("n2")
+
+
+async def test_answers_of_the_past_are_dropped() -> None:
+    """An answer with a lower epoch or session than the welcome has no effect."""
+
+    async def work(stream: ScriptedStream) -> None:
+        stream.epoch, stream.session = 5, 3
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, epoch=4, session=9, nodes=accepted("n1"))
+        await stream.write(number=2, session=2, nodes=accepted("n1"))
+        await stream.write(number=2, nodes=accepted("n2"))
+        await until_goodbye(stream)
+
+    async with scripted(work) as target, client(target) as rm:
+        await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
+        await asyncio.wait_for(rm.ready(), 10)
+        assert await first_event(rm) == NodeAccepted("n2")
+
+
+async def test_a_drain_notice_is_obeyed() -> None:
+    """The client sends what waits, says goodbye, and comes back after the time that it was told."""
+    ends: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    async def drains(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        drain = Drain(reason="upgrade", retry_after_milliseconds=300)
+        await stream.write(number=2, drain=drain)
+        await until_goodbye(stream)
+        await stream.write(number=3, goodbye=Goodbye())
+        ends.append(loop.time())
+
+    async def work(stream: ScriptedStream) -> None:
+        ends.append(loop.time())
+        await stream.welcome(resumed=True)
+        await until_goodbye(stream)
+
+    async with scripted(drains, work) as target, client(target) as rm:
+        assert await first_event(rm) == Drained("upgrade", 0.3)
+        assert await first_event(rm) == Reconnected(resumed=True)
+    assert ends[1] - ends[0] >= 0.3
+
+
+async def test_a_silent_server_is_left() -> None:
+    """A server that says nothing for three of its heartbeats counts as gone."""
+
+    async def silent(stream: ScriptedStream) -> None:
+        await stream.welcome(heartbeat_seconds=1)
+        await stream.replay()
+        await until_goodbye(stream)
+
+    async def work(stream: ScriptedStream) -> None:
+        await stream.welcome(resumed=True)
+        await until_goodbye(stream)
+
+    async with scripted(silent, work) as target, client(target) as rm:
+        assert await first_event(rm) == Reconnected(resumed=True)
+        assert rm.stats.streams == 2
+
+
+async def test_a_server_that_never_welcomes_holds_nobody_up() -> None:
+    """Closing a client that still waits for its welcome takes a moment, not for ever."""
+    reached = asyncio.Event()
+
+    async def mute(stream: ScriptedStream) -> None:
+        await stream.read()
+        reached.set()
+        await stream.read()
+
+    async with scripted(mute) as target:
+        rm = client(target)
+        async with asyncio.timeout(5), rm:
+            await asyncio.wait_for(reached.wait(), 5)

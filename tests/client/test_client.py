@@ -1,0 +1,292 @@
+"""The client against a real server over loopback."""
+
+import asyncio
+
+import pytest
+
+from licorne import (
+    Allocated,
+    Allocation,
+    Application,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationStateChanged,
+    Ask,
+    AskRejected,
+    Client,
+    Closed,
+    ConfigInvalid,
+    ConnectionLost,
+    Event,
+    Handlers,
+    Limits,
+    Node,
+    NodeAccepted,
+    NodeRejected,
+    Rejected,
+    Released,
+    RetryConfig,
+    SessionFenced,
+)
+from licorne_core.ids import RmId
+from licorne_server.testing import FakeRM, serve
+from support.proxy import Proxy
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: default
+          - name: small
+            resources: {max: {vcore: 2}}
+"""
+
+
+def asks(count: int, *, vcore: int = 1000, application_id: str = "app") -> list[Ask]:
+    """Asks ``k1``, ``k2`` and so on."""
+    return [
+        Ask(key=f"k{n}", application_id=application_id, resources={"vcore": vcore})
+        for n in range(1, count + 1)
+    ]
+
+
+async def next_events(client: Client, count: int) -> list[Event]:
+    """The next so many events."""
+    events: list[Event] = []
+    async with asyncio.timeout(10):
+        async for event in client.events():
+            events.append(event)
+            if len(events) == count:
+                break
+    return events
+
+
+async def placed(client: Client, count: int) -> dict[str, str]:
+    """Wait until so many asks are placed, each of them once; the node of every key."""
+    nodes: dict[str, str] = {}
+    async with asyncio.timeout(30):
+        async for batch in client.batches():
+            for event in batch:
+                if isinstance(event, Allocated):
+                    assert event.key not in nodes
+                    nodes[event.key] = event.node_id
+            if len(nodes) >= count:
+                break
+    return nodes
+
+
+async def test_the_main_job() -> None:
+    """Node, application and ask go out; accepted, states, allocation and release come back."""
+    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+        await rm.ready()
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
+        await rm.submit_applications([Application(application_id="app", user="ann")])
+        await rm.ask(asks(1))
+        events = await next_events(rm, 5)
+        assert {NodeAccepted("n1"), ApplicationAccepted("app")} < set(events)
+        states = [event.state for event in events if isinstance(event, ApplicationStateChanged)]
+        assert states == ["Accepted", "Running"]
+        assert events[-1] == Allocated("k1", "app", "n1", "default")
+        await rm.release(["k1"])
+        completing, released = await next_events(rm, 2)
+        assert isinstance(completing, ApplicationStateChanged)
+        assert completing.state == "Completing"
+        assert isinstance(released, Released)
+        assert (released.key, released.node_id) == ("k1", "n1")
+
+
+async def test_what_was_said_before_there_is_a_server_is_said_when_there_is() -> None:
+    """The client connects when it can; nothing that was told to it meanwhile is lost."""
+    async with Proxy() as proxy, Client(proxy.target, rm_id="rm1") as rm:
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
+        await rm.submit_applications([Application(application_id="app", user="ann")])
+        await rm.ask(asks(3))
+        async with serve(CONFIG) as server:
+            proxy.upstream = server.target
+            assert await placed(rm, 3) == {"k1": "n1", "k2": "n1", "k3": "n1"}
+
+
+async def test_a_refused_configuration_is_an_error_with_its_problems() -> None:
+    """A client whose configuration is no good raises all that is wrong with it, and gives up."""
+    bad = "partitions: [{name: default, queues: [{name: a.b}, {name: c.d}]}]"
+    async with serve() as server, Client(server.target, rm_id="rm1", config=bad) as rm:
+        with pytest.raises(ConfigInvalid, match="registration of RM failed") as refused:
+            await rm.ready()
+        assert [problem.split(":")[2].strip() for problem in refused.value.problems] == [
+            "partitions[0].queues[0].name",
+            "partitions[0].queues[1].name",
+        ]
+        with pytest.raises(ConfigInvalid):
+            await rm.ask(asks(1))
+        with pytest.raises(ConfigInvalid):
+            await next_events(rm, 1)
+
+
+async def test_a_configuration_can_be_replaced() -> None:
+    """A new configuration takes effect at once; a bad one is refused and changes nothing."""
+    async with serve() as server, FakeRM(server.target, config=CONFIG) as rm:
+        await rm.add_nodes(1, vcore=8000)
+        await rm.submit("app", queue="root.small")
+        await rm.ask("app", 4, vcore=1000)
+        await rm.allocated(2)
+        wider = CONFIG.replace("vcore: 2", "vcore: 4")
+        assert await rm.client.update_configuration(wider)
+        await rm.allocated(4)
+        assert not await rm.client.update_configuration(wider)
+        with pytest.raises(ConfigInvalid, match="update of configuration failed"):
+            await rm.client.update_configuration("partitions: 7")
+
+
+async def test_refusals_are_events_and_are_forgotten() -> None:
+    """Nodes, applications and asks that are refused are told with the reason, and not kept."""
+    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+        await rm.ready()
+        await rm.add_nodes([Node(node_id="n1", capacity={}, partition="nowhere")])
+        await rm.submit_applications([Application(application_id="app", partition="nowhere")])
+        await rm.ask(asks(1, application_id="nobody"))
+        node, application, ask = await next_events(rm, 3)
+        assert isinstance(node, NodeRejected)
+        assert isinstance(application, ApplicationRejected)
+        assert ask == AskRejected("k1", "nobody", "failed to find application nobody")
+        assert "[rm1]nowhere" in node.reason
+        assert "[rm1]nowhere" in application.reason
+        assert (rm.cache.nodes, rm.cache.applications, rm.cache.held) == ({}, {}, {})
+
+
+async def test_ten_thousand_asks_in_one_call() -> None:
+    """A whole load may be asked for at once; every ask is placed, once."""
+    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+        await rm.add_nodes([Node(node_id=f"n{n}", capacity={"vcore": 100_000}) for n in range(100)])
+        await rm.submit_applications([Application(application_id="app", user="ann")])
+        await rm.ask(asks(10_000))
+        assert len(await placed(rm, 10_000)) == 10_000
+
+
+async def test_a_reader_that_stays_away_loses_nothing() -> None:
+    """With a tiny buffer and nobody reading the client stops to read, and goes on where it was."""
+    limits = Limits(events=10)
+    async with (
+        serve() as server,
+        Client(server.target, rm_id="rm1", config=CONFIG, limits=limits) as rm,
+    ):
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 10_000_000})])
+        await rm.submit_applications([Application(application_id="app", user="ann")])
+        await rm.ready()
+        for first in range(0, 5000, 100):
+            await rm.ask(asks(first + 100)[first:])
+        assert len(await placed(rm, 5000)) == 5000
+
+
+async def test_a_newer_instance_fences_the_older() -> None:
+    """The older of two clients of one RM is told so and stops; the newer works."""
+    async with (
+        serve() as server,
+        Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
+    ):
+        await older.ready()
+        async with Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer:
+            await newer.ready()
+            with pytest.raises(SessionFenced):
+                await next_events(older, 1)
+            with pytest.raises(SessionFenced):
+                await older.add_nodes([])
+            await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+            assert await next_events(newer, 1) == [NodeAccepted("n1")]
+
+
+async def test_an_older_instance_is_refused() -> None:
+    """A client that comes back from the past does not take the RM over from a newer one."""
+    async with (
+        serve() as server,
+        Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
+    ):
+        await newer.ready()
+        async with Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older:
+            with pytest.raises(SessionFenced, match="older than 2"):
+                await older.ready()
+        await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+        assert await next_events(newer, 1) == [NodeAccepted("n1")]
+
+
+async def test_a_new_instance_tells_what_runs() -> None:
+    """An RM that was restarted registers anew, reports what runs, and the rest is cleaned."""
+    async with serve() as server:
+        async with FakeRM(server.target, config=CONFIG) as rm:
+            await rm.add_nodes(1, vcore=4000)
+            await rm.submit("app")
+            await rm.ask("app", 4, vcore=1000)
+            running = await rm.allocated(4)
+        async with Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+            await rm.add_nodes([Node(node_id="node-1", capacity={"vcore": 4000})])
+            await rm.submit_applications([Application(application_id="app", user="test")])
+            truth = {"app-1": running["app-1"], "app-2": running["app-2"]}
+            await rm.report_allocations(
+                Allocation(
+                    ask=Ask(key=key, application_id="app", resources={"vcore": 1000}),
+                    node_id=node_id,
+                )
+                for key, node_id in truth.items()
+            )
+            await rm.ready()
+            (partition,) = server.views.partitions(RmId("rm1"))
+            app = server.views.application(partition.name, "app")
+            assert {item.key for item in app.allocations} == set(truth)
+            assert app.allocated == {"vcore": 2000}
+
+
+async def test_unregistering_leaves_nothing() -> None:
+    """A goodbye for good makes the server forget the RM with all it has."""
+    async with serve() as server:
+        rm = Client(server.target, rm_id="rm1", config=CONFIG)
+        async with rm:
+            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
+            await rm.ready()
+            assert [report.rm_id for report in server.views.rms()] == ["rm1"]
+            await rm.close(unregister=True)
+        assert server.views.rms() == ()
+
+
+async def test_after_the_end_there_is_only_the_end() -> None:
+    """A closed client ends its iteration, and refuses to be told anything more."""
+    async with serve() as server:
+        rm = Client(server.target, rm_id="rm1", config=CONFIG)
+        async with rm:
+            await rm.ready()
+        assert [event async for event in rm.events()] == []
+        with pytest.raises(Closed):
+            await rm.ask(asks(1))
+        with pytest.raises(Closed):
+            await rm.ready()
+
+
+async def test_patience_can_be_limited() -> None:
+    """A client that shall not try for ever fails with ConnectionLost when nobody is there."""
+    retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.2)
+    async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=retry) as rm:
+        with pytest.raises(ConnectionLost, match=r"no session with .* for 0\.2 s"):
+            await rm.ready()
+
+
+async def test_handlers_are_called_by_kind() -> None:
+    """Plain and async handlers get the events of their kind, in order; an error in one ends it."""
+    handlers = Handlers()
+    heard: list[str] = []
+
+    @handlers.on(NodeAccepted)
+    def accepted(event: NodeAccepted) -> None:
+        heard.append(event.node_id)
+
+    @handlers.on(NodeAccepted)
+    async def accepted_too(event: NodeAccepted) -> None:
+        heard.append(f"again {event.node_id}")
+        if event.node_id == "n2":
+            raise Rejected("n2", "enough")
+
+    async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+        await rm.add_nodes([Node(node_id=name, capacity={"vcore": 1}) for name in ("n1", "n2")])
+        with pytest.raises(Rejected, match="enough"):
+            await asyncio.wait_for(handlers.run(rm), 10)
+    assert heard == ["n1", "again n1", "n2", "again n2"]

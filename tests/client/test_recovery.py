@@ -1,0 +1,166 @@
+"""Lost streams and restarted servers: what the client makes good without its caller."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from licorne import Allocated, Drained, Event, Reconnected, RetryConfig
+from licorne_server.testing import FakeRM, serve
+from support.books import read_books
+from support.proxy import Proxy
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: default
+          - name: small
+            resources: {max: {vcore: 2}}
+"""
+QUICK = RetryConfig(initial=0.02, maximum=0.1)
+
+
+@asynccontextmanager
+async def fake_rm(proxy: Proxy) -> AsyncIterator[FakeRM]:
+    """An RM that reaches its server through the proxy, and does not wait long."""
+    async with FakeRM(proxy.target, config=CONFIG, retry=QUICK) as rm:
+        yield rm
+
+
+def reconnections(events: list[Event]) -> list[bool]:
+    """Whether each reconnection so far was a resumption."""
+    return [event.resumed for event in events if isinstance(event, Reconnected)]
+
+
+async def reconnected(rm: FakeRM, times: int = 1) -> bool:
+    """Wait for that many reconnections; whether the last was a resumption."""
+    await rm.until(lambda: len(reconnections(rm.events)) >= times, f"{times} reconnections")
+    return reconnections(rm.events)[-1]
+
+
+@pytest.mark.row(18)
+async def test_a_lost_stream_is_resumed() -> None:
+    """After the connection broke, what was decided and asked meanwhile arrives; nothing twice."""
+    async with serve() as server, Proxy(server.target) as proxy, fake_rm(proxy) as rm:
+        await rm.submit("app")
+        await rm.ask("app", 3)
+        proxy.upstream = ""
+        await proxy.cut()
+        await rm.client.ask([])
+        keys = await rm.ask("app", 2)
+        proxy.upstream = server.target
+        assert await reconnected(rm)
+        await rm.add_nodes(1)
+        assert set(await rm.allocated(5)) >= set(keys)
+        assert rm.client.stats.resumed == 1
+        assert rm.client.stats.replayed == 1
+        assert (await read_books(server.target)).allocations == rm.allocations
+
+
+@pytest.mark.row(18)
+async def test_cuts_in_the_middle_of_everything_lose_nothing() -> None:
+    """While thousands of asks are being placed the connection breaks again and again."""
+    async with serve() as server, Proxy(server.target) as proxy, fake_rm(proxy) as rm:
+        await rm.add_nodes(20, vcore=1_000_000)
+        await rm.submit("app")
+        for cut in range(1, 11):
+            await rm.ask("app", 300, vcore=100)
+            await rm.until(lambda cut=cut: len(rm.allocations) > 300 * (cut - 1), "some")  # type: ignore[misc]
+            await proxy.cut()
+            await reconnected(rm, cut)
+        await rm.allocated(3000)
+        assert len([e for e in rm.events if isinstance(e, Allocated)]) == 3000
+        assert (await read_books(server.target)).allocations == rm.allocations
+
+
+@pytest.mark.row(161)
+async def test_a_restarted_server_is_told_everything() -> None:
+    """A new server has the same books after the replay, and the caller hears only of that."""
+    async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
+        await rm.add_nodes(2, vcore=4000)
+        await rm.add_nodes(1, prefix="drained", vcore=4000)
+        await rm.client.drain_node("drained-1")
+        await rm.client.update_node("node-2", {"vcore": 3000})
+        await rm.submit("app")
+        await rm.submit("tight", queue="root.small", user="bob")
+        await rm.ask("app", 3, vcore=1000)
+        await rm.ask("tight", 4, vcore=1000)
+        await rm.allocated(5)
+        before = await read_books(first.target)
+        assert len(before.pending) == 2
+        told = len(rm.events)
+        async with serve() as second:
+            proxy.upstream = second.target
+            await proxy.cut()
+            assert not await reconnected(rm)
+            assert await read_books(second.target) == before
+            assert rm.events[told:] == [Reconnected(resumed=False)]
+            await rm.release(["tight-1"])
+            await rm.until(lambda: "tight-3" in rm.allocations, "the next in the queue")
+
+
+async def test_a_release_that_met_a_crash_is_not_undone() -> None:
+    """What was released while the server was gone stays released, and counts as answered."""
+    async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.submit("gone")
+        await rm.ask("app", 3)
+        await rm.ask("gone", 1)
+        await rm.allocated(4)
+        proxy.upstream = ""
+        await proxy.cut()
+        await rm.client.release(["app-1", "app-2"])
+        await rm.client.remove_application("gone")
+        async with serve() as second:
+            proxy.upstream = second.target
+            await rm.until(lambda: len(rm.allocations) == 1, "the releases")
+            await reconnected(rm)
+            books = await read_books(second.target)
+            assert books.allocations == rm.allocations == {"app-3": "node-1"}
+            assert list(books.applications) == ["app"]
+
+
+async def test_a_server_that_stops_says_so_and_is_left_in_order() -> None:
+    """The drain notice is an event; the client leaves at once and comes back to the next server."""
+    async with Proxy() as proxy:
+        async with serve(drain=5.0) as first:
+            proxy.upstream = first.target
+            rm = await FakeRM(proxy.target, config=CONFIG, retry=QUICK).__aenter__()
+            await rm.add_nodes(1)
+            await rm.submit("app")
+            await rm.ask("app", 2)
+            await rm.allocated(2)
+            before = await read_books(first.target)
+        assert [type(event) for event in rm.events if isinstance(event, Drained)] == [Drained]
+        async with serve() as second:
+            proxy.upstream = second.target
+            assert not await reconnected(rm)
+            assert await read_books(second.target) == before
+            await rm.close()
+
+
+async def test_changes_around_a_replay_are_not_lost() -> None:
+    """What the caller says before, during and after a long replay is told, once."""
+    async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
+        await rm.add_nodes(1, vcore=10_000_000)
+        await rm.submit("app")
+        await rm.ask("app", 5000, vcore=1000)
+        await rm.allocated(5000)
+        async with serve() as second:
+            proxy.upstream = second.target
+            await proxy.cut()
+            keys: list[str] = []
+            while not reconnections(rm.events):
+                keys += await rm.ask("app", prefix="late", vcore=1000)
+                await rm.client.release([f"app-{len(keys)}"])
+                await asyncio.sleep(0)
+            await rm.until(lambda: set(keys) <= rm.allocations.keys(), "all late asks")
+            gone = {f"app-{n}" for n in range(1, len(keys) + 1)}
+            await rm.until(lambda: not gone & rm.allocations.keys(), "all releases")
+            assert (await read_books(second.target)).allocations == rm.allocations

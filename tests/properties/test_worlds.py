@@ -1,0 +1,62 @@
+"""The random worlds themselves: they are what they say, and they notice what they are made for."""
+
+from collections.abc import Callable
+
+import pytest
+
+from licorne_core.commands import UpdateAllocations
+from licorne_core.scheduling import order
+from licorne_core.scheduling.candidates import NodeIndex
+from support.worlds import Disagreement, World, compare, shrink
+
+Slip = Callable[[pytest.MonkeyPatch], None]
+
+
+def test_a_seed_is_a_world() -> None:
+    """The same seed draws the same script; another seed draws another."""
+    assert repr(World(1).steps) == repr(World(1).steps)
+    assert repr(World(1).steps) != repr(World(2).steps)
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        lambda patch: patch.setattr(NodeIndex, "changed", lambda _, node: []),
+        lambda patch: patch.setattr("licorne_core.scheduling.frontier.share", lambda queue: 0.0),
+        lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
+        lambda patch: patch.setattr("licorne_core.scheduling.cycle.within_max", lambda *_: True),
+    ],
+    ids=["no news of nodes", "no shares", "no fairness", "no maxima"],
+)
+def test_a_wrong_decision_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that decides otherwise than the oracle does not get through fifty worlds."""
+    slip(monkeypatch)
+    with pytest.raises(Disagreement):
+        play_fifty()
+
+
+def play_fifty() -> None:
+    """Fifty worlds, core and oracle side by side."""
+    for seed in range(50):
+        compare(World(seed).steps)
+
+
+def test_a_failure_is_narrowed_down() -> None:
+    """Of a script that fails for one ask, only the step with that ask is left, and only it."""
+    world = World(3)
+    wanted = next(
+        step.command.asks[-1]
+        for step in world.steps
+        if isinstance(step.command, UpdateAllocations) and len(step.command.asks) > 1
+    )
+    small = shrink(
+        world.steps,
+        lambda script: any(
+            isinstance(step.command, UpdateAllocations) and wanted in step.command.asks
+            for step in script
+        ),
+    )
+    (step,) = small
+    assert isinstance(step.command, UpdateAllocations)
+    assert list(step.command.asks) == [wanted]
+    assert not step.command.releases

@@ -1,0 +1,200 @@
+"""`queues`, `apps`, `nodes` and `explain` against a running server."""
+
+import socket
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from licorne.v1 import state_pb2
+from licorne_server.__main__ import main
+from licorne_server.testing import serve
+from support.town import CONFIG, Shell, Town
+
+GI = 1024**3
+
+
+async def test_queues_as_a_table(town: Town) -> None:
+    """A line for each queue, parents first, with cores and binary units."""
+    result = await town.shell("queues")
+    assert result.code == 0
+    four, two = "memory=4Gi,vcore=4", "memory=2Gi,vcore=2"
+    assert result.rows == [
+        ["QUEUE", "STATE", "APPS", "SHARE", "ALLOCATED", "GUARANTEED", "MAX", "PENDING"],
+        ["root", "Active", "1", "20%", four, "-", "memory=20Gi,vcore=20", two],
+        ["root.dev", "Active", "0/1", "0%", "-", "-", "-", "-"],
+        ["root.prod", "Active", "1/1", "200%", four, "vcore=2", "memory=64Gi,vcore=4", two],
+    ]
+
+
+async def test_one_queue_and_those_below_it(town: Town) -> None:
+    """A name picks a subtree, not whatever begins with the same letters."""
+    result = await town.shell("queues", "root.prod", "-o", "json")
+    assert [queue["path"] for queue in result.json["queues"]] == ["root.prod"]
+    assert (await town.shell("queues", "root.pro")).code == 3
+
+
+async def test_nodes(town: Town) -> None:
+    """Capacity and what is left, in units for people or raw."""
+    result = await town.shell("nodes")
+    assert result.rows[1][:3] == ["node-1", "yes", "20%"]
+    assert len(result.rows) == 3
+    [node] = (await town.shell("nodes", "node-2", "-o", "json")).json["nodes"]
+    assert node["nodeId"] == "node-2"
+    assert node["capacity"] == {"memory": 10 * GI, "vcore": 10_000}
+    assert node["available"] == {"memory": 8 * GI, "vcore": 8_000}
+
+
+async def test_apps(town: Town) -> None:
+    """All of them, those of a queue, those that are over."""
+    result = await town.shell("apps")
+    names = {row[0]: row for row in result.rows[1:]}
+    assert names.keys() == {"shop", "idle"}
+    assert names["shop"][1:4] == ["root.prod", "ann", "Running"]
+    assert names["shop"][5:] == ["memory=4Gi,vcore=4", "4", "2"]
+    of_queue = await town.shell("apps", "--queue", "root.dev", "-o", "json")
+    assert [app["applicationId"] for app in of_queue.json["applications"]] == ["idle"]
+    assert (await town.shell("apps", "--state", "rejected", "-o", "json")).json == {
+        "applications": []
+    }
+
+
+async def test_one_app_with_its_asks_and_allocations(town: Town) -> None:
+    """Running ones first, then those that wait."""
+    result = await town.shell("apps", "shop")
+    items = [row[:4] for row in result.rows[4:]]
+    assert [row[1] for row in items] == ["allocated"] * 4 + ["pending"] * 2
+    assert {row[2] for row in items} == {"node-1", "node-2", "-"}
+    assert {row[3] for row in items} == {"7"}
+    app = (await town.shell("apps", "shop", "-o", "json")).json
+    assert len(app["allocations"]) == 4
+    assert len(app["asks"]) == app["pendingAsks"] == 2
+    assert app["asks"][0]["resources"] == {"memory": GI, "vcore": 1000}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("queues",), state_pb2.ListQueuesResponse()),
+        (("nodes",), state_pb2.ListNodesResponse()),
+        (("apps",), state_pb2.ListApplicationsResponse()),
+        (("apps", "shop"), state_pb2.Application()),
+        (("explain", "shop"), state_pb2.ExplainResponse()),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+async def test_json_is_that_of_the_messages(
+    town: Town, arguments: tuple[str, ...], message: Message
+) -> None:
+    """What is printed can be read back as the message that the server sent."""
+    result = await town.shell(*arguments, "-o", "json")
+    assert result.code == 0
+    assert json_format.Parse(result.out, message).ByteSize() > 0
+
+
+async def test_explain_names_what_blocks(town: Town) -> None:
+    """The verdict, a sentence, and every gate in the order in which it is asked."""
+    result = await town.shell("explain", "shop")
+    assert result.code == 0
+    first, sentence, ahead, empty, header, *gates = result.out.splitlines()
+    assert first.startswith("shop/shop-")
+    assert first.endswith(" in root.prod: pending")
+    assert "root.prod" in sentence
+    assert ahead == "ahead of it: 0 asks of the application, 0 applications of the queue"
+    assert empty == ""
+    assert header.split() == ["GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY"]
+    assert [gate.split()[0] for gate in gates] == [
+        "partition",
+        "application",
+        "queue",
+        "queue",
+        "nodes",
+    ]
+    [blocking] = [gate for gate in gates if "BLOCK" in gate]
+    assert blocking.startswith("queue root.prod ")
+    assert "QUEUE_MAX_EXCEEDED" in blocking
+    assert "memory=4Gi,vcore=4" in blocking
+
+
+async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
+    """An ask that was placed is no riddle."""
+    key, node = next(iter(town.blue.allocations.items()))
+    result = await town.shell("explain", "shop", key)
+    assert result.out.splitlines()[0] == f"shop/{key} in root.prod: allocated"
+    assert node in result.out
+
+
+async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) -> None:
+    """Which one it was is said on stderr, where it disturbs no pipe; a named one is taken as is."""
+    result = await town.shell("nodes")
+    assert result.err == "partition [blue]default (others: [green]default)\n"
+    other = await town.shell("nodes", "--partition", "[green]default")
+    assert other.err == ""
+    assert other.rows[1][0] == "meadow-1"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("queues", "root.nosuch"),
+        ("nodes", "nosuch"),
+        ("apps", "nosuch"),
+        ("explain", "nosuch"),
+        ("explain", "shop", "nosuch"),
+        ("queues", "--partition", "nosuch"),
+        ("nodes", "--partition", "[red]default"),
+    ],
+)
+async def test_what_is_not_there_is_named(town: Town, arguments: tuple[str, ...]) -> None:
+    """Exit code 3, one line on stderr with the name in it, nothing on stdout."""
+    result = await town.shell(*arguments)
+    assert result.code == 3
+    assert result.out == ""
+    talk = result.err.splitlines()[-1]
+    assert talk.startswith("licorne: ")
+    assert "nosuch" in talk or "red" in talk
+
+
+async def test_a_server_without_rms_has_nothing_to_show(capsys: pytest.CaptureFixture[str]) -> None:
+    """No partition yet: not found, and the text says why."""
+    async with serve(CONFIG) as served:
+        result = await Shell(served.target, capsys)("queues")
+    assert result.code == 3
+    assert "no RM has registered" in result.err
+
+
+@pytest.mark.parametrize("command", [("queues",), ("nodes",), ("apps",), ("explain", "x")])
+def test_an_unreachable_server_is_said_in_one_line(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and the address, no stack trace."""
+    with socket.socket() as taken:
+        # Bound and not listening: nobody answers here.
+        taken.bind(("127.0.0.1", 0))
+        target = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main([*command, "--target", target]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"licorne: cannot reach {target}: ")
+    assert len(captured.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key go together"),
+        (("--tls-ca", "/nonexistent/ca.pem"), "cannot read /nonexistent/ca.pem"),
+    ],
+)
+def test_impossible_tls_options_are_usage_errors(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and what is wrong."""
+    assert main(["queues", *arguments]) == 1
+    assert text in capsys.readouterr().err
+
+
+async def test_a_plain_server_is_not_reached_over_tls(town: Town) -> None:
+    """TLS on one side only is an unreachable server, after the timeout at the latest."""
+    result = await town.shell("queues", "--tls", "--timeout", "2")
+    assert result.code == 2

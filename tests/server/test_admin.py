@@ -1,0 +1,129 @@
+"""`licorne.v1.Admin` over the wire: reading, checking and changing configurations (spec § 13)."""
+
+import grpc
+import pytest
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.app import Server
+from support.shim import Shim, ask, new_allocations, violations
+
+CONFIG = """
+partitions:
+  - name: default
+    placementrules: [{name: tag, value: namespace, create: true}]
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources: {max: {vcore: 1}}
+"""
+WIDER = CONFIG.replace("vcore: 1", "vcore: 2").replace("name: a", "name: b")
+BROKEN = CONFIG.replace("vcore: 1", "vcore: -1").replace("submitacl", "submitall")
+
+
+@pytest.fixture
+def admin(channel: grpc.aio.Channel) -> AdminStub:
+    """The service."""
+    return AdminStub(channel)
+
+
+@pytest.mark.row(168)
+async def test_update_changes_the_queues(server: Server, shim: Shim, admin: AdminStub) -> None:
+    """A new configuration is in force at once, and can be read back."""
+    await shim.register(CONFIG)
+    answer = await admin.UpdateConfiguration(
+        pb.UpdateConfigurationRequest(rm_id="rm", config=WIDER, extra_config={"log.level": "DEBUG"})
+    )
+    assert answer.changed
+    running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
+    assert running.config == WIDER
+    assert running.checksum == answer.checksum
+    assert running.extra_config == {"log.level": "DEBUG"}
+    partition = server.scheduler.views.resolve("[rm]default")
+    assert "root.b" in server.scheduler.views.queues(partition).child_names
+
+
+@pytest.mark.row(168)
+async def test_refused_update_names_every_problem_and_changes_nothing(
+    shim: Shim, admin: AdminStub
+) -> None:
+    """A bad configuration is INVALID_ARGUMENT with the place of each problem; the old one runs."""
+    await shim.register(CONFIG)
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=BROKEN))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert (refused.value.details() or "").startswith("update of configuration failed: ")
+    found = violations(refused.value)
+    assert found["partitions[0].queues[0].submitall"] == "7:9: unknown key 'submitall'"
+    assert len(found) == 2
+    running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
+    assert running.config == CONFIG
+
+
+@pytest.mark.row(55)
+async def test_same_configuration_changes_nothing_but_the_rest(
+    shim: Shim, admin: AdminStub
+) -> None:
+    """An unchanged text is accepted, and the extra configuration still takes effect."""
+    await shim.register(CONFIG)
+    answer = await admin.UpdateConfiguration(
+        pb.UpdateConfigurationRequest(rm_id="rm", config=CONFIG, extra_config={"a": "b"})
+    )
+    assert not answer.changed
+    running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
+    assert running.extra_config == {"a": "b"}
+
+
+@pytest.mark.row(52)
+async def test_raised_maximum_lets_waiting_asks_go(shim: Shim, admin: AdminStub) -> None:
+    """An update that makes room is followed by the allocations that waited for it."""
+    limited = CONFIG.replace("name: a", "name: ns")
+    allocations = (await shim.set_up(config=limited, vcore=10_000))[0]
+    await shim.ask(allocations, ask("first", vcore=1000), ask("second", vcore=1000))
+    assert await new_allocations(allocations, 1) == {"first": "n0"}
+    wider = limited.replace("vcore: 1", "vcore: 2")
+    await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=wider))
+    assert await new_allocations(allocations, 1) == {"second": "n0"}
+
+
+@pytest.mark.row(58)
+async def test_validation_judges_and_touches_nothing(
+    server: Server, shim: Shim, admin: AdminStub
+) -> None:
+    """Good and bad texts are told apart with all problems; what runs is not changed."""
+    await shim.register(CONFIG)
+    good = await admin.ValidateConfiguration(pb.ValidateConfigurationRequest(config=WIDER))
+    assert good.allowed
+    assert len(good.checksum) == 64
+    bad = await admin.ValidateConfiguration(pb.ValidateConfigurationRequest(config=BROKEN))
+    assert not bad.allowed
+    assert [(problem.line, problem.path) for problem in bad.problems] == [
+        (7, "partitions[0].queues[0].submitall"),
+        (10, "partitions[0].queues[0].queues[0].resources.max.vcore"),
+    ]
+    assert all(problem.message in bad.reason for problem in bad.problems)
+    [report] = server.scheduler.views.rms()
+    assert report.config == CONFIG
+
+
+@pytest.mark.parametrize("call", ["GetConfiguration", "UpdateConfiguration"])
+async def test_unknown_rm_is_a_failed_precondition(admin: AdminStub, call: str) -> None:
+    """Configuring an RM that is not registered fails with the text that callers know."""
+    request = getattr(pb, f"{call}Request")(rm_id="x")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await getattr(admin, call)(request)
+    assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    text = "RM x has no active partitions, make sure it is registered"
+    assert refused.value.details() == text
+
+
+async def test_configuration_beyond_the_cap_is_refused(admin: AdminStub) -> None:
+    """A text of more than a mebibyte is not even looked at."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await admin.ValidateConfiguration(
+            pb.ValidateConfigurationRequest(config="#" * (1024 * 1024 + 1))
+        )
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert violations(refused.value).keys() == {"config"}

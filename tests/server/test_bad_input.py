@@ -1,0 +1,404 @@
+"""Bad input over the wire: a typed answer for each kind, within bounds, nobody else disturbed."""
+
+import itertools
+import resource as usage
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne_server.app import Server
+from licorne_server.wire import delimited
+from support.shim import (
+    Call,
+    RawSession,
+    Shim,
+    application,
+    ask,
+    connected,
+    new_allocations,
+    node,
+    releases,
+    resource,
+)
+
+COUNT = itertools.count()
+MIB = 1024 * 1024
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+SECONDS = 3.0
+"""More than any answer takes on a busy machine, and less than a bomb would."""
+
+BYTES = 96 * MIB
+"""What the process may grow by for one request; a bomb takes several times that."""
+
+
+@pytest.fixture
+async def neighbour(server: Server) -> AsyncIterator[Callable[[], Any]]:
+    """Another RM, and a check that it is still scheduled and that nothing of it was touched."""
+    async with connected(server) as channel:
+        shim = Shim(channel, "neighbour")
+        calls = await shim.set_up(vcore=1_000_000)
+        placed = 0
+
+        async def is_fine() -> None:
+            nonlocal placed
+            placed += 1
+            await shim.ask(calls[0], ask(f"mine-{placed}"))
+            assert len(await new_allocations(calls[0], 1)) == 1
+            [report] = server.scheduler.views.partitions(shim.rm_id)
+            assert (report.nodes, report.allocations, report.pending_asks) == (1, placed, 0)
+
+        await is_fine()
+        yield is_fine
+        await is_fine()
+
+
+@pytest.fixture
+async def streams(shim: Shim, neighbour: Any) -> tuple[Call, Call, Call]:
+    """The RM's streams, for allocations, applications and nodes."""
+    return await shim.set_up()
+
+
+async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:
+    """The reason for a rejected ask; a good one beside it must be taken."""
+    good = f"good-{next(COUNT)}"
+    await shim.ask(call, bad, ask(good, vcore=1))
+    reasons: dict[str, str] = {}
+    placed: list[str] = []
+    while not (reasons and placed):
+        response = await call.next()
+        placed += [item.allocationKey for item in response.new]
+        reasons |= {item.allocationKey: item.reason for item in response.rejectedAllocations}
+    assert placed == [good]
+    assert list(reasons) == [bad.allocationKey[:512]]
+    return reasons[bad.allocationKey[:512]]
+
+
+@pytest.mark.row(110)
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (ask(""), "allocationKey is empty"),
+        (ask("k", ""), "applicationID is empty"),
+        (ask("k", "nobody"), "failed to find application nobody"),
+        (ask("k", nodeID="nowhere"), "failed to find node nowhere"),
+        (
+            ask("k", partitionName="nowhere"),
+            "Failed to find partition [rm]nowhere, for application app and allocation k",
+        ),
+        (
+            ask("k", partitionName="[neighbour]default"),
+            "Failed to find partition [neighbour]default, for application app and allocation k",
+        ),
+        (ask("k", vcore=-1), "allocation contains negative resources"),
+        (ask("k", vcore=0), "allocation contains no resources"),
+        (ask("nul\0"), "allocationKey holds control characters: nul\\x00"),
+        (ask("bidi\u202e"), "allocationKey holds control characters: bidi\\u202e"),
+        (
+            ask("k", resourcePerAlloc=resource(**{"n" * 254: 1})),
+            "resourcePerAlloc name has 254 characters, at most 253 are allowed: " + "n" * 64 + "…",
+        ),
+        (
+            ask("k", allocationTags={f"tag-{i}": "" for i in range(65)}),
+            "allocationTags has 65 entries, at most 64 are allowed",
+        ),
+        (
+            ask("k", allocationTags={"tag": "x" * 70_000}),
+            "allocationTags has 70003 characters, at most 65536 are allowed",
+        ),
+    ],
+)
+async def test_bad_ask_is_rejected_in_band(
+    shim: Shim, streams: tuple[Call, Call, Call], bad: si.Allocation, reason: str
+) -> None:
+    """A bad ask is rejected with its reason, and the asks beside it are taken."""
+    assert await rejection(shim, streams[0], bad) == reason
+
+
+async def test_quantities_cannot_overflow_the_books(
+    shim: Shim, streams: tuple[Call, Call, Call], server: Server
+) -> None:
+    """Asks that together are more than int64 can hold are rejected, and sums stay right."""
+    most = 2**63 - 1
+    await shim.ask(streams[0], ask("one", vcore=most), ask("two", vcore=most))
+    [rejected] = (await streams[0].next()).rejectedAllocations
+    assert rejected.allocationKey == "two"
+    assert "beyond int64" in rejected.reason
+    root = server.scheduler.views.queues(server.scheduler.views.resolve("[rm]default"))
+    assert root.pending == {"vcore": most}
+
+
+async def test_ids_of_100_000_characters_are_rejected(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """A giant id is refused wherever it stands, and shown shortened."""
+    giant = "x" * 100_000
+    allocations, applications, nodes = streams
+    shown = "has 100000 characters, at most 512 are allowed: " + "x" * 64 + "…"
+    assert await rejection(shim, allocations, ask(giant)) == f"allocationKey {shown}"
+    assert await rejection(shim, allocations, ask("k", giant)) == f"applicationID {shown}"
+    await applications.next()  # the state of `app`, which has asks now
+    verdict = await shim.applications(applications, application(giant))
+    assert [item.reason for item in verdict.rejected] == [f"applicationID {shown}"]
+    answer = await shim.nodes(nodes, node(giant, vcore=1))
+    assert [item.reason for item in answer.rejected] == [f"nodeID {shown}"]
+
+
+async def test_100_000_resource_names_are_rejected(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """An item with too many resource names, however big, is refused without being kept."""
+    many = resource(**{f"type-{i}": 1 for i in range(65)})
+    reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=many))
+    assert reason == "resourcePerAlloc has 65 entries, at most 64 are allowed"
+    huge = resource(**{f"type-{i}": 1 for i in range(100_000)})
+    begin = time.perf_counter()
+    reason = await rejection(shim, streams[0], ask("k", resourcePerAlloc=huge))
+    assert reason.startswith("allocation has 1")
+    assert reason.endswith(" bytes, at most 262144 are allowed")
+    assert time.perf_counter() - begin < SECONDS
+    response = await shim.nodes(
+        streams[2], si.NodeInfo(nodeID="big", action=si.NodeInfo.CREATE, schedulableResource=huge)
+    )
+    assert response.rejected[0].reason.startswith("node has 1")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(b"", id="empty allocations"),
+        pytest.param(si.Allocation(allocationKey="k").SerializeToString(), id="tiny allocations"),
+    ],
+)
+async def test_message_of_millions_of_items_is_refused_unparsed(
+    shim: Shim, streams: tuple[Call, Call, Call], item: bytes
+) -> None:
+    """4 MiB of next to nothing are refused by count before an object is made of them."""
+    field = delimited(si.AllocationRequest.ALLOCATIONS_FIELD_NUMBER, item)
+    bomb = delimited(3, b"rm") + field * ((4 * MIB - 100) // len(field))
+    before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    await streams[0].send(bomb)
+    assert await streams[0].ending() == (
+        INVALID,
+        "AllocationRequest holds more than 100000 items",
+    )
+    assert time.perf_counter() - begin < SECONDS
+    assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
+
+
+async def test_4_mib_in_maps_are_refused_within_bounds(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """Maps that fill a message are refused item by item; memory stays flat."""
+    names = {f"{i:03x}": si.Quantity() for i in range(4096)}
+    item = si.Allocation(allocationKey="k", resourcePerAlloc=si.Resource(resources=names))
+    field = delimited(4, item.SerializeToString())
+    bomb = delimited(3, b"rm") + field * ((4 * MIB - 100) // len(field))
+    before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
+    begin = time.perf_counter()
+    await streams[0].send(bomb)
+    rejected = (await streams[0].next()).rejectedAllocations
+    assert {item.reason for item in rejected} == {
+        "applicationID is empty",
+    }
+    assert time.perf_counter() - begin < SECONDS
+    assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
+    await shim.ask(streams[0], ask("after"))
+    assert await new_allocations(streams[0], 1) == {"after": "n0"}
+
+
+async def test_message_over_4_mib_is_refused_by_the_transport(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """A message over the limit ends its stream with RESOURCE_EXHAUSTED; a new one goes on."""
+    await streams[0].send(delimited(3, b"rm") + delimited(99, bytes(4 * MIB)))
+    code, _ = await streams[0].ending()
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    again = shim.open("UpdateAllocation")
+    await shim.ask(again, ask("k"))
+    assert await new_allocations(again, 1) == {"k": "n0"}
+
+
+@pytest.mark.parametrize("stream", ["UpdateNode", "UpdateApplication", "UpdateAllocation"])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(b"\xff\xff\xff\xff", id="no field"),
+        pytest.param(b"\x0a\x7f\x01", id="cut off"),
+        pytest.param(b"\x0b\x0c", id="groups"),
+        pytest.param(b"\x1a\x02\xc3\x28", id="rmID is no UTF-8 (or unknown)"),
+        pytest.param(bytes(range(256)) * 64, id="all bytes"),
+    ],
+)
+async def test_garbage_ends_the_stream_with_a_typed_error(
+    shim: Shim, neighbour: Any, stream: str, garbage: bytes
+) -> None:
+    """Bytes that are no message are INVALID_ARGUMENT (or of no known RM), never a trace."""
+    await shim.register()
+    call = shim.open(stream)
+    await call.send(garbage)
+    code, text = await call.ending()
+    assert code in (INVALID, grpc.StatusCode.FAILED_PRECONDITION)
+    assert text.startswith(("malformed message: ", "received "))
+    assert "Traceback" not in text
+
+
+async def test_malformed_item_leaves_nothing_half_done(
+    shim: Shim, streams: tuple[Call, Call, Call], server: Server
+) -> None:
+    """When one item of a request is no message, none of the request is carried out."""
+    good = delimited(4, ask("good").SerializeToString())
+    not_utf8 = delimited(4, delimited(1, b"\xc3\x28"))
+    await streams[0].send(delimited(3, b"rm") + good * 1000 + not_utf8)
+    code, text = await streams[0].ending()
+    assert code is INVALID
+    assert text.startswith("malformed message: ")
+    [report] = server.scheduler.views.partitions("rm")
+    assert (report.pending_asks, report.allocations) == (0, 0)
+
+
+async def test_text_that_is_no_utf8_is_malformed(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """Invalid UTF-8 in a text field is refused in every request."""
+    allocations, applications, nodes = streams
+    for call, field in ((allocations, 4), (applications, 1), (nodes, 1)):
+        bad = delimited(1, b"id") + delimited(1, b"\xc3\x28")
+        await call.send(delimited(field, bad) + delimited(2 if call is nodes else 3, b"rm"))
+        code, text = await call.ending()
+        assert code is INVALID
+        assert text.startswith("malformed message: ")
+
+
+async def test_unknown_enum_values_are_rejected_in_band(
+    shim: Shim, streams: tuple[Call, Call, Call]
+) -> None:
+    """An action or a termination type that nobody knows is named in a rejection."""
+    allocations, _, nodes = streams
+    answer = await shim.nodes(
+        nodes,
+        si.NodeInfo(nodeID="a", action=99),
+        si.NodeInfo(nodeID="b"),
+    )
+    assert [item.reason for item in answer.rejected] == [
+        "node a: unknown action 99",
+        "node b: unknown action 0",
+    ]
+    unknown = si.AllocationRelease(applicationID="app", allocationKey="k", terminationType=77)
+    await allocations.send(si.AllocationRequest(rmID="rm", releases=releases(unknown)))
+    [rejected] = (await allocations.next()).rejectedAllocations
+    assert (rejected.allocationKey, rejected.reason) == (
+        "k",
+        "release: unknown termination type 77",
+    )
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (application(""), "applicationID is empty"),
+        (
+            application("x", partitionName="nowhere"),
+            "Failed to add application x to partition [rm]nowhere, partition doesn't exist",
+        ),
+        (
+            application("x", partitionName="[neighbour]default"),
+            "Failed to add application x to partition [neighbour]default, partition doesn't exist",
+        ),
+        (
+            application("x", ugi=si.UserGroupInformation(user="u", groups=["g"] * 1025)),
+            "ugi.groups has 1025 entries, at most 1024 are allowed",
+        ),
+        (
+            application("x", ugi=si.UserGroupInformation(user="new\nline")),
+            "ugi.user holds control characters: new\\nline",
+        ),
+        (
+            application("x", queue="q" * 5000),
+            "queueName has 5000 characters, at most 4096 are allowed: " + "q" * 64 + "…",
+        ),
+    ],
+)
+async def test_bad_application_is_rejected_in_band(
+    shim: Shim, streams: tuple[Call, Call, Call], bad: si.AddApplicationRequest, reason: str
+) -> None:
+    """A bad application is rejected with its reason, and one beside it is accepted."""
+    answers = [await shim.applications(streams[1], bad, application("fine"))]
+    while sum(len(answer.accepted) + len(answer.rejected) for answer in answers) < 2:
+        answers.append(await streams[1].next())
+    assert [item.reason for answer in answers for item in answer.rejected] == [reason]
+    assert [item.applicationID for answer in answers for item in answer.accepted] == ["fine"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (node(""), "nodeID is empty"),
+        (node("x", vcore=-5), "node x has a negative capacity"),
+    ],
+)
+async def test_bad_node_is_rejected_in_band(
+    shim: Shim, streams: tuple[Call, Call, Call], bad: si.NodeInfo, reason: str
+) -> None:
+    """A bad node is rejected, with a reason."""
+    answer = await shim.nodes(streams[2], bad)
+    assert [(item.nodeID, item.reason) for item in answer.rejected] == [(bad.nodeID, reason)]
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "text"),
+    [
+        ({"rmID": ""}, "rmID is empty"),
+        ({"rmID": "[rm]"}, "rmID must not hold '[' or ']': [rm]"),
+        ({"rmID": "r" * 129}, "rmID has 129 characters, at most 128 are allowed: "),
+        ({"rmID": "a\tb"}, "rmID holds control characters: a\\tb"),
+        ({"rmID": "x", "config": " " * (MIB + 1)}, "config has 1048577 bytes"),
+        ({"rmID": "x", "buildInfo": {f"{i}": "" for i in range(65)}}, "buildInfo has 65 entries"),
+    ],
+)
+async def test_bad_registration_is_refused(
+    shim: Shim, neighbour: Any, request_fields: dict[str, Any], text: str
+) -> None:
+    """A registration beyond the caps is INVALID_ARGUMENT, with the field's name."""
+    raw = si.RegisterResourceManagerRequest(**request_fields).SerializeToString()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await shim.unary("/si.v1.Scheduler/RegisterResourceManager", raw)
+    assert refused.value.code() is INVALID
+    assert (refused.value.details() or "").startswith(f"registration of RM failed: {text}")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "/si.v1.Scheduler/RegisterResourceManager",
+        "/licorne.v1.Admin/UpdateConfiguration",
+        "/licorne.v1.State/ListQueues",
+    ],
+)
+async def test_garbage_in_unary_calls_is_malformed(shim: Shim, neighbour: Any, method: str) -> None:
+    """Unary calls answer garbage with INVALID_ARGUMENT as well."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await shim.unary(method, b"\xff\xff\xff")
+    assert refused.value.code() is INVALID
+    assert (refused.value.details() or "").startswith("malformed message: ")
+
+
+async def test_garbage_in_a_session_ends_its_stream_only(
+    session: RawSession, neighbour: Any
+) -> None:
+    """Garbage inside a session ends the stream; the session can be resumed and goes on."""
+    call, welcome = await session.begin()
+    await session.replay(call)
+    await call.send(sp.UpdateRequest(ack=sp.Ack()).SerializeToString() + b"\x32\x7f")
+    code, text = await call.ending()
+    assert code is INVALID
+    assert text.startswith("malformed message: ")
+    again, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    await session.send(again, allocations=si.AllocationRequest(allocations=[ask("k")]))
+    assert (await session.until(again, "allocations")).allocations.new[0].allocationKey == "k"

@@ -1,0 +1,174 @@
+"""The engine: the core's one owner, and what it does when the core fails."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick, UpdateNodes
+from licorne_core.effects import Effect, Registered
+from licorne_core.ids import RmId
+from licorne_core.scheduler import Scheduler
+from licorne_server.clock import SystemClock
+from licorne_server.engine import Engine
+from licorne_server.errors import Defect
+from support.shim import RawSession, Shim, ask, connected, new_allocations, node, serving
+
+BAD = RmId("bad")
+GOOD = RmId("good")
+
+
+class Fragile(Scheduler):
+    """The real core with a fault put in: it fails on what it is told to fail on."""
+
+    fails_on: type[Command] | None = None
+    only_for: RmId | None = None
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Like the core, but for the fault."""
+        if isinstance(command, Tick):
+            if self.fails_on is Tick and self._is_scheduled():
+                raise RuntimeError("planted")
+        elif self.fails_on is type(command) and command.rm_id == self.only_for:
+            raise RuntimeError("planted")
+        return super().handle(command, now)
+
+    def _is_scheduled(self) -> bool:
+        reports = self.views.partitions(self.only_for)
+        return any(report.pending_asks and not report.holds for report in reports)
+
+
+class Ledger:
+    """A sink that writes down what it gets."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.effects: list[Effect] = []
+        self.halted: list[RmId] = []
+
+    def route(self, effects: Sequence[Effect]) -> None:
+        """Note the effects."""
+        self.effects += effects
+
+    def halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Note the RM."""
+        assert correlation_id
+        self.halted.append(rm_id)
+
+
+@asynccontextmanager
+async def serving_core(core: Scheduler) -> AsyncIterator[tuple[Shim, Shim]]:
+    """A server over the core, and two RMs: the bad one and the good one."""
+    async with (
+        serving(scheduler=core) as server,
+        connected(server) as one,
+        connected(server) as two,
+    ):
+        yield Shim(one, BAD), Shim(two, GOOD)
+
+
+def node_request(shim: Shim | None) -> si.NodeRequest:
+    """A request with one node."""
+    return si.NodeRequest(rmID=shim.rm_id if shim else "", nodes=[node("n1", vcore=1)])
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    """An empty ledger."""
+    return Ledger()
+
+
+@pytest.fixture
+async def engine(ledger: Ledger) -> AsyncIterator[Engine]:
+    """A running engine over a core that can fail."""
+    engine = Engine(Fragile(), SystemClock())
+    engine.start(ledger)
+    yield engine
+    await engine.stop()
+
+
+async def test_submit_returns_what_was_routed(engine: Engine, ledger: Ledger) -> None:
+    """The answer to a command is at the sink by the time its sender has it."""
+    effects = await engine.submit(RegisterRm(rm_id=GOOD))
+    assert effects == ledger.effects == [Registered(rm_id=GOOD, session=1)]
+
+
+async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledger) -> None:
+    """What nobody waits for is handled all the same, before what comes later."""
+    for rm_id in ("a", "b"):
+        engine.post(RegisterRm(rm_id=RmId(rm_id)))
+    await engine.submit(RegisterRm(rm_id=RmId("c")))
+    assert [effect.rm_id for effect in ledger.effects] == ["a", "b", "c"]
+
+
+async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
+    """Whoever waits for an answer when the engine stops is let go."""
+    engine = Engine(Scheduler(), SystemClock())
+    waiting = asyncio.create_task(engine.submit(RegisterRm(rm_id=GOOD)))
+    await asyncio.sleep(0)
+    await engine.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
+    """A command that the core fails on is answered by a defect with an id; others go on."""
+    core = Fragile()
+    core.fails_on, core.only_for = UpdateNodes, BAD
+    engine = Engine(core, SystemClock())
+    engine.start(ledger)
+    for rm_id in (BAD, GOOD):
+        await engine.submit(RegisterRm(rm_id=rm_id))
+    with pytest.raises(Defect, match=r"internal error, correlation id [0-9a-f]{12}"):
+        await engine.submit(UpdateNodes(rm_id=BAD, nodes=()))
+    await engine.submit(UpdateNodes(rm_id=GOOD, nodes=()))
+    assert ledger.halted == [BAD]
+    holds = {report.rm_id: report.holds for report in core.views.partitions()}
+    assert holds == {BAD: ("internal error",), GOOD: ()}
+    await engine.stop()
+
+
+async def test_failing_turn_halts_only_the_rm_whose_turn_it_was() -> None:
+    """A turn that fails names no RM: the culprit is found, and the other is scheduled on."""
+    core = Fragile()
+    core.fails_on, core.only_for = Tick, BAD
+    async with serving_core(core) as (bad, good):
+        bad_calls, good_calls = await bad.set_up(), await good.set_up()
+        await bad.ask(bad_calls[0], ask("k"))
+        code, text = await bad_calls[0].ending()
+        assert code is grpc.StatusCode.INTERNAL
+        assert text.startswith("internal error, correlation id ")
+        await good.ask(good_calls[0], ask("k"))
+        assert await new_allocations(good_calls[0], 1) == {"k": "n0"}
+        core.fails_on = None
+        again = bad.open("UpdateNode")
+        await again.send(node_request(bad))
+        assert (await again.ending())[1].endswith("; register again")
+        calls = await bad.set_up()
+        await bad.ask(calls[0], ask("k"))
+        assert await new_allocations(calls[0], 1) == {"k": "n0"}
+
+
+async def test_session_of_a_halted_rm_starts_anew() -> None:
+    """After a defect a session cannot be resumed: the RM registers and replays."""
+    core = Fragile()
+    async with serving(scheduler=core) as server, connected(server) as channel:
+        session = RawSession(channel, BAD)
+        call, welcome = await session.begin()
+        await session.replay(call)
+        core.fails_on, core.only_for = UpdateNodes, BAD
+        await session.send(call, nodes=node_request(None))
+        assert (await call.ending())[0] is grpc.StatusCode.INTERNAL
+        core.fails_on = None
+        again, response = await session.begin(token=welcome.welcome.resume_token)
+        assert not response.welcome.resumed
+        assert (await session.replay(again)).complete
+
+
+async def test_hold_of_an_unknown_rm_is_harmless(engine: Engine, ledger: Ledger) -> None:
+    """A hold that comes after its RM has gone changes nothing."""
+    await engine.submit(SetHold(rm_id=BAD, hold=Hold.DRAINING, on=True))
+    assert not ledger.halted

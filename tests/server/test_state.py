@@ -1,0 +1,198 @@
+"""`licorne.v1.State` over the wire: what the core knows."""
+
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from support.shim import Call, Shim, application, ask, connected, new_allocations, node
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: b, properties: {priority.offset: "3"}}
+          - name: a
+            queues: [{name: x, resources: {guaranteed: {vcore: 1}, max: {vcore: 2}}}]
+"""
+
+
+@pytest.fixture
+def state(channel: grpc.aio.Channel) -> StateStub:
+    """The service."""
+    return StateStub(channel)
+
+
+@pytest.fixture
+async def calls(shim: Shim) -> tuple[Call, Call, Call]:
+    """An RM with a node of 250 milli-cores, and three asks of 100 of which two run."""
+    calls = await shim.set_up(vcore=250)
+    await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
+    await new_allocations(calls[0], 2)
+    return calls
+
+
+async def test_partitions_come_in_numbers(state: StateStub, calls: Any) -> None:
+    """A partition shows capacity, usage, counts and applications by state."""
+    [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
+    assert (partition.name, partition.rm_id, partition.state) == ("[rm]default", "rm", "Active")
+    assert (partition.capacity, partition.allocated) == ({"vcore": 250}, {"vcore": 200})
+    counts = (partition.nodes, partition.allocations, partition.pending_asks)
+    assert counts == (1, 2, 1)
+    assert partition.applications == {"Running": 1}
+    assert partition.node_sort_policy == "fair"
+    assert not partition.holds
+
+
+async def test_queues_come_parents_first(shim: Shim, state: StateStub) -> None:
+    """The tree is a list: root first, children by name behind their parent."""
+    await shim.register(QUEUES)
+    queues = (await state.ListQueues(pb.ListQueuesRequest(partition="[rm]default"))).queues
+    assert [queue.path for queue in queues] == ["root", "root.a", "root.a.x", "root.b"]
+    leaf = queues[2]
+    assert (leaf.parent, leaf.is_leaf, leaf.is_managed) == ("root.a", True, True)
+    assert (leaf.guaranteed, leaf.max) == ({"vcore": 1000}, {"vcore": 2000})
+    assert queues[3].properties == {"priority.offset": "3"}
+
+
+async def test_application_shows_what_it_has_and_wants(state: StateStub, calls: Any) -> None:
+    """One application comes with its asks, allocations and states; times in nanoseconds."""
+    request = pb.GetApplicationRequest(application_id="app")
+    found = await state.GetApplication(request)
+    assert (found.queue, found.user, found.state) == ("root.ns", "tester", "Running")
+    assert [item.allocation_key for item in found.allocations] == ["k0", "k1"]
+    [waiting] = found.asks
+    assert (waiting.allocation_key, waiting.priority) == ("k2", -2)
+    assert waiting.resources == {"vcore": 100}
+    assert waiting.request_time > 10**18
+    states = [change.state for change in found.state_log]
+    assert states == ["New", "Accepted", "Running"]
+
+
+async def test_applications_come_in_pages(
+    shim: Shim, state: StateStub, calls: tuple[Call, Call, Call]
+) -> None:
+    """Pages hold what was asked for, follow one another, and hold all applications once."""
+    await calls[1].next()
+    await shim.applications(calls[1], *(application(f"app-{i}") for i in range(5)))
+    names: list[str] = []
+    token = ""
+    while True:
+        request = pb.ListApplicationsRequest(page_size=2, page_token=token)
+        page = await state.ListApplications(request)
+        assert len(page.applications) <= 2
+        names += [item.application_id for item in page.applications]
+        token = page.next_page_token
+        if not token:
+            break
+    assert names == ["app", *(f"app-{i}" for i in range(5))]
+
+
+@pytest.mark.row(109)
+async def test_rejected_applications_show_their_reason(shim: Shim, state: StateStub) -> None:
+    """Applications that were turned away are listed with the reason that their RM got."""
+    await shim.register(QUEUES)
+    applications = shim.open("UpdateApplication")
+    answer = await shim.applications(applications, application("lost", "root.nowhere"))
+    page = await state.ListApplications(pb.ListApplicationsRequest(state="rejected"))
+    [rejected] = page.applications
+    assert (rejected.application_id, rejected.state) == ("lost", "Rejected")
+    assert rejected.rejected_message == answer.rejected[0].reason
+
+
+async def test_nodes_come_with_their_books(
+    shim: Shim, state: StateStub, calls: tuple[Call, Call, Call]
+) -> None:
+    """A node shows capacity, allocated, available and how full it is."""
+    await shim.nodes(calls[2], node("m0", vcore=50))
+    small, full = (await state.ListNodes(pb.ListNodesRequest())).nodes
+    assert (small.node_id, full.node_id) == ("m0", "n0")
+    assert (full.capacity, full.allocated, full.available) == (
+        {"vcore": 250},
+        {"vcore": 200},
+        {"vcore": 50},
+    )
+    assert (full.allocation_count, full.schedulable) == (2, True)
+    assert full.utilization == pytest.approx(0.8)
+
+
+async def test_explain_names_the_gate_that_blocks(state: StateStub, calls: Any) -> None:
+    """A waiting ask is explained by all gates in order, with their operands."""
+    answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k2"))
+    assert (answer.verdict, answer.queue) == ("pending", "root.ns")
+    assert [gate.kind for gate in answer.gates[:2]] == ["partition", "application"]
+    blocked = [gate for gate in answer.gates if not gate.passed]
+    assert blocked[0].code == "QUEUE_MAX_EXCEEDED"
+    assert (blocked[0].requested, blocked[0].used, blocked[0].limit) == (
+        {"vcore": 100},
+        {"vcore": 200},
+        {"vcore": 250},
+    )
+    placed = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k0"))
+    assert placed.verdict == "allocated"
+
+
+async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: StateStub) -> None:
+    """A bare name means the RM that registered first; brackets name any."""
+    await shim.register(QUEUES)
+    await Shim(shim.channel, "other").register()
+    first = (await state.ListQueues(pb.ListQueuesRequest(partition="default"))).queues
+    other = (await state.ListQueues(pb.ListQueuesRequest(partition="[other]default"))).queues
+    assert (len(first), len(other)) == (4, 1)
+    of_other = await state.ListPartitions(pb.ListPartitionsRequest(rm_id="other"))
+    assert [item.name for item in of_other.partitions] == ["[other]default"]
+
+
+@pytest.mark.parametrize(
+    ("method", "request_message", "text"),
+    [
+        ("ListQueues", pb.ListQueuesRequest(partition="x"), "partition x not found"),
+        (
+            "GetApplication",
+            pb.GetApplicationRequest(application_id="x"),
+            "application x not found",
+        ),
+        (
+            "ListApplications",
+            pb.ListApplicationsRequest(queue="root.x"),
+            "queue root.x not found",
+        ),
+        ("Explain", pb.ExplainRequest(application_id="x"), "application x not found"),
+    ],
+)
+async def test_what_is_not_there_is_not_found(
+    shim: Shim, state: StateStub, method: str, request_message: object, text: str
+) -> None:
+    """Unknown things are NOT_FOUND, by name."""
+    await shim.register()
+    with pytest.raises(grpc.aio.AioRpcError) as missing:
+        await getattr(state, method)(request_message)
+    assert missing.value.code() is grpc.StatusCode.NOT_FOUND
+    assert missing.value.details() == text
+
+
+async def test_unknown_state_is_named(shim: Shim, state: StateStub) -> None:
+    """A state that is none is refused with those that are."""
+    await shim.register()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await state.ListApplications(pb.ListApplicationsRequest(state="idle"))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refused.value.details() == "state idle is none of active, completed, rejected"
+
+
+async def test_reading_shows_no_half_done_turn(server: Any, state: StateStub) -> None:
+    """Whatever is asked for while asks are being placed adds up."""
+    async with connected(server) as other:
+        shim = Shim(other)
+        allocations = (await shim.set_up(nodes=5, vcore=1_000_000))[0]
+        await shim.ask(allocations, *(ask(f"k{i}", vcore=10) for i in range(4000)))
+        placed = 0
+        while placed < 4000:
+            [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
+            assert partition.allocated.get("vcore", 0) == 10 * partition.allocations
+            placed += len((await allocations.next()).new)

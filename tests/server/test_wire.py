@@ -1,0 +1,99 @@
+"""Requests taken apart by their bytes, compared with what protobuf makes of them."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_server import wire
+from licorne_server.errors import CallError, Malformed
+from support.shim import application, ask, node, releases
+
+TEXT = st.text(max_size=200)
+ASKS = st.lists(st.builds(ask, TEXT, TEXT, priority=st.integers(-(2**31), 2**31 - 1)))
+RELEASES = st.lists(st.builds(si.AllocationRelease, allocationKey=TEXT, message=TEXT))
+
+
+@given(TEXT, ASKS, RELEASES)
+def test_allocation_request_is_split_like_protobuf_reads_it(
+    rm_id: str, asks: list[si.Allocation], gone: list[si.AllocationRelease]
+) -> None:
+    """The items of both lists come out in order, whatever their number and size."""
+    request = si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases(*gone))
+    split = wire.split(request.SerializeToString(), wire.ALLOCATION_REQUEST)
+    assert split.rm_id == rm_id
+    assert [si.Allocation.FromString(raw) for raw in split.items[4]] == asks
+    assert [si.AllocationRelease.FromString(raw) for raw in split.items[2]] == gone
+
+
+@given(st.lists(TEXT), st.lists(TEXT))
+def test_other_requests_are_split_alike(names: list[str], others: list[str]) -> None:
+    """Nodes, and applications to add and to remove, come out in order."""
+    nodes = si.NodeRequest(rmID="rm", nodes=[node(name, vcore=1) for name in names])
+    split = wire.split(nodes.SerializeToString(), wire.NODE_REQUEST)
+    assert split.rm_id == "rm"
+    assert [si.NodeInfo.FromString(raw).nodeID for raw in split.items[1]] == names
+    remove = [si.RemoveApplicationRequest(applicationID=name) for name in others]
+    apps = si.ApplicationRequest(new=[application(name) for name in names], remove=remove)
+    split = wire.split(apps.SerializeToString(), wire.APPLICATION_REQUEST)
+    assert [si.AddApplicationRequest.FromString(raw).applicationID for raw in split.items[1]] == (
+        names
+    )
+    assert [si.RemoveApplicationRequest.FromString(raw) for raw in split.items[2]] == remove
+
+
+@given(ASKS, st.permutations(range(4)))
+def test_fields_may_come_in_any_order(asks: list[si.Allocation], order: list[int]) -> None:
+    """Interleaved, repeated and unknown fields do not disturb the others."""
+    half = len(asks) // 2
+    parts = [
+        si.AllocationRequest(allocations=asks[:half]).SerializeToString(),
+        si.AllocationRequest(rmID="rm").SerializeToString(),
+        wire.delimited(99, b"unknown") + b"\xb8\x06\x05",
+        si.AllocationRequest(releases=releases(si.AllocationRelease())).SerializeToString(),
+    ]
+    raw = b"".join(parts[index] for index in order)
+    raw += si.AllocationRequest(allocations=asks[half:]).SerializeToString()
+    split = wire.split(raw, wire.ALLOCATION_REQUEST)
+    assert split.rm_id == "rm"
+    assert [si.Allocation.FromString(item) for item in split.items[4]] == asks
+    assert len(split.items[2]) == 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
+    """Garbage either splits or is malformed; nothing else can happen."""
+    for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST):
+        with suppress(Malformed):
+            assert wire.split(raw, layout).items
+
+
+@given(st.data())
+def test_message_that_is_cut_off_never_passes_for_whole(data: st.DataObject) -> None:
+    """A prefix that cuts a field in two is malformed."""
+    raw = si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=5)]).SerializeToString()
+    whole = {0, len(raw) - 4, len(raw)}
+    end = data.draw(st.integers(0, len(raw)).filter(lambda end: end not in whole))
+    with pytest.raises(Malformed):
+        wire.split(raw[:end], wire.NODE_REQUEST)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_numbers_survive(number: int) -> None:
+    """A number reads as it was written."""
+    raw = wire.encode_varint(number)
+    assert wire.varint(raw, 0) == (number, len(raw))
+
+
+def test_number_of_items_is_capped_in_nested_lists_too() -> None:
+    """Releases count like asks do, and so do fields that nobody wants."""
+    for raw in (
+        wire.delimited(2, b"\x0a\x00" * 100_001),
+        wire.delimited(2, b"\x12\x00" * 100_001),
+        b"\x22\x00" * 60_000 + wire.delimited(2, b"\x0a\x00" * 60_000),
+        b"\xb8\x06\x05" * 100_001,
+    ):
+        with pytest.raises(CallError, match="holds more than 100000 items"):
+            wire.split(raw, wire.ALLOCATION_REQUEST)

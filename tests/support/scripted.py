@@ -1,0 +1,100 @@
+"""A server that follows a script: for what a real one does only on a bad day."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+
+from licorne.v1.session_pb2 import (
+    ReplayResult,
+    UpdateRequest,
+    UpdateResponse,
+    Welcome,
+)
+from licorne.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
+
+
+class ScriptedStream:
+    """The server's side of one stream."""
+
+    def __init__(self, context: Any) -> None:
+        """Over a servicer context."""
+        self._context = context
+        self.epoch = 1
+        self.session = 1
+
+    async def read(self) -> UpdateRequest | None:
+        """The next request, or None at the end; heartbeats and acknowledgements are passed over."""
+        while True:
+            request = await self._context.read()
+            if request is grpc.aio.EOF:
+                return None
+            if request.WhichOneof("message") not in ("heartbeat", "ack"):
+                found: UpdateRequest = request
+                return found
+
+    async def write(self, **fields: Any) -> None:
+        """Send a response of this epoch and session."""
+        fields = {"epoch": self.epoch, "session": self.session, **fields}
+        await self._context.write(UpdateResponse(**fields))
+
+    async def abort(self, code: grpc.StatusCode, text: str) -> None:
+        """End the stream with an error."""
+        await self._context.abort(code, text)
+
+    async def welcome(self, **fields: Any) -> UpdateRequest:
+        """Read the hello and answer it; returns the hello."""
+        hello = await self.read()
+        assert hello is not None
+        fields = {"resume_token": "token", "heartbeat_seconds": 10, "max_items": 1000, **fields}
+        await self.write(welcome=Welcome(**fields))
+        return hello
+
+    async def replay(self, *, complete: bool = True, number: int = 1) -> list[UpdateRequest]:
+        """Read a whole replay and answer it; returns its requests."""
+        requests: list[UpdateRequest] = []
+        while not (requests and requests[-1].HasField("replay_end")):
+            request = await self.read()
+            assert request is not None
+            requests.append(request)
+        result = ReplayResult(complete=complete, reason="" if complete else "a node is missing")
+        await self.write(number=number, acknowledged=requests[-1].number, replay_result=result)
+        return requests
+
+
+Script = Callable[[ScriptedStream], Awaitable[None]]
+
+
+@asynccontextmanager
+async def scripted(*scripts: Script) -> AsyncIterator[str]:
+    """A server that plays one script for each stream in turn; the block gets its address.
+
+    Raises what a script raised, such as a failed assertion, at the end of the block.
+    """
+    waiting = list(scripts)
+    failures: list[BaseException] = []
+
+    class Servicer(SessionServicer):
+        async def Update(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override]  # noqa: N802
+            if not waiting:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the script is over")
+            try:
+                await waiting.pop(0)(ScriptedStream(context))
+            except (asyncio.CancelledError, grpc.aio.AbortError):
+                raise
+            except BaseException as failure:
+                failures.append(failure)
+                raise
+
+    server = grpc.aio.server()
+    add_SessionServicer_to_server(Servicer(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+    if failures:
+        raise failures[0]

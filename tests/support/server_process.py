@@ -1,0 +1,55 @@
+"""A server in a process of its own, to be killed."""
+
+import asyncio
+import sys
+from types import TracebackType
+from typing import Self
+
+START_SECONDS = 20.0
+
+
+class ServerProcess:
+    """`licorne serve` on loopback. Started again, it listens on the same port."""
+
+    def __init__(self) -> None:
+        """Not started."""
+        self.target = "127.0.0.1:0"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start it and wait until it is ready."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kill it if it still runs."""
+        await self.kill()
+
+    async def start(self) -> None:
+        """Start it and wait for the line that says where it listens."""
+        command = [sys.executable, "-m", "licorne_server", "serve", "--log-level", "error"]
+        self._process = await asyncio.create_subprocess_exec(
+            *(*command, "--listen", self.target, "--http", "off"),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
+        words = dict(word.split("=") for word in line.decode().split()[1:])
+        self.target = words["grpc"]
+
+    async def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    async def restart(self) -> None:
+        """kill -9, and start again on the same port."""
+        await self.kill()
+        await self.start()

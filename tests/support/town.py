@@ -1,0 +1,88 @@
+"""A server with two RMs, and the commands of `licorne` as a user gives them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.testing import FakeRM, serve
+
+CONFIG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: prod
+            resources: {guaranteed: {vcore: 2}, max: {vcore: 4, memory: 64Gi}}
+          - name: dev
+            properties: {application.sort.policy: fair}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command printed and exited with."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The output as data."""
+        return json.loads(self.out)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The words of each line."""
+        return [line.split() for line in self.out.splitlines()]
+
+
+class Shell:
+    """Runs commands against one server."""
+
+    def __init__(self, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """`capsys` sees what the commands print."""
+        self.target = target
+        self._capsys = capsys
+
+    async def __call__(self, command: str, *arguments: str) -> Result:
+        """Run `licorne COMMAND --target … ARGUMENTS` beside the server's loop."""
+        given = [command, "--target", self.target, *arguments]
+        # What the server logged before is not the command's.
+        self._capsys.readouterr()
+        code = await asyncio.to_thread(main, given)
+        captured = self._capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+
+@dataclass(frozen=True, slots=True)
+class Town:
+    """Two RMs: `blue` has one full queue, `green` nothing but a node."""
+
+    shell: Shell
+    blue: FakeRM
+    green: FakeRM
+
+
+@asynccontextmanager
+async def busy_town(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Town]:
+    """`blue` runs 4 of the 6 asks of an application in root.prod: its maximum."""
+    async with AsyncExitStack() as stack:
+        served = await stack.enter_async_context(serve(CONFIG))
+        blue = await stack.enter_async_context(FakeRM(served.target, rm_id="blue"))
+        green = await stack.enter_async_context(FakeRM(served.target, rm_id="green"))
+        await blue.add_nodes(2)
+        await green.add_nodes(1, prefix="meadow")
+        await blue.submit("shop", queue="root.prod", user="ann")
+        await blue.submit("idle", queue="root.dev", user="bob")
+        await blue.ask("shop", 6, priority=7)
+        await blue.allocated(4)
+        yield Town(Shell(served.target, capsys), blue, green)
