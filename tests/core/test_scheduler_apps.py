@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from licorne_core.asks import Ask
+from licorne_core.effects import AllocationsReleased
 from licorne_core.ids import AllocationKey, AppId, PartitionName
 from support.builders import (
     app,
@@ -204,6 +205,7 @@ def test_removing_an_application_frees_all_it_has() -> None:
     effects = driver.do(remove_apps("app-0"))
     why = ("STOPPED_BY_RM", "Application app-0 Removed")
     assert released(effects) == [("app-0", "app-0-0", *why), ("app-0", "app-0-1", *why)]
+    assert sum(isinstance(effect, AllocationsReleased) for effect in effects) == 1
     assert states(effects, "app-0") == ["Completing"]
     root = driver.views.queues(DEFAULT)
     assert (root.allocated, root.pending) == ({}, {})

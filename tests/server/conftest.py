@@ -1,12 +1,14 @@
 """A server and a connection to it, for the tests over the wire."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import grpc
 import pytest
 
+from licorne_core.ids import RmId
 from licorne_server.app import Server
-from support.shim import RawSession, Shim, connected, serving
+from support.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
 
 
 @pytest.fixture
@@ -33,3 +35,30 @@ def shim(channel: grpc.aio.Channel) -> Shim:
 def session(channel: grpc.aio.Channel) -> RawSession:
     """An RM over `Session.Update`."""
     return RawSession(channel)
+
+
+@pytest.fixture
+async def neighbour(server: Server) -> AsyncIterator[Callable[[], Any]]:
+    """Another RM, and a check that it is still scheduled and that nothing of it was touched."""
+    async with connected(server) as channel:
+        shim = Shim(channel, "neighbour")
+        calls = await shim.set_up(vcore=1_000_000)
+        placed = 0
+
+        async def is_fine() -> None:
+            nonlocal placed
+            placed += 1
+            await shim.ask(calls[0], ask(f"mine-{placed}"))
+            assert len(await new_allocations(calls[0], 1)) == 1
+            [report] = server.scheduler.views.partitions(RmId(shim.rm_id))
+            assert (report.nodes, report.allocations, report.pending_asks) == (1, placed, 0)
+
+        await is_fine()
+        yield is_fine
+        await is_fine()
+
+
+@pytest.fixture
+async def streams(shim: Shim, neighbour: Any) -> tuple[Call, Call, Call]:
+    """The RM's streams, for allocations, applications and nodes."""
+    return await shim.set_up()

@@ -1,5 +1,7 @@
 """`licorne.v1.Admin` over the wire: reading, checking and changing configurations (spec § 13)."""
 
+from typing import TYPE_CHECKING
+
 import grpc
 import pytest
 
@@ -7,6 +9,9 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
 from support.shim import Shim, ask, new_allocations, violations
+
+if TYPE_CHECKING:
+    from licorne.v1.admin_pb2_grpc import AdminAsyncStub
 
 CONFIG = """
 partitions:
@@ -24,13 +29,15 @@ BROKEN = CONFIG.replace("vcore: 1", "vcore: -1").replace("submitacl", "submitall
 
 
 @pytest.fixture
-def admin(channel: grpc.aio.Channel) -> AdminStub:
+def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
     """The service."""
     return AdminStub(channel)
 
 
 @pytest.mark.row(168)
-async def test_update_changes_the_queues(server: Server, shim: Shim, admin: AdminStub) -> None:
+async def test_update_changes_the_queues(
+    server: Server, shim: Shim, admin: "AdminAsyncStub"
+) -> None:
     """A new configuration is in force at once, and can be read back."""
     await shim.register(CONFIG)
     answer = await admin.UpdateConfiguration(
@@ -47,7 +54,7 @@ async def test_update_changes_the_queues(server: Server, shim: Shim, admin: Admi
 
 @pytest.mark.row(168)
 async def test_refused_update_names_every_problem_and_changes_nothing(
-    shim: Shim, admin: AdminStub
+    shim: Shim, admin: "AdminAsyncStub"
 ) -> None:
     """A bad configuration is INVALID_ARGUMENT with the place of each problem; the old one runs."""
     await shim.register(CONFIG)
@@ -64,7 +71,7 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
 
 @pytest.mark.row(55)
 async def test_same_configuration_changes_nothing_but_the_rest(
-    shim: Shim, admin: AdminStub
+    shim: Shim, admin: "AdminAsyncStub"
 ) -> None:
     """An unchanged text is accepted, and the extra configuration still takes effect."""
     await shim.register(CONFIG)
@@ -77,7 +84,7 @@ async def test_same_configuration_changes_nothing_but_the_rest(
 
 
 @pytest.mark.row(52)
-async def test_raised_maximum_lets_waiting_asks_go(shim: Shim, admin: AdminStub) -> None:
+async def test_raised_maximum_lets_waiting_asks_go(shim: Shim, admin: "AdminAsyncStub") -> None:
     """An update that makes room is followed by the allocations that waited for it."""
     limited = CONFIG.replace("name: a", "name: ns")
     allocations = (await shim.set_up(config=limited, vcore=10_000))[0]
@@ -90,7 +97,7 @@ async def test_raised_maximum_lets_waiting_asks_go(shim: Shim, admin: AdminStub)
 
 @pytest.mark.row(58)
 async def test_validation_judges_and_touches_nothing(
-    server: Server, shim: Shim, admin: AdminStub
+    server: Server, shim: Shim, admin: "AdminAsyncStub"
 ) -> None:
     """Good and bad texts are told apart with all problems; what runs is not changed."""
     await shim.register(CONFIG)
@@ -109,7 +116,7 @@ async def test_validation_judges_and_touches_nothing(
 
 
 @pytest.mark.parametrize("call", ["GetConfiguration", "UpdateConfiguration"])
-async def test_unknown_rm_is_a_failed_precondition(admin: AdminStub, call: str) -> None:
+async def test_unknown_rm_is_a_failed_precondition(admin: "AdminAsyncStub", call: str) -> None:
     """Configuring an RM that is not registered fails with the text that callers know."""
     request = getattr(pb, f"{call}Request")(rm_id="x")
     with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -119,7 +126,7 @@ async def test_unknown_rm_is_a_failed_precondition(admin: AdminStub, call: str) 
     assert refused.value.details() == text
 
 
-async def test_configuration_beyond_the_cap_is_refused(admin: AdminStub) -> None:
+async def test_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") -> None:
     """A text of more than a mebibyte is not even looked at."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await admin.ValidateConfiguration(

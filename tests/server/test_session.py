@@ -1,6 +1,7 @@
 """`Session.Update` over the wire: hello, resumption, replay, fencing, drain (DESIGN § 3)."""
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
@@ -64,9 +65,9 @@ async def test_items_refused_at_the_door_do_not_count_as_lost(session: RawSessio
     nodes = [node("n0", vcore=1), node("", vcore=1)]
     await session.send(call, nodes=si.NodeRequest(nodes=nodes))
     await session.send(call, replay_end=sp.ReplayEnd(nodes=2))
-    rejected = []
+    rejected: list[si.RejectedNode] = []
     while not rejected:
-        rejected = (await session.until(call, "nodes")).nodes.rejected
+        rejected += (await session.until(call, "nodes")).nodes.rejected
     assert rejected[0].reason == "nodeID is empty"
     assert (await session.until(call, "replay_result")).replay_result.complete
 
@@ -283,10 +284,11 @@ async def test_both_sides_hear_from_each_other() -> None:
     ],
 )
 async def test_hello_that_is_wrong_is_refused(
-    session: RawSession, changes: dict[str, object], code: str, text: str
+    session: RawSession, changes: dict[str, Any], code: str, text: str
 ) -> None:
     """Each fault of a hello has its own words."""
-    fields = {"rm_id": "rm", "protocol": 1, "registration": si.RegisterResourceManagerRequest()}
+    fields: dict[str, Any] = {"rm_id": "rm", "protocol": 1}
+    fields["registration"] = si.RegisterResourceManagerRequest()
     call = session.open()
     await call.send(sp.UpdateRequest(hello=sp.Hello(**(fields | changes))))
     assert await call.ending() == (grpc.StatusCode[code], text)

@@ -271,7 +271,7 @@ async def test_partitions_of_one_rm_are_apart(shim: Shim) -> None:
     pair = [application("app", "root.a"), application("app", "root.a", partitionName="gpu")]
     assert len((await shim.applications(applications, *pair)).accepted) == 2
     await shim.ask(allocations, ask("k"), ask("k", partitionName="gpu"))
-    partitions = set()
+    partitions: set[str] = set()
     while len(partitions) < 2:
         partitions |= {item.partitionName for item in (await allocations.next()).new}
     assert partitions == {"[rm]default", "[rm]gpu"}

@@ -1,6 +1,6 @@
 """`licorne.v1.State` over the wire: what the core knows."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -8,6 +8,9 @@ import pytest
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from support.shim import Call, Shim, application, ask, connected, new_allocations, node
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 QUEUES = """
 partitions:
@@ -23,7 +26,7 @@ partitions:
 
 
 @pytest.fixture
-def state(channel: grpc.aio.Channel) -> StateStub:
+def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
     """The service."""
     return StateStub(channel)
 
@@ -37,11 +40,11 @@ async def calls(shim: Shim) -> tuple[Call, Call, Call]:
     return calls
 
 
-async def test_partitions_come_in_numbers(state: StateStub, calls: Any) -> None:
+async def test_partitions_come_in_numbers(state: "StateAsyncStub", calls: Any) -> None:
     """A partition shows capacity, usage, counts and applications by state."""
     [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
     assert (partition.name, partition.rm_id, partition.state) == ("[rm]default", "rm", "Active")
-    assert (partition.capacity, partition.allocated) == ({"vcore": 250}, {"vcore": 200})
+    assert [partition.capacity, partition.allocated] == [{"vcore": 250}, {"vcore": 200}]
     counts = (partition.nodes, partition.allocations, partition.pending_asks)
     assert counts == (1, 2, 1)
     assert partition.applications == {"Running": 1}
@@ -49,18 +52,18 @@ async def test_partitions_come_in_numbers(state: StateStub, calls: Any) -> None:
     assert not partition.holds
 
 
-async def test_queues_come_parents_first(shim: Shim, state: StateStub) -> None:
+async def test_queues_come_parents_first(shim: Shim, state: "StateAsyncStub") -> None:
     """The tree is a list: root first, children by name behind their parent."""
     await shim.register(QUEUES)
     queues = (await state.ListQueues(pb.ListQueuesRequest(partition="[rm]default"))).queues
     assert [queue.path for queue in queues] == ["root", "root.a", "root.a.x", "root.b"]
     leaf = queues[2]
     assert (leaf.parent, leaf.is_leaf, leaf.is_managed) == ("root.a", True, True)
-    assert (leaf.guaranteed, leaf.max) == ({"vcore": 1000}, {"vcore": 2000})
+    assert [leaf.guaranteed, leaf.max] == [{"vcore": 1000}, {"vcore": 2000}]
     assert queues[3].properties == {"priority.offset": "3"}
 
 
-async def test_application_shows_what_it_has_and_wants(state: StateStub, calls: Any) -> None:
+async def test_application_shows_what_it_has_and_wants(state: "StateAsyncStub", calls: Any) -> None:
     """One application comes with its asks, allocations and states; times in nanoseconds."""
     request = pb.GetApplicationRequest(application_id="app")
     found = await state.GetApplication(request)
@@ -75,7 +78,7 @@ async def test_application_shows_what_it_has_and_wants(state: StateStub, calls: 
 
 
 async def test_applications_come_in_pages(
-    shim: Shim, state: StateStub, calls: tuple[Call, Call, Call]
+    shim: Shim, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """Pages hold what was asked for, follow one another, and hold all applications once."""
     await calls[1].next()
@@ -94,7 +97,7 @@ async def test_applications_come_in_pages(
 
 
 @pytest.mark.row(109)
-async def test_rejected_applications_show_their_reason(shim: Shim, state: StateStub) -> None:
+async def test_rejected_applications_show_their_reason(shim: Shim, state: "StateAsyncStub") -> None:
     """Applications that were turned away are listed with the reason that their RM got."""
     await shim.register(QUEUES)
     applications = shim.open("UpdateApplication")
@@ -106,38 +109,38 @@ async def test_rejected_applications_show_their_reason(shim: Shim, state: StateS
 
 
 async def test_nodes_come_with_their_books(
-    shim: Shim, state: StateStub, calls: tuple[Call, Call, Call]
+    shim: Shim, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """A node shows capacity, allocated, available and how full it is."""
     await shim.nodes(calls[2], node("m0", vcore=50))
     small, full = (await state.ListNodes(pb.ListNodesRequest())).nodes
     assert (small.node_id, full.node_id) == ("m0", "n0")
-    assert (full.capacity, full.allocated, full.available) == (
+    assert [full.capacity, full.allocated, full.available] == [
         {"vcore": 250},
         {"vcore": 200},
         {"vcore": 50},
-    )
+    ]
     assert (full.allocation_count, full.schedulable) == (2, True)
     assert full.utilization == pytest.approx(0.8)
 
 
-async def test_explain_names_the_gate_that_blocks(state: StateStub, calls: Any) -> None:
+async def test_explain_names_the_gate_that_blocks(state: "StateAsyncStub", calls: Any) -> None:
     """A waiting ask is explained by all gates in order, with their operands."""
     answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k2"))
     assert (answer.verdict, answer.queue) == ("pending", "root.ns")
     assert [gate.kind for gate in answer.gates[:2]] == ["partition", "application"]
     blocked = [gate for gate in answer.gates if not gate.passed]
     assert blocked[0].code == "QUEUE_MAX_EXCEEDED"
-    assert (blocked[0].requested, blocked[0].used, blocked[0].limit) == (
+    assert [blocked[0].requested, blocked[0].used, blocked[0].limit] == [
         {"vcore": 100},
         {"vcore": 200},
         {"vcore": 250},
-    )
+    ]
     placed = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k0"))
     assert placed.verdict == "allocated"
 
 
-async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: StateStub) -> None:
+async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: "StateAsyncStub") -> None:
     """A bare name means the RM that registered first; brackets name any."""
     await shim.register(QUEUES)
     await Shim(shim.channel, "other").register()
@@ -166,7 +169,7 @@ async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: StateSt
     ],
 )
 async def test_what_is_not_there_is_not_found(
-    shim: Shim, state: StateStub, method: str, request_message: object, text: str
+    shim: Shim, state: "StateAsyncStub", method: str, request_message: object, text: str
 ) -> None:
     """Unknown things are NOT_FOUND, by name."""
     await shim.register()
@@ -176,7 +179,7 @@ async def test_what_is_not_there_is_not_found(
     assert missing.value.details() == text
 
 
-async def test_unknown_state_is_named(shim: Shim, state: StateStub) -> None:
+async def test_unknown_state_is_named(shim: Shim, state: "StateAsyncStub") -> None:
     """A state that is none is refused with those that are."""
     await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -185,7 +188,7 @@ async def test_unknown_state_is_named(shim: Shim, state: StateStub) -> None:
     assert refused.value.details() == "state idle is none of active, completed, rejected"
 
 
-async def test_reading_shows_no_half_done_turn(server: Any, state: StateStub) -> None:
+async def test_reading_shows_no_half_done_turn(server: Any, state: "StateAsyncStub") -> None:
     """Whatever is asked for while asks are being placed adds up."""
     async with connected(server) as other:
         shim = Shim(other)

@@ -35,7 +35,10 @@ class Books:
 
 async def read_books(target: str, rm_id: str = "rm1") -> Books:
     """The books of all partitions of an RM; a name in two of them shows up once."""
-    queues, nodes, applications, allocations = {}, {}, {}, {}
+    queues: dict[str, tuple[Amounts, Amounts]] = {}
+    nodes: dict[str, tuple[bool, Amounts, Amounts]] = {}
+    applications: dict[str, tuple[str, str]] = {}
+    allocations: dict[str, str] = {}
     pending: set[str] = set()
     async with grpc.aio.insecure_channel(target) as channel:
         state: Any = StateStub(channel)

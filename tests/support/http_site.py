@@ -1,14 +1,13 @@
 """A client of the HTTP listener, with the core that answers and what the server says of itself."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from prometheus_client.openmetrics.parser import (
-    text_string_to_metric_families as parse_openmetrics,
-)
-from prometheus_client.parser import text_string_to_metric_families as parse_plain
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
 from licorne_server.http import Figures, Status
@@ -53,20 +52,21 @@ class Site:
         return answer
 
     async def metrics(self, accept: str = "") -> dict[str, float]:
-        """Every sample of a scrape, as another reader than ours understands it.
-
-        The keys are names with labels in the order of their names: ``name{a="1",b="2"}``.
-        """
-        status, headers, body = await self.ask("/metrics", Accept=accept)
+        """Every sample of a scrape by its name, its labels in order: ``name{a="1",b="2"}``."""
+        status, _, body = await self.ask("/metrics", Accept=accept)
         assert status == 200
-        openmetrics = "openmetrics" in headers["Content-Type"]
-        parse = parse_openmetrics if openmetrics else parse_plain
         samples: dict[str, float] = {}
-        for family in parse(body.decode()):
-            for sample in family.samples:
-                pairs = (f'{label}="{text}"' for label, text in sorted(sample.labels.items()))
-                labels = ",".join(pairs)
-                name = f"{sample.name}{{{labels}}}" if labels else sample.name
-                assert name not in samples, f"{name} is there twice"
-                samples[name] = sample.value
+        for line in body.decode().splitlines():
+            if not line.startswith("#"):
+                sample, value = line.rsplit(" ", 1)
+                name, _, labels = sample.partition("{")
+                pairs = sorted(re.findall(r'\w+="(?:[^"\\]|\\.)*"', labels))
+                key = f"{name}{{{','.join(pairs)}}}" if pairs else name
+                assert key not in samples, f"{key} is there twice"
+                samples[key] = float(value)
         return samples
+
+
+def read_openmetrics(text: str) -> list[Metric]:
+    """OpenMetrics as a strict reader understands it."""
+    return list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]

@@ -74,7 +74,7 @@ def releases(*items: si.AllocationRelease) -> si.AllocationReleasesRequest:
 
 def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
     """The field violations in an error's details, text by field."""
-    found = {}
+    found: dict[str, str] = {}
     status = rpc_status.from_call(error)
     for detail in status.details if status else ():
         request = error_details_pb2.BadRequest()
@@ -88,7 +88,7 @@ class Call:
 
     def __init__(self, channel: grpc.aio.Channel, method: str, answer: Any) -> None:
         """Open it."""
-        self.call = channel.stream_stream(method)()
+        self.call: Any = channel.stream_stream(method)()
         self._answer = answer
 
     async def send(self, message: Any) -> None:
@@ -138,7 +138,8 @@ class Shim:
 
     async def unary(self, method: str, raw: bytes) -> bytes:
         """Call with bytes."""
-        answer: bytes = await self.channel.unary_unary(method)(raw, timeout=PATIENCE)
+        call: Any = self.channel.unary_unary(method)
+        answer: bytes = await call(raw, timeout=PATIENCE)
         return answer
 
     def open(self, stream: str) -> Call:

@@ -108,7 +108,8 @@ class Client:
     async def close(self, *, unregister: bool = False) -> None:
         """Send what waits, say goodbye and end; takes a few seconds at the most.
 
-        The server keeps the books of this RM for its next instance, unless `unregister` tells
+        Without a connection nothing is sent: whoever wants to be sure awaits `ready` before. The
+        server keeps the books of this RM for its next instance, unless `unregister` tells
         it to forget the RM with all it has.
         """
         await self._connection.close(unregister=unregister)

@@ -40,14 +40,15 @@ class Connection:
             self._task = asyncio.create_task(self._run())
 
     async def close(self, *, unregister: bool) -> None:
-        """Send what waits, say goodbye and end; takes a few seconds at the most."""
+        """Send what waits, say goodbye and end; without a stream there is nobody to say it to."""
         self._state.leave(unregister=unregister)
-        if self._task is None:
-            self._state.end(None)
-            return
-        await asyncio.wait((self._task,), timeout=2 * GRACE)
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            if self._state.outgoing.streaming:
+                await asyncio.wait((self._task,), timeout=2 * GRACE)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        # The task may never have begun.
+        self._state.end(None)
 
     def channel(self) -> aio.Channel:
         """The channel, for calls beside the stream. Raises OSError for unreadable certificates."""

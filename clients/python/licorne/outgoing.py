@@ -16,19 +16,18 @@ class Outgoing:
         """At most about `limit` items wait."""
         self.packer = Packer()
         self._limit = limit
-        self._streaming = False
-        self.is_open = False
+        self.is_open = self.streaming = False
         self._room = asyncio.Event()
         self._room.set()
 
     def open(self, max_items: int) -> None:
         """A stream is there that takes so many items per request."""
         self.packer.max_items = max_items
-        self.is_open = self._streaming = True
+        self.is_open = self.streaming = True
 
     def pause(self, *, resumable: bool) -> None:
         """The stream is gone."""
-        self._streaming = False
+        self.streaming = False
         self._room.set()
         if not resumable:
             self.close()
@@ -36,14 +35,14 @@ class Outgoing:
     def close(self) -> None:
         """The session is gone, and what waits for it."""
         self.packer.clear()
-        self.is_open = self._streaming = False
+        self.is_open = self.streaming = False
         self._room.set()
 
     async def room(self) -> bool:
         """Wait while too much waits. False: it is too much, and there is no stream to wait for."""
         if self.packer.items < self._limit:
             return True
-        if not self._streaming:
+        if not self.streaming:
             return False
         self._room.clear()
         await self._room.wait()

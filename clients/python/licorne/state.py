@@ -60,7 +60,9 @@ class ClientState:
         self.wake.set()
 
     def end(self, failure: LicorneError | None) -> None:
-        """There will be no further stream."""
+        """There will be no further stream; the first reason counts."""
+        if self.failure is not None:
+            return
         self.failure = failure or Closed("the client was closed")
         self.outgoing.close()
         self.inbox.close(failure)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import signal
+from contextlib import suppress
 from dataclasses import replace
 
 from licorne import LicorneError
@@ -13,6 +14,7 @@ from licorne_server.cli.output import say
 
 WORLDS = {world.rm_id: world for world in worlds()}
 DEFAULT_ROUND = 60.0
+LINES_A_ROUND = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,15 +44,28 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def play_until_signal(args: argparse.Namespace) -> None:
-    """The world under the wanted name."""
+    """The world under the wanted name, and now and then a line about it."""
     world = WORLDS[args.world]
     rm = DemoRm(replace(world, rm_id=args.rm_id or world.rm_id), args.round)
     say(f"{rm.world.rm_id}: {args.world}'s work against {args.target}")
+    talking = asyncio.create_task(talk(rm, args.round / LINES_A_ROUND))
     player = asyncio.create_task(rm.play(args.target, rounds(world)))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, player.cancel)
-    try:
+    # Cancelled is how it ends in order; everything else is raised.
+    with suppress(asyncio.CancelledError):
         await player
-    except asyncio.CancelledError:
-        say(f"{rm.world.rm_id}: {rm.tally.allocations:,} allocations")
+    talking.cancel()
+    say(f"{rm.world.rm_id}: stopped")
+
+
+async def talk(rm: DemoRm, seconds: float) -> None:
+    """A line every so often."""
+    while True:
+        await asyncio.sleep(seconds)
+        tally = rm.tally
+        say(
+            f"{rm.world.rm_id}: {tally.allocations:,} placed, {tally.finished:,} finished,"
+            f" {tally.asked - tally.allocations:,} waiting"
+        )

@@ -26,7 +26,7 @@ def clusters(views: Views, started_time: float) -> Rows:
 
 def _build_information(rm: RmReport) -> JsonObject:
     """What the RM said of itself; its id is added, its version where it named no other."""
-    return {"buildVersion": rm.version, **rm.build_info, "rmId": rm.rm_id}
+    return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
 def partitions(views: Views) -> Rows:

@@ -6,13 +6,12 @@ queues or inventing resources.
 """
 
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from licorne_core.apps.states import AppState
 from licorne_core.errors import NotFound
-from licorne_core.ids import PartitionName, QueuePath
+from licorne_core.ids import QueuePath
 from licorne_core.reports import NodeReport, PartitionReport, QueueReport
-from licorne_core.resources import Resources
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
 
@@ -26,125 +25,209 @@ _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10)))
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 
-Place = tuple[str, str]
-AppsByState = dict[QueuePath, Counter[str]]
-
 
 def gather(views: Views, families: Families) -> Iterator[None]:
     """Add the metrics of all partitions; between two steps the caller may let others work."""
     for report in views.partitions():
         try:
-            yield from _gather_partition(views, families, report)
+            yield from _Partition(views, families, report).steps()
         except NotFound:
             continue  # the partition went away between two steps
 
 
-def _gather_partition(views: Views, families: Families, report: PartitionReport) -> Iterator[None]:
-    place = (str(report.rm_id), report.bare_name)
-    shown = _Shown()
-    _partition(views, families, place, report)
-    yield
-    yield from _nodes(views, families, place, report.name, shown)
-    applications = yield from _applications(views, report.name)
-    yield from _queues(views, families, place, report, shown, applications)
+class _Partition:
+    """Adds the metrics of one partition. What goes away between two steps is not counted."""
 
+    def __init__(self, views: Views, families: Families, report: PartitionReport) -> None:
+        self._views = views
+        self._families = families
+        self._report = report
+        self._partition = report.name
+        self._place = (str(report.rm_id), report.bare_name)
+        self._resources = {"memory", "vcore"}
+        self._applications: dict[QueuePath, Counter[str]] = {}
 
-class _Shown:
-    """Which types of resource are shown."""
+    def steps(self) -> Iterator[None]:
+        """Everything, one node, application or queue at a step."""
+        self._totals()
+        yield
+        yield from self._nodes()
+        yield from self._count_applications()
+        yield from self._queues()
 
-    def __init__(self) -> None:
-        self._names = {"memory", "vcore"}
-
-    def __contains__(self, name: str) -> bool:
-        if name not in self._names:
-            if len(self._names) >= MAX_RESOURCES:
-                return False
-            self._names.add(name)
-        return True
-
-
-def _partition(views: Views, families: Families, place: Place, report: PartitionReport) -> None:
-    counters = views.counters(report.name)
-    families.counter(
-        "yunikorn_scheduler_container_allocation_attempt_total",
-        "Asks by what came of them.",
-        (*_PLACE, "state"),
-        {
-            (*place, "allocated"): counters.allocations_made,
-            (*place, "rejected"): counters.allocations_rejected,
-            (*place, "error"): 0,
-            (*place, "released"): counters.allocations_released,
-        },
-    )
-    families.counter(
-        "yunikorn_scheduler_application_submission_total",
-        "Applications by what was answered.",
-        (*_PLACE, "result"),
-        {
-            (*place, "new"): counters.applications_submitted,
-            (*place, "accepted"): counters.applications_accepted,
-            (*place, "rejected"): counters.applications_rejected,
-        },
-    )
-    families.gauge(
-        "yunikorn_scheduler_application_total",
-        "Applications by state.",
-        (*_PLACE, "state"),
-        {(*place, s.value.lower()): report.applications.get(s.value, 0) for s in AppState},
-    )
-    for name, text, value in (
-        ("licorne_pending_asks", "Asks that wait.", report.pending_asks),
-        ("licorne_allocations", "Allocations there are.", report.allocations),
-        ("licorne_holds", "Reasons why nothing is scheduled for now.", len(report.holds)),
-    ):
-        families.gauge(name, text, _PLACE, {place: value})
-    for name, text, value in (
-        ("licorne_asks_received_total", "Asks that came in.", counters.asks_received),
-        ("licorne_asks_tried_total", "Times that an ask was looked at.", counters.asks_tried),
-        (
+    def _totals(self) -> None:
+        report = self._report
+        counters = self._views.counters(self._partition)
+        self._counters(
+            "yunikorn_scheduler_container_allocation_attempt_total",
+            "Asks by what came of them.",
+            "state",
+            {
+                "allocated": counters.allocations_made,
+                "rejected": counters.allocations_rejected,
+                "error": 0,
+                "released": counters.allocations_released,
+            },
+        )
+        self._counters(
+            "yunikorn_scheduler_application_submission_total",
+            "Applications by what was answered.",
+            "result",
+            {
+                "new": counters.applications_submitted,
+                "accepted": counters.applications_accepted,
+                "rejected": counters.applications_rejected,
+            },
+        )
+        self._gauges(
+            "yunikorn_scheduler_application_total",
+            "Applications by state.",
+            "state",
+            {state.value.lower(): report.applications.get(state.value, 0) for state in AppState},
+        )
+        for name, text, value in (
+            ("licorne_pending_asks", "Asks that wait.", report.pending_asks),
+            ("licorne_allocations", "Allocations there are.", report.allocations),
+            ("licorne_holds", "Reasons why nothing is scheduled for now.", len(report.holds)),
+        ):
+            self._families.gauge(name, text, _PLACE, {self._place: value})
+        for name, text, value in (
+            ("received", "Asks that came in.", counters.asks_received),
+            ("tried", "Times that an ask was looked at.", counters.asks_tried),
+        ):
+            self._families.counter(f"licorne_asks_{name}_total", text, _PLACE, {self._place: value})
+        self._families.counter(
             "licorne_allocations_recovered_total",
             "Allocations replayed.",
-            counters.allocations_recovered,
-        ),
-    ):
-        families.counter(name, text, _PLACE, {place: value})
-
-
-def _nodes(
-    views: Views, families: Families, place: Place, partition: PartitionName, shown: _Shown
-) -> Iterator[None]:
-    active = draining = 0
-    usage: dict[str, list[int]] = {}
-    for node_id in views.node_ids(partition):
-        yield
-        try:
-            node = views.node(partition, node_id, detail=False)
-        except NotFound:
-            continue
-        active += 1
-        draining += not node.schedulable
-        for name, position in _usage(node):
-            if name in shown:
-                usage.setdefault(metric_part(name), [0] * len(_RANGES))[position] += 1
-    counters = views.counters(partition)
-    families.gauge(
-        "yunikorn_scheduler_node",
-        "Nodes by state; a draining one is active as well.",
-        (*_PLACE, "state"),
-        {
-            (*place, "active"): active,
-            (*place, "draining"): draining,
-            (*place, "failed"): counters.nodes_rejected,
-            (*place, "decommissioned"): counters.nodes_decommissioned,
-        },
-    )
-    for part, counts in sorted(usage.items()):
-        families.gauge(
-            f"yunikorn_scheduler_{part}_node_usage_total",
-            "Nodes by how much of them is used.",
-            (*_PLACE, "range"),
-            {(*place, label): count for label, count in zip(_RANGES, counts, strict=True)},
+            _PLACE,
+            {self._place: counters.allocations_recovered},
         )
+
+    def _nodes(self) -> Iterator[None]:
+        active = draining = 0
+        usage: dict[str, list[int]] = {}
+        for node_id in self._views.node_ids(self._partition):
+            yield
+            try:
+                node = self._views.node(self._partition, node_id, detail=False)
+            except NotFound:
+                continue
+            active += 1
+            draining += not node.schedulable
+            for name, position in _usage(node):
+                if self._shows(name):
+                    usage.setdefault(metric_part(name), [0] * len(_RANGES))[position] += 1
+        counters = self._views.counters(self._partition)
+        self._gauges(
+            "yunikorn_scheduler_node",
+            "Nodes by state; a draining one is active as well.",
+            "state",
+            {
+                "active": active,
+                "draining": draining,
+                "failed": counters.nodes_rejected,
+                "decommissioned": counters.nodes_decommissioned,
+            },
+        )
+        for part, counts in sorted(usage.items()):
+            self._gauges(
+                f"yunikorn_scheduler_{part}_node_usage_total",
+                "Nodes by how much of them is used.",
+                "range",
+                dict(zip(_RANGES, counts, strict=True)),
+            )
+
+    def _count_applications(self) -> Iterator[None]:
+        for name in self._views.app_ids(self._partition):
+            yield
+            try:
+                app = self._views.application(self._partition, name, detail=False)
+            except NotFound:
+                continue
+            self._applications.setdefault(app.queue, Counter())[app.state.lower()] += 1
+
+    def _queues(self) -> Iterator[None]:
+        waiting = deque([QueuePath("root")])
+        count = 0
+        while waiting and count < MAX_QUEUES:
+            yield
+            try:
+                queue = self._views.queue(self._partition, waiting.popleft())
+            except NotFound:
+                continue  # a dynamic queue that was cleaned away since its parent was looked at
+            self._queue_resources(queue)
+            if queue.is_leaf:
+                self._leaf(queue)
+            waiting.extend(queue.child_names)
+            count += 1
+        self._families.gauge(
+            "licorne_metrics_truncated",
+            "1 when there are more queues than metrics are shown of.",
+            _PLACE,
+            {self._place: 1 if waiting else 0},
+        )
+
+    def _queue_resources(self, queue: QueueReport) -> None:
+        """A usage of zero is shown as such, so that a graph of it has no gaps."""
+        nothing = dict.fromkeys(self._report.capacity, 0)
+        amounts = {
+            "guaranteed": queue.guaranteed,
+            "max": queue.max,
+            "allocated": {**nothing, **queue.allocated},
+            "pending": {**nothing, **queue.pending},
+            "preempting": queue.preempting,
+        }
+        values: dict[Labels, float] = {
+            (*self._place, queue.path, state, name): value
+            for state, resources in amounts.items()
+            for name, value in sorted(resources.items())
+            if self._shows(name)
+        }
+        values[*self._place, queue.path, "maxRunningApps", "apps"] = queue.max_applications
+        self._families.gauge(
+            "yunikorn_queue_resource",
+            "Resources of a queue.",
+            (*_PLACE, "queue", "state", "resource"),
+            values,
+        )
+
+    def _leaf(self, queue: QueueReport) -> None:
+        """What ended is counted from when the leaf was made, and goes with it."""
+        labels = (*_PLACE, "queue", "state")
+        states = self._applications.get(queue.path, Counter())
+        counters = queue.counters
+        living = {state: states[state] for state in _LIVE}
+        ended = {
+            "completed": counters.applications_completed,
+            "failed": counters.applications_failed,
+        }
+        containers = {
+            "allocated": counters.allocations_made,
+            "released": counters.allocations_released,
+        }
+
+        def here(counts: Mapping[str, int]) -> dict[Labels, float]:
+            return {(*self._place, queue.path, state): count for state, count in counts.items()}
+
+        add = self._families
+        add.gauge("yunikorn_queue_app", "Applications.", labels, here(living | ended))
+        add.counter("yunikorn_queue_app_total", "Applications that ended.", labels, here(ended))
+        add.counter("yunikorn_queue_container", "Allocations ever.", labels, here(containers))
+
+    def _shows(self, resource: str) -> bool:
+        if resource not in self._resources:
+            if len(self._resources) >= MAX_RESOURCES:
+                return False
+            self._resources.add(resource)
+        return True
+
+    def _gauges(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
+        here: dict[Labels, float] = {(*self._place, of): value for of, value in values.items()}
+        self._families.gauge(name, text, (*_PLACE, label), here)
+
+    def _counters(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
+        here: dict[Labels, float] = {(*self._place, of): value for of, value in values.items()}
+        self._families.counter(name, text, (*_PLACE, label), here)
 
 
 def _usage(node: NodeReport) -> Iterator[tuple[str, int]]:
@@ -158,97 +241,3 @@ def _usage(node: NodeReport) -> Iterator[tuple[str, int]]:
 def metric_part(resource: str) -> str:
     """A resource as part of a metric's name; what may not stand there becomes an underscore."""
     return "".join(c if c.isascii() and c.isalnum() else "_" for c in resource)
-
-
-def _applications(views: Views, partition: PartitionName) -> Generator[None, None, AppsByState]:
-    """How many live applications there are, by queue and state."""
-    found: AppsByState = {}
-    for name in views.app_ids(partition):
-        yield
-        try:
-            app = views.application(partition, name, detail=False)
-        except NotFound:
-            continue
-        found.setdefault(app.queue, Counter())[app.state.lower()] += 1
-    return found
-
-
-def _queues(
-    views: Views,
-    families: Families,
-    place: Place,
-    partition: PartitionReport,
-    shown: _Shown,
-    applications: AppsByState,
-) -> Iterator[None]:
-    nothing = dict.fromkeys(partition.capacity, 0)
-    waiting = deque([QueuePath("root")])
-    count = 0
-    while waiting and count < MAX_QUEUES:
-        try:
-            queue = views.queue(partition.name, waiting.popleft())
-        except NotFound:
-            continue  # a dynamic queue that was cleaned away since its parent was looked at
-        families.gauge(
-            "yunikorn_queue_resource",
-            "Resources of a queue.",
-            (*_PLACE, "queue", "state", "resource"),
-            _queue_resources(place, queue, nothing, shown),
-        )
-        if queue.is_leaf:
-            _leaf(families, place, queue, applications.get(queue.path, Counter()))
-        waiting.extend(queue.child_names)
-        count += 1
-        yield
-    families.gauge(
-        "licorne_metrics_truncated",
-        "1 when there are more queues than metrics are shown of.",
-        _PLACE,
-        {place: 1 if waiting else 0},
-    )
-
-
-def _leaf(families: Families, place: Place, queue: QueueReport, states: Counter[str]) -> None:
-    """What ended is counted from when the leaf was made, and goes with it."""
-    counters = queue.counters
-    ended = {"completed": counters.applications_completed, "failed": counters.applications_failed}
-    happened = {"allocated": counters.allocations_made, "released": counters.allocations_released}
-    living = {state: states[state] for state in _LIVE}
-    labels = (*_PLACE, "queue", "state")
-
-    def by_state(counts: Mapping[str, int]) -> dict[Labels, float]:
-        return {(*place, queue.path, state): count for state, count in counts.items()}
-
-    families.gauge(
-        "yunikorn_queue_app", "Applications of a leaf.", labels, by_state(living | ended)
-    )
-    families.counter(
-        "yunikorn_queue_app_total", "Applications of a leaf that ended.", labels, by_state(ended)
-    )
-    families.counter(
-        "yunikorn_queue_container",
-        "What a leaf was given and gave back.",
-        labels,
-        by_state(happened),
-    )
-
-
-def _queue_resources(
-    place: Place, queue: QueueReport, nothing: Resources, shown: _Shown
-) -> dict[tuple[str, ...], float]:
-    """A usage of zero is shown as such, so that a graph of it has no gaps."""
-    amounts: dict[str, Resources] = {
-        "guaranteed": queue.guaranteed,
-        "max": queue.max,
-        "allocated": {**nothing, **queue.allocated},
-        "pending": {**nothing, **queue.pending},
-        "preempting": queue.preempting,
-    }
-    values: dict[tuple[str, ...], float] = {
-        (*place, queue.path, state, name): value
-        for state, resources in amounts.items()
-        for name, value in sorted(resources.items())
-        if name in shown
-    }
-    values[*place, queue.path, "maxRunningApps", "apps"] = queue.max_applications
-    return values

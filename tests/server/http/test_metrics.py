@@ -1,16 +1,35 @@
 """Metrics as a scraper reads them."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from licorne_core.commands import NodeAction
+from licorne_core.commands import Command, NodeAction, RemoveRm
 from licorne_core.ids import RmId
-from licorne_server.http import Figures, RmFigures
+from licorne_server.http import Figures, RmFigures, scrape, stream
 from licorne_server.http import metrics as limits
-from licorne_server.http.metrics import metric_part
-from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
-from support.http_site import Site
+from licorne_server.http.families import Families
+from licorne_server.http.metrics import gather, metric_part
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.driver import Driver
+from support.http_site import Site, read_openmetrics
 
 CONFIG = """
 partitions:
@@ -110,6 +129,68 @@ async def test_queue_metrics(ready: Site) -> None:
         ] == (count)
 
 
+def leaf(name: str, state: str, path: str = "root.a") -> str:
+    """The sample of a leaf by state."""
+    return f'{name}{{partition="default",queue="{path}",rm="rm1",state="{state}"}}'
+
+
+@pytest.mark.row(163)
+async def test_containers_of_a_queue(ready: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every allocation and every release of a leaf is counted, replayed and decided ones alike."""
+    monkeypatch.setattr(scrape, "FRESH_SECONDS", 0.0)
+    before = await ready.metrics()
+    ready.driver.do(
+        asks(ask("app-1", "made", vcore=50)),
+        releases(release("app-1", "ten"), release("app-1", "made")),
+        nodes(node("n3", NodeAction.DECOMISSION)),
+    )
+    after = await ready.metrics()
+
+    name = "yunikorn_queue_container"
+    assert before[leaf(name, "allocated")] == 3
+    assert before[leaf(name, "released")] == 0
+    assert after[leaf(name, "allocated")] == 4
+    assert after[leaf(name, "released")] == 3
+    assert leaf(name, "allocated", "root") not in after
+
+
+@pytest.mark.row(163)
+async def test_applications_of_a_queue(site: Site) -> None:
+    """A leaf shows its applications by state, and how many ended in it since it was made."""
+    two = config("[{name: a}, {name: b}]")
+    site.driver.do(
+        register(two),
+        nodes(node("n1", vcore=1000)),
+        apps(app("app-1", "root.a"), app("app-2", "root.a"), app("app-3", "root.nowhere")),
+        asks(ask("app-1", "k1", vcore=1)),
+        releases(release("app-1", "k1")),
+    )
+    site.driver.wait(31)
+
+    samples = await site.metrics()
+
+    counts = {"new": 1, "completed": 1}
+    for state in (
+        "new", "accepted", "running", "resuming", "completing", "failing", "completed", "failed",
+    ):  # fmt: skip
+        assert samples[leaf("yunikorn_queue_app", state)] == counts.get(state, 0)
+        assert samples[leaf("yunikorn_queue_app", state, "root.b")] == 0
+    assert samples[leaf("yunikorn_queue_app_total", "completed")] == 1
+    assert samples[leaf("yunikorn_queue_app_total", "failed")] == 0
+    assert not [name for name in samples if "nowhere" in name]
+
+
+async def test_removed_queue_leaves_no_samples(site: Site) -> None:
+    """What is counted of a queue goes with the queue, so that queues cannot pile up here."""
+    site.driver.do(register(config("[{name: a}, {name: b}]")), reload(config("[{name: b}]")))
+    site.driver.wait(11)
+
+    samples = await site.metrics()
+
+    assert leaf("yunikorn_queue_container", "allocated", "root.b") in samples
+    assert not [name for name in samples if "root.a" in name]
+
+
 async def test_several_rms_are_told_apart(site: Site) -> None:
     """Two RMs with queues of the same names have samples of their own."""
     site.driver.do(register(CONFIG, rm="rm1"), register(CONFIG, rm="rm2"))
@@ -183,12 +264,96 @@ async def test_form_of_the_answer(site: Site, accept: str, content_type: str) ->
         assert b"_created" not in body
 
 
+async def test_both_forms_say_the_same(ready: Site) -> None:
+    """Plain text and OpenMetrics are well-formed for other readers, and have the same samples."""
+    plain = (await ready.ask("/metrics"))[2].decode()
+    openmetrics = (await ready.ask("/metrics", Accept="application/openmetrics-text"))[2].decode()
+
+    assert {family.name for family in parse_plain(plain)} >= {"yunikorn_queue_app"}
+    assert {family.name for family in read_openmetrics(openmetrics)} >= {"yunikorn_queue_app"}
+    assert set(await ready.metrics()) == set(await ready.metrics("application/openmetrics-text"))
+    for name in ("yunikorn_queue_app_total", "yunikorn_queue_container"):
+        assert f"# TYPE {name} counter\n" in plain
+
+
 async def test_scrapes_in_a_row_share_an_answer(site: Site) -> None:
     """However many scrape at once, the work is done once a second at the most."""
     first = await site.ask("/metrics")
     site.driver.do(register(CONFIG))
 
     assert (await site.ask("/ws/v1/metrics"))[2] == first[2]
+
+
+async def test_scrape_lets_others_have_their_turn(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes, applications and queues are read one by one, and the loop comes round in between."""
+    monkeypatch.setattr(stream, "SLICE_SECONDS", 0.0)
+    site.driver.do(
+        register(CONFIG),
+        nodes(*[node(f"n{n}", vcore=1) for n in range(50)]),
+        apps(*[app(f"app-{n}", "root.a") for n in range(50)]),
+    )
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    samples = await site.metrics()
+    task.cancel()
+
+    assert samples[f'yunikorn_scheduler_node{{{HERE},state="active"}}'] == 50
+    assert turns > 100
+
+
+@pytest.mark.parametrize(
+    "going",
+    [
+        [nodes(node("n1", NodeAction.DECOMISSION))],
+        [remove_apps("app-1", "app-2")],
+        [remove_apps("app-1", "app-2"), reload(config("[{name: b}]"))],
+        [RemoveRm(rm_id=RmId(RM))],
+    ],
+    ids=["node", "applications", "queue", "RM"],
+)
+def test_what_goes_away_in_between_is_no_harm(going: Sequence[Command]) -> None:
+    """Whatever ends between whichever two steps of a scrape, the scrape ends well."""
+
+    def driver() -> Driver:
+        driver = Driver()
+        driver.do(
+            register(config("[{name: a}, {name: b}]")),
+            nodes(node("n1", vcore=1000), node("n2", vcore=1000)),
+            apps(app("app-1", "root.a"), app("app-2", "root.a")),
+            asks(ask("app-1", "k1", vcore=1)),
+        )
+        return driver
+
+    count = sum(1 for _ in gather(driver().views, Families()))
+    for step in range(count + 1):
+        here, families = driver(), Families()
+        steps = gather(here.views, families)
+        for _ in range(step):
+            next(steps)
+        here.do(*going)
+        here.wait(11)
+        assert sum(1 for _ in steps) <= count
+        assert list(parse_plain("".join(families.lines(openmetrics=False)))) or step == 0
+
+
+async def test_strange_resource_names(site: Site) -> None:
+    """A resource whose name is no proper text does not spoil the scrape."""
+    capacity = {"vcore": 1, 'a"b': 2, "\ud800": 3}
+    site.driver.do(register(CONFIG), nodes(replace(node("n1"), capacity=capacity)))
+
+    samples = await site.metrics()
+
+    assert samples[queue("max", 'a\\"b', "root")] == 2
+    assert samples[queue("max", "?", "root")] == 3
 
 
 def test_resources_in_metric_names() -> None:

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import NodeAction
-from support.builders import app, apps, ask, asks, node, nodes, register
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.http_site import Site
 
 NODES = "/ws/v1/partition/default/nodes"
@@ -15,6 +17,11 @@ KEYS = {
     "nodeID", "hostName", "rackName", "partition", "attributes", "capacity", "allocated",
     "occupied", "available", "utilized", "allocations", "foreignAllocations", "schedulable",
     "isReserved", "reservations",
+}  # fmt: skip
+ALLOCATION_KEYS = {
+    "allocationKey", "allocationTags", "requestTime", "allocationTime", "allocationDelay",
+    "nodeId", "placeholderUsed", "preempted", "resource", "priority", "applicationId",
+    "placeholder", "taskGroupName", "originator", "queueName", "partition",
 }  # fmt: skip
 
 
@@ -59,6 +66,60 @@ async def test_node_without_anything(site: Site) -> None:
 
     assert (shown["attributes"], shown["hostName"], shown["rackName"]) == ({}, "", "")
     assert shown["allocations"] == shown["foreignAllocations"] == shown["reservations"] == []
+
+
+async def test_allocations_name_their_queues(site: Site) -> None:
+    """Each allocation on a node says in which queue its application is."""
+    site.driver.do(
+        register(config("[{name: a}, {name: b}]")),
+        nodes(node("n1", vcore=1000)),
+        apps(app("app-1", "root.a"), app("app-2", "root.b")),
+        asks(*[ask(f"app-{n}", f"k{n}{m}", vcore=1) for n in (1, 2) for m in (1, 2)]),
+    )
+
+    (listed,) = await site.get(NODES)
+
+    assert {a["allocationKey"]: a["queueName"] for a in listed["allocations"]} == {
+        "k11": "root.a", "k12": "root.a", "k21": "root.b", "k22": "root.b",
+    }  # fmt: skip
+    assert all(set(a) == ALLOCATION_KEYS for a in listed["allocations"])
+    assert await site.get(NODE + "n1") == listed
+
+
+def foreign(key: str, **resources: int) -> Ask:
+    """What another scheduler runs on the first node."""
+    tags = {"foreign": "default", "kubernetes.io/meta/podName": key}
+    return Ask(
+        key=AllocationKey(key),
+        app_id=AppId(""),
+        ask_class=AskClass(resources),
+        node_id=NodeId("n1"),
+        tags=tags,
+    )
+
+
+@pytest.mark.row(122)
+async def test_foreign_allocations_are_shown_apart(ready: Site) -> None:
+    """What others run on a node is listed as such, until it ends, and counts as occupied."""
+    ready.driver.do(asks(foreign("f1", vcore=100, memory=5), foreign("f2", vcore=20)))
+
+    shown = await ready.get(NODE + "n1")
+    allocation = shown["foreignAllocations"][0]
+
+    assert [a["allocationKey"] for a in shown["foreignAllocations"]] == ["f1", "f2"]
+    assert [a["allocationKey"] for a in shown["allocations"]] == ["k1"]
+    assert shown["occupied"] == {"vcore": 120, "memory": 5}
+    assert shown["available"] == {"vcore": 380, "memory": 88}
+    assert set(allocation) == ALLOCATION_KEYS
+    assert (allocation["nodeId"], allocation["partition"]) == ("n1", "default")
+    assert (allocation["applicationId"], allocation["queueName"]) == ("", "")
+    assert allocation["resource"] == {"vcore": 100, "memory": 5}
+    assert allocation["priority"] == "0"
+    assert allocation["allocationTags"]["kubernetes.io/meta/podName"] == "f1"
+
+    ready.driver.do(releases(release("", "f1")))
+    left = (await ready.get(NODES))[0]["foreignAllocations"]
+    assert [a["allocationKey"] for a in left] == ["f2"]
 
 
 @pytest.mark.row(114)

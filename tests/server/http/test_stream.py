@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from licorne_core.commands import NodeAction
 from licorne_core.errors import NotFound
 from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
+from licorne_server.http.json_nodes import nodes as listed_nodes
 from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
-from support.builders import app, apps, ask, asks, register, remove_apps
+from support.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.http_site import Site
 
 CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
@@ -55,6 +57,14 @@ def test_rows_that_are_gone_are_left_out() -> None:
 
     assert joined(Rows([0, 1, 2, 3, 4], row)) == [{"n": 1}, {"n": 3}]
     assert joined(Rows([0, 2], row)) == []
+
+
+def test_rows_with_nothing_to_show_are_left_out() -> None:
+    """Items that nothing is shown of leave no trace, yet each is a step of its own."""
+    rows = Rows(range(9), lambda n: {"n": n} if n == 5 else None)
+
+    assert joined(rows) == [{"n": 5}]
+    assert len(list(fragments(rows))) >= 9
 
 
 def test_strange_texts_stay_json() -> None:
@@ -105,6 +115,41 @@ async def test_application_that_ends_while_the_list_is_sent(site: Site) -> None:
     site.driver.do(remove_apps("app-1"))
 
     assert [shown["applicationID"] for shown in joined(rows)] == ["app-0", "app-2"]
+
+
+async def test_applications_that_move_while_the_list_is_sent(site: Site) -> None:
+    """An application that is of another state by its turn is not shown under the old one."""
+    driver = site.driver
+    driver.do(
+        register(CONFIG),
+        apps(app("app-1", "root.a"), app("app-2", "root.a"), app("app-3", "root.x")),
+    )
+    partition = driver.views.resolve("default")
+    active = applications(driver.views, partition, state="active")
+    rejected = applications(driver.views, partition, state="rejected")
+    driver.do(remove_apps("app-1"), apps(app("app-1", "root.x"), app("app-3", "root.a")))
+
+    assert [shown["applicationID"] for shown in joined(active)] == ["app-2"]
+    assert joined(rejected) == []
+
+
+async def test_node_that_goes_while_the_list_is_sent(site: Site) -> None:
+    """A node that is gone by its turn is left out, and so is what ended on one that stays."""
+    driver = site.driver
+    driver.do(
+        register(CONFIG),
+        nodes(node("n1", vcore=10), node("n2", vcore=10), node("n3", vcore=10)),
+        apps(app("app-1", "root.a")),
+        asks(ask("app-1", "k1", vcore=10)),
+    )
+    pieces = fragments(listed_nodes(driver.views, driver.views.resolve("default")))
+    begin = [next(pieces), next(pieces)]
+    driver.do(nodes(node("n2", NodeAction.DECOMISSION)), remove_apps("app-1"))
+
+    shown = json.loads("".join([*begin, *pieces]))
+
+    assert [row["nodeID"] for row in shown] == ["n1", "n3"]
+    assert [row["allocations"] for row in shown] == [[], []]
 
 
 async def test_long_answers_are_compressed_when_accepted(site: Site) -> None:

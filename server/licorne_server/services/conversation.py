@@ -1,0 +1,192 @@
+"""What goes on in an open session: requests in, responses out, both numbered and acknowledged."""
+
+import asyncio
+
+from licorne.v1.session_pb2 import (
+    Ack,
+    Goodbye,
+    Heartbeat,
+    ReplayEnd,
+    UpdateRequest,
+    UpdateResponse,
+    Welcome,
+)
+from licorne_core.commands import BeginReplay, EndReplay, RemoveRm
+from licorne_server.convert_in import parse
+from licorne_server.convert_out import Kind
+from licorne_server.engine import Engine
+from licorne_server.envelope import Envelope, Sealer, open_envelope
+from licorne_server.errors import invalid_argument, shown, unavailable
+from licorne_server.outbox import Sent
+from licorne_server.requests import LAYOUTS, handle_request
+from licorne_server.sessions import Rm, Rms, Session, check_registered
+from licorne_server.streams import Stream
+from licorne_server.wire import delimited, split
+
+ACK_SECONDS = 0.02
+"""How long an acknowledgement may wait for a response that can carry it."""
+
+SILENT_HEARTBEATS = 3
+ALL_KINDS = tuple(Kind)
+REQUESTS = {
+    UpdateRequest.NODES_FIELD_NUMBER: Kind.NODES,
+    UpdateRequest.APPLICATIONS_FIELD_NUMBER: Kind.APPLICATIONS,
+    UpdateRequest.ALLOCATIONS_FIELD_NUMBER: Kind.ALLOCATIONS,
+}
+NUMBERED = frozenset(
+    {
+        *REQUESTS,
+        UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
+        UpdateRequest.REPLAY_END_FIELD_NUMBER,
+    }
+)
+
+
+def control(field: int, message: Ack | Goodbye | Heartbeat | Welcome) -> bytes:
+    """A message of the session itself, as the field of an UpdateResponse."""
+    return delimited(field, message.SerializeToString())
+
+
+ACK = control(UpdateResponse.ACK_FIELD_NUMBER, Ack())
+HEARTBEAT = control(UpdateResponse.HEARTBEAT_FIELD_NUMBER, Heartbeat())
+
+
+class Conversation:
+    """One stream of a session after its hello."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        rm: Rm,
+        session: Session,
+        stream: Stream,
+        heartbeat: float,
+    ) -> None:
+        """Over a stream of the session; `heartbeat` is in seconds."""
+        self._engine = engine
+        self._rms = rms
+        self._rm = rm
+        self._session = session
+        self._stream = stream
+        self._heartbeat = heartbeat
+        self._loop = asyncio.get_running_loop()
+        self._acknowledged = 0
+        self._wrote_at = 0.0
+
+    async def read(self) -> None:
+        """Take requests until the RM's side ends or it says goodbye."""
+        while (raw := await self._stream.read()) is not None:
+            envelope = open_envelope(raw)
+            finished = await self._take(envelope)
+            self._rm.outbox.wake()
+            if finished:
+                return
+
+    async def _take(self, envelope: Envelope) -> bool:
+        """Handle one request; True after a goodbye."""
+        session = self._session
+        if envelope.acknowledged > session.sent:
+            raise invalid_argument(
+                f"response {envelope.acknowledged} is acknowledged, but {session.sent} were sent",
+                "acknowledged",
+            )
+        self._rm.outbox.acknowledge(envelope.acknowledged)
+        number = envelope.number
+        if number and number <= session.received:
+            return False
+        if number > session.received + 1:
+            raise invalid_argument(
+                f"request {number} where {session.received + 1} was expected", "number"
+            )
+        if envelope.message in NUMBERED and not number:
+            raise invalid_argument("a request must have a number", "number")
+        finished = await self._handle(envelope)
+        if number:
+            session.received = number
+        return finished
+
+    async def _handle(self, envelope: Envelope) -> bool:
+        rm_id = self._rm.rm_id
+        match envelope.message:
+            case field if field in REQUESTS:
+                await self._request(REQUESTS[field], envelope.payload)
+            case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
+                self._session.dropped.clear()
+                effects = await self._engine.submit(BeginReplay(rm_id=rm_id))
+                check_registered(effects, "ReplayBegin")
+            case UpdateRequest.REPLAY_END_FIELD_NUMBER:
+                await self._end_replay(parse(ReplayEnd, envelope.payload))
+            case UpdateRequest.GOODBYE_FIELD_NUMBER:
+                goodbye = parse(Goodbye, envelope.payload)
+                if goodbye.unregister:
+                    await self._engine.submit(RemoveRm(rm_id=rm_id))
+                    self._rms.forget(rm_id)
+                return True
+            case UpdateRequest.HELLO_FIELD_NUMBER:
+                raise invalid_argument("a stream has one Hello only", "hello")
+        return False
+
+    async def _request(self, kind: Kind, payload: bytes) -> None:
+        rm = self._rm
+        request = split(payload, LAYOUTS[kind])
+        if request.rm_id not in ("", rm.rm_id):
+            raise invalid_argument(
+                f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
+            )
+        await rm.outbox.room.wait()
+        rm.check()
+        dropped = await handle_request(self._engine, self._rms, rm, kind, request)
+        if dropped:
+            self._session.dropped[kind] = self._session.dropped.get(kind, 0) + dropped
+
+    async def _end_replay(self, end: ReplayEnd) -> None:
+        """What was refused before the core saw it is no loss."""
+        dropped = self._session.dropped
+        command = EndReplay(
+            rm_id=self._rm.rm_id,
+            nodes=end.nodes - dropped.get(Kind.NODES, 0),
+            applications=end.applications - dropped.get(Kind.APPLICATIONS, 0),
+            allocations=end.allocations - dropped.get(Kind.ALLOCATIONS, 0),
+        )
+        check_registered(await self._engine.submit(command), "ReplayEnd")
+
+    async def write(self, sealer: Sealer, welcome: bytes, resend: list[Sent]) -> None:
+        """Send the welcome, what has to be sent again, and then what comes."""
+        outbox = self._rm.outbox
+        await self._send(sealer, Kind.SESSION, welcome)
+        for sent in resend:
+            await self._send(sealer, sent.kind, sent.data, sent.number)
+        while True:
+            self._rm.check()
+            batch = outbox.peek(ALL_KINDS)
+            if batch is not None:
+                self._session.sent += 1
+                outbox.sending(batch, self._session.sent)
+                await self._send(sealer, batch.kind, batch.data, self._session.sent)
+            elif self._stream.finishing.is_set():
+                return
+            else:
+                await self._idle(sealer)
+
+    async def _idle(self, sealer: Sealer) -> None:
+        """Nothing to send: acknowledge after a moment, beat now and then, notice silence."""
+        owes = self._session.received > self._acknowledged
+        due = self._wrote_at + (ACK_SECONDS if owes else self._heartbeat)
+        now = self._loop.time()
+        if now < due:
+            timer = self._loop.call_at(due, self._rm.outbox.wake)
+            try:
+                await self._rm.outbox.wait()
+            finally:
+                timer.cancel()
+            return
+        if self._stream.silence() > SILENT_HEARTBEATS * self._heartbeat:
+            raise unavailable(f"nothing was heard for {self._stream.silence():.0f} s", 0.0)
+        await self._send(sealer, Kind.SESSION, ACK if owes else HEARTBEAT)
+
+    async def _send(self, sealer: Sealer, kind: Kind, data: bytes, number: int = 0) -> None:
+        received = self._session.received
+        self._acknowledged = received
+        self._wrote_at = self._loop.time()
+        await self._stream.write(sealer.seal(kind, data, number=number, acknowledged=received))

@@ -1,0 +1,50 @@
+"""A fake RM against a running server, as the compose file starts it."""
+
+import asyncio
+import signal
+import sys
+from itertools import islice
+
+from licorne_server.cli.demo_world import rounds, worlds
+from licorne_server.testing import serve
+
+
+async def test_it_works_until_it_is_told_to_stop() -> None:
+    """Its nodes and applications are there under the wanted name, and SIGTERM ends it in order."""
+    async with serve() as served:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "licorne_server", "fake-rm", "--target", served.target),
+            *("--rm-id", "rm7", "--world", "services", "--round", "2"),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(20):
+                hello = await process.stderr.readline()
+                while (await process.stderr.readline()).startswith(b"rm7: 0 placed"):
+                    pass
+                [partition] = served.views.partitions()
+                process.send_signal(signal.SIGTERM)
+                rest = await process.stderr.read()
+                await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
+    assert hello.decode() == f"rm7: services's work against {served.target}\n"
+    assert partition.name == "[rm7]default"
+    assert partition.nodes == 30
+    assert partition.allocations > 0
+    assert process.returncode == 0
+    assert rest.decode().endswith("rm7: stopped\n")
+
+
+def test_every_round_is_the_same_work_under_other_names() -> None:
+    """Times go on rising, and no application or key ever comes twice."""
+    [world] = [world for world in worlds() if world.rm_id == "batch"]
+    length = len(world.submissions)
+    work = list(islice(rounds(world), 3 * length))
+    assert [item.at for item in work] == sorted(item.at for item in work)
+    assert len({item.application.application_id for item in work}) == 3 * length
+    keys = [ask.key for item in work for ask in item.asks]
+    assert len(keys) == len(set(keys)) == 3 * world.asks
+    assert work[length].at == world.submissions[0].at + 1

@@ -1,0 +1,55 @@
+"""The text that scrapers read: names, types, labels, in both forms."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_plain
+
+from licorne_server.http.families import Families
+from support.http_site import read_openmetrics
+
+
+def text(families: Families, *, openmetrics: bool = False) -> str:
+    """All that is written of them."""
+    return "".join(families.lines(openmetrics=openmetrics))
+
+
+def test_samples_of_one_name_stand_together() -> None:
+    """However often a name is added to, it has one heading, and its samples follow it."""
+    families = Families()
+    families.gauge("b", "Bees.", ("kind",), {("queen",): 1})
+    families.gauge("a", "Ants.", (), {(): 0.5})
+    families.gauge("b", "Bees.", ("kind",), {("drone",): 2})
+
+    assert text(families) == (
+        "# HELP a Ants.\n# TYPE a gauge\na 0.5\n"
+        '# HELP b Bees.\n# TYPE b gauge\nb{kind="queen"} 1\nb{kind="drone"} 2\n'
+    )
+
+
+@pytest.mark.parametrize("strange", ['say "hi"', "back\\slash", "two\nlines", "ü", "{a='b'} 7", ""])
+def test_label_values_are_read_back(strange: str) -> None:
+    """Whatever a label's value is, another reader gets the same in both forms."""
+    families = Families()
+    families.gauge("a", "Ants.", ("x", "y"), {(strange, "z"): 3})
+
+    (plain,) = parse_plain(text(families))
+    (openmetrics,) = read_openmetrics(text(families, openmetrics=True) + "# EOF\n")
+
+    for family in (plain, openmetrics):
+        assert [(s.labels, s.value) for s in family.samples] == [({"x": strange, "y": "z"}, 3)]
+
+
+def test_counters_keep_their_names() -> None:
+    """A counter's samples have the name it was given in both forms, with ``_total`` or without."""
+    families = Families()
+    families.gauge("apps", "Apps.", (), {(): 1})
+    families.counter("apps_total", "Apps ever.", (), {(): 2})
+    families.counter("boxes", "Boxes ever.", (), {(): 3})
+    families.counter("cars_total", "Cars ever.", (), {(): 4})
+
+    plain, openmetrics = text(families), text(families, openmetrics=True)
+
+    for name in ("apps_total", "boxes", "cars_total"):
+        assert f"# TYPE {name} counter\n{name} " in plain
+    assert "# TYPE cars counter\ncars_total 4\n" in openmetrics
+    assert "# TYPE apps_total unknown\napps_total 2\n" in openmetrics
+    assert "# TYPE boxes unknown\nboxes 3\n" in openmetrics

@@ -1,0 +1,129 @@
+"""Readers that are slow or absent: bounded memory, nothing lost, nobody else kept waiting."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.ids import RmId
+from licorne_server.app import Server
+from licorne_server.outbox import Bounds
+from support.shim import Call, RawSession, Shim, ask, connected, new_allocations, serving
+
+ASKS = 20_000
+SLOW = [
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 64 * 1024),
+]
+"""A channel that holds back early when nobody reads."""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server with small outboxes."""
+    bounds = Bounds(high=200_000, low=100_000, cap=5_000_000)
+    async with serving(bounds=bounds) as server:
+        yield server
+
+
+async def holds_of(server: Server, rm_id: str) -> tuple[str, ...]:
+    """Why the RM is not scheduled, once it is not."""
+    async with asyncio.timeout(10):
+        while True:
+            [report] = server.scheduler.views.partitions(RmId(rm_id))
+            if report.holds:
+                return report.holds
+            await asyncio.sleep(0)
+
+
+async def flood(shim: Shim) -> Call:
+    """Asks, and all room for them; nothing of what they lead to is read."""
+    allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
+    for begin in range(0, ASKS, 1000):
+        keys = range(begin, begin + 1000)
+        await shim.ask(allocations, *(ask(f"k{key:05}", vcore=1) for key in keys))
+    return allocations
+
+
+@pytest.mark.row(18)
+async def test_rm_that_does_not_read_is_held_back_and_loses_nothing(server: Server) -> None:
+    """Scheduling for it stops while its outbox is full; once it reads, everything arrives once."""
+    async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel:
+        shim = Shim(channel)
+        allocations = await flood(shim)
+        assert await holds_of(server, "rm") == ("outbox full",)
+        [report] = server.scheduler.views.partitions()
+        assert report.allocations < ASKS
+        async with connected(server) as other:
+            neighbour = Shim(other, "neighbour")
+            calls = await neighbour.set_up()
+            await neighbour.ask(calls[0], ask("k"))
+            assert await new_allocations(calls[0], 1) == {"k": "n0"}
+        keys: list[str] = []
+        while len(keys) < ASKS:
+            keys += [item.allocationKey for item in (await allocations.next()).new]
+        assert len(set(keys)) == len(keys) == ASKS
+
+
+async def test_absent_rm_is_held_back_until_it_comes_for_its_messages(server: Server) -> None:
+    """With no stream open the outbox fills up to its bound; the next stream gets all of it."""
+    async with connected(server) as channel:
+        shim = Shim(channel)
+        allocations = await flood(shim)
+        allocations.call.cancel()
+        await holds_of(server, "rm")
+        [rm] = server.rms.all()
+        assert rm.outbox.size < 1_000_000
+        again = shim.open("UpdateAllocation")
+        await shim.ask(again)
+        [report] = server.scheduler.views.partitions()
+        keys: set[str] = set()
+        while report.pending_asks or rm.outbox.messages:
+            keys |= {item.allocationKey for item in (await again.next()).new}
+            [report] = server.scheduler.views.partitions()
+        assert len(keys) > ASKS // 2
+
+
+async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None:
+    """An RM whose messages had to be dropped is told to register again, and can."""
+    bounds = Bounds(high=100_000, low=50_000, cap=110_000)
+    async with (
+        serving(bounds=bounds) as server,
+        grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel,
+    ):
+        shim = Shim(channel)
+        allocations = await flood(shim)
+        code, text = await allocations.ending()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert text.endswith("register again and replay")
+        again = shim.open("UpdateNode")
+        await again.send(si.NodeRequest(rmID="rm"))
+        assert (await again.ending())[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        calls = await shim.set_up()
+        await shim.ask(calls[0], ask("k"))
+        assert await new_allocations(calls[0], 1) == {"k": "n0"}
+
+
+async def test_session_that_never_acknowledges_goes_on_but_cannot_resume() -> None:
+    """What is not acknowledged is kept up to the cap; then a broken session starts anew."""
+    bounds = Bounds(high=400_000, low=100_000, cap=500_000)
+    async with serving(bounds=bounds) as server, connected(server) as channel:
+        session = RawSession(channel)
+        call, welcome = await session.begin()
+        await session.replay(call, vcore=10**9)
+        seen = 0
+        for begin in range(0, ASKS, 1000):
+            asks = [ask(f"k{begin + i}", vcore=1) for i in range(1000)]
+            await session.send(call, allocations=si.AllocationRequest(allocations=asks))
+            [rm] = server.rms.all()
+            if rm.outbox.forgotten:
+                break
+            while seen < begin + 1000 and not rm.outbox.forgotten:
+                response = await session.until(call, "allocations")
+                seen += len(response.allocations.new)
+        call.call.cancel()
+        _, response = await session.begin(token=welcome.welcome.resume_token)
+        assert not response.welcome.resumed

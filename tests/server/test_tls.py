@@ -1,0 +1,138 @@
+"""TLS: who gets in, what a certificate allows, and certificates that change while serving."""
+
+import asyncio
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.app import Server
+from licorne_server.settings import SettingsError, Tls
+from support.shim import RawSession, Shim, serving
+
+FILES = Path(__file__).parent.parent / "data" / "tls"
+SPIFFE = "spiffe://test/rm"
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+
+
+def tls(folder: Path = FILES, *, mutual: bool = True) -> Tls:
+    """The files of a server."""
+    return Tls(
+        cert=folder / "server.pem",
+        key=folder / "server.key",
+        client_ca=folder / "ca.pem" if mutual else None,
+    )
+
+
+@asynccontextmanager
+async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel with the certificate of that name; with none for the empty name."""
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=(FILES / "ca.pem").read_bytes(),
+        private_key=(FILES / f"{name}.key").read_bytes() if name else None,
+        certificate_chain=(FILES / f"{name}.pem").read_bytes() if name else None,
+    )
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    async with grpc.aio.secure_channel(server.grpc_address, credentials, options) as channel:
+        yield channel
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server that takes `rm` for the RM `rm`, and `operator` for an operator."""
+    identities = {"rm": frozenset({SPIFFE})}
+    operators = frozenset({"operator"})
+    async with serving(tls=tls(), rm_identities=identities, operators=operators) as server:
+        yield server
+
+
+async def test_certificate_allows_its_rm(server: Server) -> None:
+    """The RM whose identity is in the certificate is served on all its streams."""
+    async with connected_as("rm", server) as channel:
+        await Shim(channel).set_up()
+        call, _ = await RawSession(channel).begin()
+        call.call.cancel()
+
+
+async def test_certificate_allows_no_other_rm(server: Server) -> None:
+    """Another rmID is denied: registering it, its streams, its session, its state."""
+    async with connected_as("rm", server) as channel:
+        other = Shim(channel, "other")
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await other.register()
+        assert refused.value.code() is DENIED
+        nodes = other.open("UpdateNode")
+        await nodes.send(si.NodeRequest(rmID="other"))
+        text = "this certificate may not act for RM other"
+        assert await nodes.ending() == (DENIED, text)
+        assert await (await RawSession(channel, "other").hello()).ending() == (DENIED, text)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await StateStub(channel).ListPartitions(pb.ListPartitionsRequest(rm_id="other"))
+        assert refused.value.code() is DENIED
+
+
+async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -> None:
+    """An RM lists its own partitions and configures itself; an operator does so for every RM."""
+    async with connected_as("rm", server) as channel, connected_as("operator", server) as other:
+        await Shim(channel).register()
+        await Shim(other, "operator").register()
+        everything = pb.ListPartitionsRequest()
+        mine = await StateStub(channel).ListPartitions(everything)
+        assert [item.rm_id for item in mine.partitions] == ["rm"]
+        all_of_them = await StateStub(other).ListPartitions(everything)
+        assert [item.rm_id for item in all_of_them.partitions] == ["rm", "operator"]
+        await AdminStub(other).GetConfiguration(ap.GetConfigurationRequest(rm_id="rm"))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            request = ap.GetConfigurationRequest(rm_id="operator")
+            await AdminStub(channel).GetConfiguration(request)
+        assert refused.value.code() is DENIED
+
+
+async def test_peer_without_a_certificate_gets_nowhere(server: Server) -> None:
+    """With a CA for clients, a client without a certificate cannot even connect."""
+    async with connected_as("", server) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await Shim(channel).register()
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_server_certificate_alone_asks_nobody_who_he_is() -> None:
+    """Without a CA for clients TLS encrypts, and everybody may act for every RM."""
+    async with serving(tls=tls(mutual=False)) as server, connected_as("", server) as channel:
+        await Shim(channel, "anybody").register()
+
+
+async def test_changed_certificate_is_used_by_the_next_connection(tmp_path: Path) -> None:
+    """A certificate that is replaced on disk needs no restart; a broken file changes nothing."""
+    for file in FILES.glob("*.*"):
+        shutil.copy(file, tmp_path)
+    async with serving(tls=tls(tmp_path, mutual=False)) as server:
+        before = (FILES / "server.pem").read_text()
+        assert await shown_by(server) == before
+        (tmp_path / "server.pem").unlink()
+        assert await shown_by(server) == before
+        for kind in ("key", "pem"):
+            shutil.copy(FILES / f"operator.{kind}", tmp_path / f"server.{kind}")
+        assert await shown_by(server) == (FILES / "operator.pem").read_text()
+
+
+async def shown_by(server: Server) -> str:
+    """The certificate that a server shows, in PEM; asked for beside the loop that serves it."""
+    host, _, port = server.grpc_address.rpartition(":")
+    return await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
+
+
+async def test_missing_certificate_is_named(tmp_path: Path) -> None:
+    """A server does not start without its files, and says which one is missing."""
+    with pytest.raises(SettingsError, match=r"cannot read .*server\.pem: No such file"):
+        async with serving(tls=tls(tmp_path)):
+            pass
