@@ -33,7 +33,7 @@ def advance(
     if not app.enter(event, now):
         return []
     leaf = partition.leaf_of(app)
-    _count_running(leaf, before, app.state)
+    _count_running(partition, leaf, before, app.state)
     if before is AppState.COMPLETING:
         partition.timers.cancel((COMPLETE, app.app_id))
     if app.state is AppState.COMPLETING:
@@ -65,7 +65,8 @@ def _has_finished(app: Application) -> bool:
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
     leaf = partition.leaf_of(app)
-    _count_running(leaf, app.state, AppState.COMPLETED)
+    _count_running(partition, leaf, app.state, AppState.COMPLETED)
+    partition.limits.leave(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)
@@ -108,11 +109,13 @@ def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
     return updates
 
 
-def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
+def _count_running(partition: Partition, leaf: Queue, before: AppState, after: AppState) -> None:
     change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
     if change:
         for queue in leaf.lineage:
             queue.running_applications += change
+        if change < 0:
+            partition.frontier.may_run_again(leaf.lineage)
 
 
 def _remember(partition: Partition, app: Application, now: float) -> None:

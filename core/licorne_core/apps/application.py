@@ -8,8 +8,10 @@ from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
+from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
 from licorne_core.resources import charge, refund
+from licorne_core.trackers import Tracker
 
 PendingAsk = tuple[int, float, int, Ask]
 """A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
@@ -48,12 +50,14 @@ class Application:
         "app_id",
         "arrivals",
         "finished_time",
+        "group",
         "max_allocated",
         "message",
         "pending",
         "pending_total",
         "priorities",
         "queue_path",
+        "quotas",
         "ranking",
         "runs",
         "start_time",
@@ -61,6 +65,7 @@ class Application:
         "state_log",
         "submission_time",
         "tags",
+        "trackers",
         "user",
     )
 
@@ -92,6 +97,10 @@ class Application:
         self.allocations: dict[AllocationKey, Allocation] = {}
         self.allocated: dict[str, int] = {}
         self.max_allocated: dict[str, int] = {}
+        # Set by the limit book: what counts the application's usage, and what bounds its asks.
+        self.group = ""
+        self.trackers: tuple[Tracker, ...] = ()
+        self.quotas: tuple[Quota, ...] = ()
 
     def __repr__(self) -> str:
         """``<Application app-1 Running in root.a: 3 pending, 2 allocated>``."""

@@ -75,6 +75,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     app = Application(app_id, leaf.path, placed.user, new.tags, now)
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
+    partition.limits.join(app, leaf)
     partition.rejected.pop(app_id, None)
     partition.counters.applications_accepted += 1
     return app

@@ -122,6 +122,7 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
     partition.config = config
+    partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
     partition.frontier.everything_changed()
     for queue in list(partition.tree.walk()):
         if queue.is_empty:

@@ -6,11 +6,13 @@ next pass starts where this one had to stop looking.
 """
 
 from licorne_core.apps.application import Application, PendingAsk, Run
+from licorne_core.apps.states import AppState
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
+from licorne_core.quotas import may_run_one_more, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.frontier import Frontier, Gate, within_max
+from licorne_core.scheduling.frontier import RUNNING, Frontier, Gate
 from licorne_core.tuning import Tuning
 
 Candidate = tuple[Queue, Application, PendingAsk, Node]
@@ -52,7 +54,14 @@ class Cycle:
             child = ranking.top()
             if child is None:
                 return None
-            found = self._in_app(queue, child) if queue.is_leaf else self._in_queue(child)
+            if not queue.is_leaf:
+                found = self._in_queue(child)
+            elif child.state is AppState.ACCEPTED and (gate := self._start_gate(child)) is not None:
+                awake.discard(gate)
+                self._park(ranking, child, (gate,))
+                continue
+            else:
+                found = self._in_app(queue, child)
             if found is not None:
                 return found
             self._park(ranking, child, child.ranking.gates())
@@ -68,7 +77,7 @@ class Cycle:
             if run is None:
                 return None
             self.tried += 1
-            gate = self._quota_gate(leaf, run)
+            gate = self._quota_gate(app, run)
             if gate is None:
                 node = self._index.best(run.ask_class)
                 if node is not None:
@@ -77,13 +86,20 @@ class Cycle:
             awake.discard(gate)
             self._park(ranking, run, (gate,))
 
-    def _quota_gate(self, leaf: Queue, run: Run) -> Gate | None:
-        """The first maximum, from the leaf up, that the run's asks do not fit under (§ 8.3e)."""
+    def _quota_gate(self, app: Application, run: Run) -> Gate | None:
+        """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
         ask_class = run.ask_class
-        for queue in leaf.lineage:
-            if not within_max(queue, ask_class.items):
-                queue.short_of[ask_class] = None
-                return (queue, ask_class)
+        for quota in app.quotas:
+            if not within_max(quota, ask_class.items):
+                quota.short_of[ask_class] = None
+                return (quota, ask_class)
+        return None
+
+    def _start_gate(self, app: Application) -> Gate | None:
+        """The first quota under which the application may not start to run (§§ 4.12, 10.5)."""
+        for quota in app.quotas:
+            if not may_run_one_more(quota):
+                return (quota, RUNNING)
         return None
 
     def _park(self, ranking: Ranking[Run], item: Run, gates: "tuple[Gate, ...]") -> None:

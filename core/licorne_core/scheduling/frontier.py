@@ -3,38 +3,25 @@
 Applications and queues whose key may have changed are ranked again before the next
 decision; gates that opened wake what is parked under them. A *gate* is what has to change
 before a blocked ask is worth another look: its ask class (a node that fits is
-missing), or a queue and a class (that queue's maximum is in the way).
+missing), a quota and a class (that quota's maximum is in the way), or a quota and
+`RUNNING` (it lets no further application start).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.asks import AskClass
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
+from licorne_core.quotas import Quota, may_run_one_more, within_max
 from licorne_core.resources import Items
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 
 Gate = Hashable
-
-
-def within_max(queue: Queue, items: Items) -> bool:
-    """Whether the amounts fit under one queue's maximum (spec § 4.5: strictly at root)."""
-    limit = queue.max
-    if limit is None:
-        return True
-    allocated = queue.allocated
-    for name, value in items:
-        bound = limit.get(name)
-        if bound is None:
-            if queue.parent is None:
-                return False
-        elif allocated.get(name, 0) + value > bound:
-            return False
-    return True
+RUNNING = "running applications"
+"""Stands for the class in the gate of a quota that lets no further application start."""
 
 
 class Frontier:
@@ -85,15 +72,19 @@ class Frontier:
         self.awake.add(gate)
         self.runnable = True
 
-    def room_in(self, leaf: Queue) -> None:
-        """Something was freed in the leaf: open the gates of its and its ancestors' maximum."""
-        for queue in leaf.lineage:
-            short_of: dict[AskClass, None] = queue.short_of
-            if short_of:
-                fitting = [cls for cls in short_of if within_max(queue, cls.items)]
-                for ask_class in fitting:
-                    del short_of[ask_class]
-                    self.open((queue, ask_class))
+    def room_in(self, quotas: Iterable[Quota]) -> None:
+        """Something was freed: open the gates of the maxima that let more asks through now."""
+        for quota in quotas:
+            if quota.short_of:
+                for ask_class in [cls for cls in quota.short_of if within_max(quota, cls.items)]:
+                    del quota.short_of[ask_class]
+                    self.open((quota, ask_class))
+
+    def may_run_again(self, quotas: Iterable[Quota]) -> None:
+        """One application less runs: another one may start."""
+        for quota in quotas:
+            if quota.max_applications and may_run_one_more(quota):
+                self.open((quota, RUNNING))
 
     def settle(self) -> None:
         """Rank anew what has changed."""
