@@ -17,12 +17,14 @@ from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota
 from licorne_core.reasons import (
     ApplicationGate,
+    BackoffGate,
     Gate,
     LimitGate,
     NodesGate,
     PartitionGate,
     QueueGate,
     RunningGate,
+    StartingGate,
 )
 from licorne_core.reports import Explanation
 from licorne_core.scheduling.order import app_key
@@ -92,6 +94,14 @@ def gates_of(
         ),
         ApplicationGate(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE),
     ]
+    frontier = partition.frontier
+    if app.state is AppState.ACCEPTED and frontier.is_state_aware(leaf):
+        first = leaf.newcomers.starter or leaf.newcomers.due()
+        ahead = "" if first is None or first is app else first.app_id
+        gates.append(StartingGate(queue=leaf.path, ahead=ahead))
+    if app.backoff_until:
+        threshold = leaf.settings.backoff_threshold
+        gates.append(BackoffGate(app_id=app.app_id, until=app.backoff_until, threshold=threshold))
     if app.state is AppState.ACCEPTED:
         gates += [_running_gate(quota) for quota in app.quotas if quota.max_applications]
     gates += [

@@ -7,6 +7,7 @@ application and the node can never disagree.
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
 from licorne_core.commands import Hold
+from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -65,6 +66,12 @@ class Partition:
         leaf = self.tree.get(app.queue_path)
         assert leaf is not None, f"application {app.app_id} is in no queue"
         return leaf
+
+    def follow(self, extra: ExtraConfig) -> None:
+        """Take over what the RM's extra configuration says (spec § 2.8)."""
+        if extra.state_aware_as_fifo != self.frontier.state_aware_as_fifo:
+            self.frontier.state_aware_as_fifo = extra.state_aware_as_fifo
+            self.frontier.everything_changed()
 
     # Asks
 

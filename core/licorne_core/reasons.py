@@ -63,6 +63,46 @@ class ApplicationGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartingGate:
+    """A state-aware queue lets its applications in one by one (spec § 5.2).
+
+    `ahead` is the application that is starting, or the one that is next; empty if this one is.
+    """
+
+    queue: QueuePath
+    ahead: str
+
+    code = "ANOTHER_APPLICATION_STARTS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is this application's turn."""
+        return not self.ahead
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.passed:
+            return f"next to start in queue {self.queue}"
+        return f"application {self.ahead} comes first in state-aware queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffGate:
+    """The application rests, because too many of its asks found no node (spec § 8.3a)."""
+
+    app_id: AppId
+    until: float
+    threshold: int
+
+    code = "APPLICATION_BACKS_OFF"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"application {self.app_id} rests: {self.threshold} asks in a row found no node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunningGate:
     """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
 
@@ -186,4 +226,13 @@ class NodesGate:
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "")
 
 
-Gate = PartitionGate | ApplicationGate | RunningGate | LimitGate | QueueGate | NodesGate
+Gate = (
+    PartitionGate
+    | ApplicationGate
+    | StartingGate
+    | BackoffGate
+    | RunningGate
+    | LimitGate
+    | QueueGate
+    | NodesGate
+)

@@ -135,7 +135,10 @@ def test_utilization_is_a_weighted_mean(weights: str, utilization: float) -> Non
 @pytest.mark.row(120)
 def test_weights_choose_the_node() -> None:
     """Of a node short of cores and one short of memory, the weights say which is fuller."""
-    for weights, first in (("{vcore: 4.0, memory: 1.0}", "n1"), ("{vcore: 1.0, memory: 4.0}", "n0")):
+    for weights, first in (
+        ("{vcore: 4.0, memory: 1.0}", "n1"),
+        ("{vcore: 1.0, memory: 4.0}", "n0"),
+    ):
         driver = fleet(policy=f"{{type: fair, resourceweights: {weights}}}")
         driver.do(nodes(*(node(f"n{i}", vcore=1000, memory=100) for i in range(2))))
         busy = [
@@ -170,6 +173,6 @@ def test_an_ask_for_one_node_goes_nowhere_else() -> None:
 def test_a_type_that_no_node_has_is_not_to_be_had() -> None:
     """An ask for a resource that no node registers never runs, and does not disturb others."""
     driver = fleet({"vcore": 1000})
-    assert keys(driver.do(asks(ask("app", "odd", priority=9, vcore=1, fpga=1), *wave(1, vcore=1)))) == [
-        "k0"
-    ]
+    assert keys(
+        driver.do(asks(ask("app", "odd", priority=9, vcore=1, fpga=1), *wave(1, vcore=1)))
+    ) == ["k0"]

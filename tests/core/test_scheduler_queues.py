@@ -63,9 +63,7 @@ def test_a_parent_limits_its_leaves_together() -> None:
     """With a parent's maximum of 10 two leaves never have more than 10 together."""
     queues = "[{name: p, resources: {max: {memory: 10}}, queues: [{name: a}, {name: b}]}]"
     driver = started(queues, "root.p.a", "root.p.b", memory=100)
-    effects = driver.do(
-        asks(*wave("app-0", 9, memory=1)), asks(*wave("app-1", 9, memory=1))
-    )
+    effects = driver.do(asks(*wave("app-0", 9, memory=1)), asks(*wave("app-1", 9, memory=1)))
     assert len(keys(effects)) == 10
     assert driver.views.queue(DEFAULT, "root.p").allocated == {"memory": 10}
 

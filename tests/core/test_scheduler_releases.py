@@ -15,7 +15,9 @@ ACKNOWLEDGED = ("STOPPED_BY_RM", "allocation remove as per RM request")
 def driver() -> Driver:
     """Two allocations, k0 and k1, on a full node, and k2 waiting."""
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a")))
+    driver.do(
+        register(config("[{name: a}]")), nodes(node("n1", memory=2)), apps(app("app", "root.a"))
+    )
     driver.do(asks(*(ask("app", f"k{i}", memory=1) for i in range(3))))
     return driver
 

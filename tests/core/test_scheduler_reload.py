@@ -5,7 +5,18 @@ import pytest
 from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from support.builders import app, apps, ask, asks, config, node, nodes, register, reload, remove_apps
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
 from support.driver import Driver, keys, refused, refused_apps
 
 DEFAULT = PartitionName("[rm1]default")

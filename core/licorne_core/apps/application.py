@@ -1,7 +1,7 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
 from collections.abc import Mapping
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
@@ -18,9 +18,12 @@ PendingAsk = tuple[int, float, int, Ask]
 
 
 class Run:
-    """The pending asks of one class of one application, first in order at the top."""
+    """The pending asks of one class of one application, first in order at the top.
 
-    __slots__ = ("app", "ask_class", "heap", "waiting")
+    `unplaceable`: when last tried, no node would take them, and none has come up since.
+    """
+
+    __slots__ = ("app", "ask_class", "heap", "unplaceable", "waiting")
 
     def __init__(self, app: "Application", ask_class: AskClass) -> None:
         """Start empty."""
@@ -28,6 +31,7 @@ class Run:
         self.ask_class = ask_class
         self.heap: list[PendingAsk] = []
         self.waiting = 0
+        self.unplaceable = False
 
     def first(self) -> PendingAsk | None:
         """The first ask that is still pending."""
@@ -49,6 +53,7 @@ class Application:
         "allocations",
         "app_id",
         "arrivals",
+        "backoff_until",
         "finished_time",
         "group",
         "max_allocated",
@@ -85,6 +90,7 @@ class Application:
         self.submission_time = now
         self.start_time = 0.0
         self.finished_time = 0.0
+        self.backoff_until = 0.0
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -186,6 +192,25 @@ class Application:
         allocation = self.allocations.pop(key)
         refund(self.allocated, allocation.ask.ask_class.items)
         return allocation
+
+    def backs_off(self, threshold: int, found: PendingAsk | None) -> bool:
+        """Whether so many asks that no node takes stand before another ask (spec § 8.3a).
+
+        The other ask is `found`, the one that could be served, or without one any at all.
+        """
+        stuck = [
+            entry
+            for run in self.runs.values()
+            if run.unplaceable
+            for entry in run.heap
+            if self.pending.get(entry[3].key) is entry
+        ]
+        if len(stuck) < threshold:
+            return False
+        last = nsmallest(threshold, stuck)[-1]
+        if found is not None:
+            return last < found
+        return any(last < entry for entry in self.pending.values())
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""

@@ -48,6 +48,7 @@ def register(
 def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
     partition = rm.partitions[name] = Partition(name, rm.rm_id, config, now, tuning)
+    partition.follow(rm.extra)
     return partition
 
 
@@ -64,7 +65,7 @@ def update_configuration(
     The extra configuration stays in force even where the queues are refused (§ 13.1).
     """
     if command.extra_config:
-        rm.extra_config = dict(command.extra_config)
+        rm.set_extra(command.extra_config)
     try:
         configuration = load(command.config or default_config)
         if configuration.checksum == rm.configuration.checksum:

@@ -11,6 +11,7 @@ from licorne_core.config.schema import LimitConfig, TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
+from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
@@ -39,6 +40,7 @@ class Queue:
         "max",
         "max_applications",
         "name",
+        "newcomers",
         "parent",
         "path",
         "pending",
@@ -86,6 +88,7 @@ class Queue:
         self.priorities = PriorityCounts()
         self.counted_priority = NO_PRIORITY
         self.ranking: Ranking[Any] = Ranking()
+        self.newcomers = Newcomers()
         self.short_of: dict[AskClass, None] = {}
 
     def __repr__(self) -> str:
