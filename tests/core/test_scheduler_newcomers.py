@@ -2,8 +2,21 @@
 
 import pytest
 
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
-from support.builders import releases, reload, remove_apps
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
 from support.driver import Driver, keys
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")

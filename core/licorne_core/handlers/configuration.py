@@ -14,6 +14,7 @@ from licorne_core.effects import (
     RegistrationFailed,
 )
 from licorne_core.errors import ConfigError, Problem
+from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import advance, clean_later
 from licorne_core.partition import Partition
@@ -122,6 +123,9 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
         partition.index.forget()
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
+    for leaf in partition.tree.leaves():
+        for app in leaf.applications.values():
+            apply_namespace_tags(partition, leaf, app.tags)
     partition.config = config
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
     partition.frontier.everything_changed()

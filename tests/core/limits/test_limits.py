@@ -2,8 +2,20 @@
 
 import pytest
 
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
-from support.builders import releases, reload
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
 from support.driver import Driver, keys, placed, states
 
 ROOMY = nodes(node("n1", vcore=1_000_000, memory=1_000_000))
