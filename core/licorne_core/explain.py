@@ -7,16 +7,28 @@ earlier one blocks, so that all that stands in the way can be seen at once.
 from collections import Counter
 
 from licorne_core.apps.application import Application, PendingAsk
-from licorne_core.apps.states import SCHEDULABLE
+from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.errors import NotFound
 from licorne_core.ids import AllocationKey, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
-from licorne_core.reasons import ApplicationGate, Gate, NodesGate, PartitionGate, QueueGate
+from licorne_core.quotas import Quota
+from licorne_core.reasons import (
+    ApplicationGate,
+    BackoffGate,
+    Gate,
+    LimitGate,
+    NodesGate,
+    PartitionGate,
+    QueueGate,
+    RunningGate,
+    StartingGate,
+)
 from licorne_core.reports import Explanation
 from licorne_core.scheduling.order import app_key
+from licorne_core.trackers import Tracker
 
 
 def explain(partition: Partition, app: Application, key: str) -> Explanation:
@@ -82,6 +94,28 @@ def gates_of(
         ),
         ApplicationGate(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE),
     ]
+    frontier = partition.frontier
+    if app.state is AppState.ACCEPTED and frontier.is_state_aware(leaf):
+        first = leaf.newcomers.starter or leaf.newcomers.due()
+        ahead = "" if first is None or first is app else first.app_id
+        gates.append(StartingGate(queue=leaf.path, ahead=ahead))
+    if app.backoff_until:
+        threshold = leaf.settings.backoff_threshold
+        gates.append(BackoffGate(app_id=app.app_id, until=app.backoff_until, threshold=threshold))
+    if app.state is AppState.ACCEPTED:
+        gates += [_running_gate(quota) for quota in app.quotas if quota.max_applications]
+    gates += [
+        LimitGate(
+            kind=tracker.kind,
+            name=tracker.name,
+            queue=tracker.path,
+            requested=ask_class.resources,
+            allocated=dict(tracker.allocated),
+            max=dict(tracker.max),
+        )
+        for tracker in app.trackers
+        if tracker.max is not None
+    ]
     gates += [
         QueueGate(
             queue=queue.path,
@@ -94,6 +128,20 @@ def gates_of(
     ]
     gates.append(_nodes_gate(partition, ask_class))
     return tuple(gates)
+
+
+def _running_gate(quota: Quota) -> RunningGate:
+    kind, subject = "queue", ""
+    if isinstance(quota, Tracker):
+        kind, subject = quota.kind, f"{quota.kind} {quota.name} in queue {quota.path}"
+    elif isinstance(quota, Queue):
+        subject = f"queue {quota.path}"
+    return RunningGate(
+        kind=kind,
+        subject=subject,
+        running=quota.running_applications,
+        max_applications=quota.max_applications,
+    )
 
 
 def _nodes_gate(partition: Partition, ask_class: AskClass) -> NodesGate:

@@ -5,11 +5,18 @@ from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent,
 from licorne_core.effects import ApplicationUpdate
 from licorne_core.ids import AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
+from licorne_core.placement.tags import tag_value
+from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
+from licorne_core.scheduling.frontier import BACKOFF
 
 COMPLETE = "complete"
+STARTED = "started"
+RESTED = "rested"
 EXPIRE = "expire"
 FORGET_REJECTED = "forget rejected"
+
+NO_STARTING_TAG = "application.stateaware.disable"
 
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
@@ -33,9 +40,11 @@ def advance(
     if not app.enter(event, now):
         return []
     leaf = partition.leaf_of(app)
-    _count_running(leaf, before, app.state)
+    _count_running(partition, leaf, before, app.state)
     if before is AppState.COMPLETING:
         partition.timers.cancel((COMPLETE, app.app_id))
+    if app.state is not AppState.RUNNING:
+        _end_start(partition, leaf, app)
     if app.state is AppState.COMPLETING:
         partition.timers.set((COMPLETE, app.app_id), now + COMPLETING_TIME)
     partition.frontier.app_changed(app, leaf)
@@ -65,7 +74,10 @@ def _has_finished(app: Application) -> bool:
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
     leaf = partition.leaf_of(app)
-    _count_running(leaf, app.state, AppState.COMPLETED)
+    _count_running(partition, leaf, app.state, AppState.COMPLETED)
+    _end_start(partition, leaf, app)
+    partition.timers.cancel((RESTED, app.app_id))
+    partition.limits.leave(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)
@@ -92,6 +104,32 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
         partition.timers.cancel((FORGET_REJECTED, oldest))
 
 
+def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
+    """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
+    if leaf.newcomers.starter is app:
+        _end_start(partition, leaf, app)
+    elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
+        partition.frontier.starter_changed(leaf, app)
+        partition.timers.set((STARTED, app.app_id), now + STARTING_TIME)
+
+
+def rest(partition: Partition) -> None:
+    """Set the timers of the applications that the last turn sent into a back-off (§ 8.3a)."""
+    for app in partition.frontier.resting:
+        partition.timers.set((RESTED, app.app_id), app.backoff_until)
+    partition.frontier.resting.clear()
+
+
+def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
+    if leaf.newcomers.starter is app:
+        partition.timers.cancel((STARTED, app.app_id))
+        partition.frontier.starter_changed(leaf, None)
+
+
+def _starts_at_once(app: Application) -> bool:
+    return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
+
+
 def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
     """Do what the partition's timers say is due."""
     updates: list[ApplicationUpdate] = []
@@ -103,16 +141,25 @@ def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
             partition.completed.pop(name, None)
         elif what == FORGET_REJECTED:
             partition.rejected.pop(name, None)
+        elif what == STARTED:
+            app = partition.applications[name]
+            _end_start(partition, partition.leaf_of(app), app)
+        elif what == RESTED:
+            app = partition.applications[name]
+            app.backoff_until = 0.0
+            partition.frontier.open((app, BACKOFF))
         elif what == CLEAN_QUEUES:
             partition.tree.clean()
     return updates
 
 
-def _count_running(leaf: Queue, before: AppState, after: AppState) -> None:
+def _count_running(partition: Partition, leaf: Queue, before: AppState, after: AppState) -> None:
     change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
     if change:
         for queue in leaf.lineage:
             queue.running_applications += change
+        if change < 0:
+            partition.frontier.may_run_again(leaf.lineage)
 
 
 def _remember(partition: Partition, app: Application, now: float) -> None:

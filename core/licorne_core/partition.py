@@ -7,9 +7,11 @@ application and the node can never disagree.
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
 from licorne_core.commands import Hold
+from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.placement.chain import Placer
@@ -51,6 +53,7 @@ class Partition:
         self.index = NodeIndex(self.nodes, indexed=tuning.node_index)
         self.frontier = Frontier(self.tree)
         self.cycle = Cycle(self.tree.root, self.index, self.frontier, tuning)
+        self.limits = LimitBook()
         self.foreign: dict[AllocationKey, Allocation] = {}
 
     @property
@@ -63,6 +66,12 @@ class Partition:
         leaf = self.tree.get(app.queue_path)
         assert leaf is not None, f"application {app.app_id} is in no queue"
         return leaf
+
+    def follow(self, extra: ExtraConfig) -> None:
+        """Take over what the RM's extra configuration says (spec § 2.8)."""
+        if extra.state_aware_as_fifo != self.frontier.state_aware_as_fifo:
+            self.frontier.state_aware_as_fifo = extra.state_aware_as_fifo
+            self.frontier.everything_changed()
 
     # Asks
 
@@ -107,7 +116,7 @@ class Partition:
             settle_priority(leaf)
         for queue in leaf.lineage:
             refund(queue.pending, ask.ask_class.items)
-        self._book(allocation, app, leaf, node)
+        self._book(allocation, app, node)
         self.frontier.allocated(app, leaf)
         self.counters.allocations_made += 1
         leaf.counters.allocations_made += 1
@@ -116,7 +125,7 @@ class Partition:
     def take(self, app: Application, allocation: Allocation) -> None:
         """Book an allocation that exists already, whatever the limits say (spec § 11.3)."""
         leaf = self.leaf_of(app)
-        self._book(allocation, app, leaf, self.nodes.by_id[allocation.node_id])
+        self._book(allocation, app, self.nodes.by_id[allocation.node_id])
         self.frontier.app_changed(app, leaf)
         leaf.counters.allocations_made += 1
 
@@ -127,21 +136,28 @@ class Partition:
         node = self.nodes.by_id[allocation.node_id]
         node.drop_allocation(allocation)
         items = allocation.ask.ask_class.items
-        for queue in leaf.lineage:
-            refund(queue.allocated, items)
+        for quota in app.quotas:
+            refund(quota.allocated, items)
+        if not app.allocations:
+            for tracker in app.trackers:
+                del tracker.applications[app.app_id]
+            self.frontier.may_run_again(app.trackers)
         self.frontier.app_changed(app, leaf)
-        self.frontier.room_in(leaf)
+        self.frontier.room_in(app.quotas)
         self.node_changed(node)
         self.counters.allocations_released += 1
         leaf.counters.allocations_released += 1
         return allocation
 
-    def _book(self, allocation: Allocation, app: Application, leaf: Queue, node: Node) -> None:
+    def _book(self, allocation: Allocation, app: Application, node: Node) -> None:
         app.add_allocation(allocation)
         node.add_allocation(allocation)
         items = allocation.ask.ask_class.items
-        for queue in leaf.lineage:
-            charge(queue.allocated, items)
+        for quota in app.quotas:
+            charge(quota.allocated, items)
+        if len(app.allocations) == 1:
+            for tracker in app.trackers:
+                tracker.applications[app.app_id] = None
         node.score = self.nodes.order.score(node)
         if self.nodes.order.fullest_first:
             self.index.changed(node)
@@ -185,5 +201,5 @@ class Partition:
         root = self.tree.root
         root.max = self.nodes.total
         self.tree.shares_stale = True
-        self.frontier.room_in(root)
+        self.frontier.room_in((root,))
         self.frontier.runnable = True

@@ -12,6 +12,16 @@ from licorne_core.ids import AppId, NodeId, QueuePath
 from licorne_core.resources import Resources, describe
 
 
+def excess(requested: Resources, allocated: Resources, limit: Resources) -> dict[str, int]:
+    """By how much each wanted type would be over the limit, as far as the limit defines it."""
+    over = {}
+    for name, wanted in requested.items():
+        beyond = allocated.get(name, 0) + wanted - limit.get(name, 0)
+        if name in limit and wanted > 0 and beyond > 0:
+            over[name] = beyond
+    return over
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGate:
     """Scheduling in the partition is on hold or stopped, or the partition has no nodes."""
@@ -53,6 +63,107 @@ class ApplicationGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartingGate:
+    """A state-aware queue lets its applications in one by one (spec § 5.2).
+
+    `ahead` is the application that is starting, or the one that is next; empty if this one is.
+    """
+
+    queue: QueuePath
+    ahead: str
+
+    code = "ANOTHER_APPLICATION_STARTS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is this application's turn."""
+        return not self.ahead
+
+    def message(self) -> str:
+        """One sentence."""
+        if self.passed:
+            return f"next to start in queue {self.queue}"
+        return f"application {self.ahead} comes first in state-aware queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffGate:
+    """The application rests, because too many of its asks found no node (spec § 8.3a)."""
+
+    app_id: AppId
+    until: float
+    threshold: int
+
+    code = "APPLICATION_BACKS_OFF"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"application {self.app_id} rests: {self.threshold} asks in a row found no node"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningGate:
+    """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
+
+    `subject` is a queue's path, or a user or group and a queue's path.
+    """
+
+    kind: str
+    subject: str
+    running: int
+    max_applications: int
+
+    @property
+    def code(self) -> str:
+        """``QUEUE_MAX_APPLICATIONS``, ``USER_MAX_APPLICATIONS`` or ``GROUP_MAX_APPLICATIONS``."""
+        return f"{self.kind.upper()}_MAX_APPLICATIONS"
+
+    @property
+    def passed(self) -> bool:
+        """Whether one more application may start."""
+        return self.running < self.max_applications
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"{self.running} of {self.max_applications} applications run for {self.subject}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitGate:
+    """What a user or a group has in a queue, and the ask, must stay within the limit (§ 10.4)."""
+
+    kind: str
+    name: str
+    queue: QueuePath
+    requested: Resources
+    allocated: Resources
+    max: Resources
+
+    @property
+    def code(self) -> str:
+        """``USER_QUOTA_EXCEEDED`` or ``GROUP_QUOTA_EXCEEDED``."""
+        return f"{self.kind.upper()}_QUOTA_EXCEEDED"
+
+    @property
+    def short(self) -> dict[str, int]:
+        """By how much each limited type that does not fit is over."""
+        return excess(self.requested, self.allocated, self.max)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the ask fits here."""
+        return not self.short
+
+    def message(self) -> str:
+        """One sentence."""
+        whom = f"{self.kind} {self.name} in queue {self.queue}"
+        if self.passed:
+            return f"fits in the limit of {whom}"
+        return f"exceeds the limit of {whom} by {describe(self.short)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueGate:
     """What is allocated in a queue, and the ask, must stay within the queue's maximum."""
 
@@ -69,14 +180,8 @@ class QueueGate:
         """By how much each type that does not fit is over."""
         if self.max is None:
             return {}
-        over = {}
-        for name, wanted in self.requested.items():
-            if name not in self.max and not self.is_root:
-                continue
-            excess = self.allocated.get(name, 0) + wanted - self.max.get(name, 0)
-            if wanted > 0 and excess > 0:
-                over[name] = excess
-        return over
+        limit = dict.fromkeys(self.requested, 0) | dict(self.max) if self.is_root else self.max
+        return excess(self.requested, self.allocated, limit)
 
     @property
     def passed(self) -> bool:
@@ -121,4 +226,13 @@ class NodesGate:
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "")
 
 
-Gate = PartitionGate | ApplicationGate | QueueGate | NodesGate
+Gate = (
+    PartitionGate
+    | ApplicationGate
+    | StartingGate
+    | BackoffGate
+    | RunningGate
+    | LimitGate
+    | QueueGate
+    | NodesGate
+)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from licorne_core.commands import Hold, RegisterRm
+from licorne_core.config.extra import read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
@@ -31,6 +32,7 @@ class Rm:
         self.build_info = {**request.build_info, "rmId": request.rm_id}
         self.extra_config: Mapping[str, str] = dict(request.extra_config)
         self.configuration = configuration
+        self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
         self.partitions: dict[PartitionName, Partition] = {}
@@ -67,6 +69,13 @@ class Rm:
         """Whether the RM had a partition of that name until its configuration dropped it."""
         normalized = normalize_partition(self.rm_id, name)
         return normalized is not None and normalized in self.removed
+
+    def set_extra(self, extra_config: Mapping[str, str]) -> None:
+        """Another extra configuration is in force (spec § 2.8)."""
+        self.extra_config = dict(extra_config)
+        self.extra = read_extra(extra_config)
+        for partition in self.partitions.values():
+            partition.follow(self.extra)
 
     def set_hold(self, hold: Hold, *, on: bool) -> None:
         """Stop scheduling for one reason, or take that reason back."""

@@ -1,24 +1,29 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
 from collections.abc import Mapping
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
+from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
 from licorne_core.resources import charge, refund
+from licorne_core.trackers import Tracker
 
 PendingAsk = tuple[int, float, int, Ask]
 """A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
 
 
 class Run:
-    """The pending asks of one class of one application, first in order at the top."""
+    """The pending asks of one class of one application, first in order at the top.
 
-    __slots__ = ("app", "ask_class", "heap", "waiting")
+    `unplaceable`: when last tried, no node would take them, and none has come up since.
+    """
+
+    __slots__ = ("app", "ask_class", "heap", "unplaceable", "waiting")
 
     def __init__(self, app: "Application", ask_class: AskClass) -> None:
         """Start empty."""
@@ -26,6 +31,7 @@ class Run:
         self.ask_class = ask_class
         self.heap: list[PendingAsk] = []
         self.waiting = 0
+        self.unplaceable = False
 
     def first(self) -> PendingAsk | None:
         """The first ask that is still pending."""
@@ -47,13 +53,16 @@ class Application:
         "allocations",
         "app_id",
         "arrivals",
+        "backoff_until",
         "finished_time",
+        "group",
         "max_allocated",
         "message",
         "pending",
         "pending_total",
         "priorities",
         "queue_path",
+        "quotas",
         "ranking",
         "runs",
         "start_time",
@@ -61,6 +70,7 @@ class Application:
         "state_log",
         "submission_time",
         "tags",
+        "trackers",
         "user",
     )
 
@@ -80,6 +90,7 @@ class Application:
         self.submission_time = now
         self.start_time = 0.0
         self.finished_time = 0.0
+        self.backoff_until = 0.0
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -92,6 +103,10 @@ class Application:
         self.allocations: dict[AllocationKey, Allocation] = {}
         self.allocated: dict[str, int] = {}
         self.max_allocated: dict[str, int] = {}
+        # Set by the limit book: what counts the application's usage, and what bounds its asks.
+        self.group = ""
+        self.trackers: tuple[Tracker, ...] = ()
+        self.quotas: tuple[Quota, ...] = ()
 
     def __repr__(self) -> str:
         """``<Application app-1 Running in root.a: 3 pending, 2 allocated>``."""
@@ -177,6 +192,25 @@ class Application:
         allocation = self.allocations.pop(key)
         refund(self.allocated, allocation.ask.ask_class.items)
         return allocation
+
+    def backs_off(self, threshold: int, found: PendingAsk | None) -> bool:
+        """Whether so many asks that no node takes stand before another ask (spec § 8.3a).
+
+        The other ask is `found`, the one that could be served, or without one any at all.
+        """
+        stuck = [
+            entry
+            for run in self.runs.values()
+            if run.unplaceable
+            for entry in run.heap
+            if self.pending.get(entry[3].key) is entry
+        ]
+        if len(stuck) < threshold:
+            return False
+        last = nsmallest(threshold, stuck)[-1]
+        if found is not None:
+            return last < found
+        return any(last < entry for entry in self.pending.values())
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""

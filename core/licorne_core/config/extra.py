@@ -31,6 +31,7 @@ class ExtraConfig:
     event_max_streams_per_host: int = 15
     event_response_size: int = 10_000
     health_interval: float = 30.0
+    state_aware_as_fifo: bool = False
     log_levels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -53,6 +54,7 @@ def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
         ),
         event_response_size=count("event.RESTResponseSize", standard.event_response_size),
         health_interval=standard.health_interval if health is None else max(health, 0.0),
+        state_aware_as_fifo=_FLAGS.get(extra.get("stateaware-as-fifo", "").strip(), False),
         log_levels=_log_levels(extra),
     )
 

@@ -20,6 +20,7 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import Rejected
+from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import advance, remember_rejected, unlink
 from licorne_core.partition import Partition
@@ -75,6 +76,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     app = Application(app_id, leaf.path, placed.user, new.tags, now)
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
+    partition.limits.join(app, leaf)
+    apply_namespace_tags(partition, leaf, new.tags)
     partition.rejected.pop(app_id, None)
     partition.counters.applications_accepted += 1
     return app

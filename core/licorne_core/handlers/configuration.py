@@ -14,6 +14,7 @@ from licorne_core.effects import (
     RegistrationFailed,
 )
 from licorne_core.errors import ConfigError, Problem
+from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import advance, clean_later
 from licorne_core.partition import Partition
@@ -48,6 +49,7 @@ def register(
 def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
     partition = rm.partitions[name] = Partition(name, rm.rm_id, config, now, tuning)
+    partition.follow(rm.extra)
     return partition
 
 
@@ -64,7 +66,7 @@ def update_configuration(
     The extra configuration stays in force even where the queues are refused (§ 13.1).
     """
     if command.extra_config:
-        rm.extra_config = dict(command.extra_config)
+        rm.set_extra(command.extra_config)
     try:
         configuration = load(command.config or default_config)
         if configuration.checksum == rm.configuration.checksum:
@@ -121,7 +123,11 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
         partition.index.forget()
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
+    for leaf in partition.tree.leaves():
+        for app in leaf.applications.values():
+            apply_namespace_tags(partition, leaf, app.tags)
     partition.config = config
+    partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
     partition.frontier.everything_changed()
     for queue in list(partition.tree.walk()):
         if queue.is_empty:

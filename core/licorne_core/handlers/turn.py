@@ -3,7 +3,7 @@
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.asks import Allocation
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
-from licorne_core.lifecycle import advance, fire
+from licorne_core.lifecycle import advance, fire, note_start, rest
 from licorne_core.partition import Partition
 
 
@@ -21,14 +21,17 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     commit = partition.commit
     partition.counters.turns += 1
     while len(made) < decisions:
-        candidate = cycle.next()
+        candidate = cycle.next(now)
         if candidate is None:
             partition.frontier.runnable = False
             break
         made.append(commit(candidate, now))
-        app = candidate[1]
+        leaf, app = candidate[:2]
+        if partition.frontier.is_state_aware(leaf):
+            note_start(partition, leaf, app, now)
         if app.state is not AppState.RUNNING:
             updates += advance(partition, app, AppEvent.RUN, now)
+    rest(partition)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []
     if updates:

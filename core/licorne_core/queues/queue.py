@@ -5,11 +5,13 @@ from typing import Any
 
 from licorne_core.acl import Acl
 from licorne_core.apps.application import Application
+from licorne_core.asks import AskClass
 from licorne_core.config.properties import QueueSettings
 from licorne_core.config.schema import LimitConfig, TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
+from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
@@ -38,6 +40,7 @@ class Queue:
         "max",
         "max_applications",
         "name",
+        "newcomers",
         "parent",
         "path",
         "pending",
@@ -85,7 +88,8 @@ class Queue:
         self.priorities = PriorityCounts()
         self.counted_priority = NO_PRIORITY
         self.ranking: Ranking[Any] = Ranking()
-        self.short_of: dict[Any, Any] = {}
+        self.newcomers = Newcomers()
+        self.short_of: dict[AskClass, None] = {}
 
     def __repr__(self) -> str:
         """``<Queue root.a leaf Active: allocated {...}, pending {...}>``."""
@@ -94,6 +98,11 @@ class Queue:
             f"<Queue {self.path} {kind} {self.state.value}: "
             f"allocated {self.allocated}, pending {self.pending}>"
         )
+
+    @property
+    def strict(self) -> bool:
+        """Root has what its nodes have, and nothing else (spec § 4.5)."""
+        return self.parent is None
 
     @property
     def is_empty(self) -> bool:

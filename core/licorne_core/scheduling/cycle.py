@@ -6,11 +6,13 @@ next pass starts where this one had to stop looking.
 """
 
 from licorne_core.apps.application import Application, PendingAsk, Run
+from licorne_core.apps.states import AppState
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
+from licorne_core.quotas import may_run_one_more, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.frontier import Frontier, Gate, within_max
+from licorne_core.scheduling.frontier import BACKOFF, RUNNING, Frontier, Gate
 from licorne_core.tuning import Tuning
 
 Candidate = tuple[Queue, Application, PendingAsk, Node]
@@ -20,7 +22,7 @@ Candidate = tuple[Queue, Application, PendingAsk, Node]
 class Cycle:
     """Finds the next decision in one partition; changes nothing but the rankings."""
 
-    __slots__ = ("_frontier", "_index", "_parked", "_parking", "_root", "tried")
+    __slots__ = ("_frontier", "_index", "_now", "_parked", "_parking", "_root", "tried")
 
     def __init__(self, root: Queue, index: NodeIndex, frontier: Frontier, tuning: Tuning) -> None:
         """Over these queues and nodes."""
@@ -29,10 +31,12 @@ class Cycle:
         self._frontier = frontier
         self._parking = tuning.parking
         self._parked: list[Ranking[Run]] = []
+        self._now = 0.0
         self.tried = 0
 
-    def next(self) -> Candidate | None:
+    def next(self, now: float) -> Candidate | None:
         """The next decision; None when nothing can be done until something changes."""
+        self._now = now
         frontier = self._frontier
         frontier.settle()
         candidate = self._in_queue(self._root)
@@ -52,39 +56,71 @@ class Cycle:
             child = ranking.top()
             if child is None:
                 return None
-            found = self._in_app(queue, child) if queue.is_leaf else self._in_queue(child)
-            if found is not None:
-                return found
-            self._park(ranking, child, child.ranking.gates())
+            gate = self._app_gate(child) if queue.is_leaf else None
+            if gate is None:
+                found = self._in_app(queue, child) if queue.is_leaf else self._in_queue(child)
+                if found is not None:
+                    return found
+                gate = self._app_gate(child) if queue.is_leaf else None
+            if gate is None:
+                self._park(ranking, child, child.ranking.gates())
+            else:
+                awake.discard(gate)
+                self._park(ranking, child, (gate,))
 
     def _in_app(self, leaf: Queue, app: Application) -> Candidate | None:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
+        threshold = leaf.settings.backoff_threshold
         awake = self._frontier.awake
         while True:
             if awake and ranking.parked_under:
                 ranking.wake(awake & ranking.parked_under.keys())
             run = ranking.top()
             if run is None:
+                if threshold:
+                    self._rests(leaf, app, None)
                 return None
             self.tried += 1
-            gate = self._quota_gate(leaf, run)
+            gate = self._quota_gate(app, run)
+            run.unplaceable = gate is None
             if gate is None:
                 node = self._index.best(run.ask_class)
                 if node is not None:
-                    return leaf, app, run.heap[0], node
+                    run.unplaceable = False
+                    found = leaf, app, run.heap[0], node
+                    return None if threshold and self._rests(leaf, app, found[2]) else found
                 gate = run.ask_class
             awake.discard(gate)
             self._park(ranking, run, (gate,))
 
-    def _quota_gate(self, leaf: Queue, run: Run) -> Gate | None:
-        """The first maximum, from the leaf up, that the run's asks do not fit under (§ 8.3e)."""
+    def _quota_gate(self, app: Application, run: Run) -> Gate | None:
+        """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
         ask_class = run.ask_class
-        for queue in leaf.lineage:
-            if not within_max(queue, ask_class.items):
-                queue.short_of[ask_class] = None
-                return (queue, ask_class)
+        for quota in app.quotas:
+            if not within_max(quota, ask_class.items):
+                quota.short_of[ask_class] = None
+                return (quota, ask_class)
         return None
+
+    def _app_gate(self, app: Application) -> Gate | None:
+        """A back-off, or the first quota that lets it not start to run (§§ 4.12, 8.2, 10.5)."""
+        if app.backoff_until > self._now:
+            return (app, BACKOFF)
+        if app.state is AppState.ACCEPTED:
+            for quota in app.quotas:
+                if not may_run_one_more(quota):
+                    return (quota, RUNNING)
+        return None
+
+    def _rests(self, leaf: Queue, app: Application, found: PendingAsk | None) -> bool:
+        """Give the application a rest if too many of its asks find no node (spec § 8.3a)."""
+        settings = leaf.settings
+        if not app.backs_off(settings.backoff_threshold, found):
+            return False
+        app.backoff_until = self._now + settings.backoff_delay
+        self._frontier.resting.append(app)
+        return True
 
     def _park(self, ranking: Ranking[Run], item: Run, gates: "tuple[Gate, ...]") -> None:
         ranking.park(item, gates)

@@ -3,44 +3,47 @@
 Applications and queues whose key may have changed are ranked again before the next
 decision; gates that opened wake what is parked under them. A *gate* is what has to change
 before a blocked ask is worth another look: its ask class (a node that fits is
-missing), or a queue and a class (that queue's maximum is in the way).
+missing), a quota and a class (that quota's maximum is in the way), or a quota and
+`RUNNING` (it lets no further application start).
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.states import SCHEDULABLE
-from licorne_core.asks import AskClass
+from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.config.properties import AppSortPolicy
+from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
+from licorne_core.quotas import Quota, may_run_one_more, within_max
 from licorne_core.resources import Items
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 
 Gate = Hashable
-
-
-def within_max(queue: Queue, items: Items) -> bool:
-    """Whether the amounts fit under one queue's maximum (spec § 4.5: strictly at root)."""
-    limit = queue.max
-    if limit is None:
-        return True
-    allocated = queue.allocated
-    for name, value in items:
-        bound = limit.get(name)
-        if bound is None:
-            if queue.parent is None:
-                return False
-        elif allocated.get(name, 0) + value > bound:
-            return False
-    return True
+BACKOFF = "back-off"
+"""Stands for the class in the gate of an application that is not looked at for a while."""
+RUNNING = "running applications"
+"""Stands for the class in the gate of a quota that lets no further application start."""
 
 
 class Frontier:
-    """The changes of one partition that the next pass has to take up."""
+    """The changes of one partition that the next pass has to take up.
 
-    __slots__ = ("_apps", "_leaves", "_tree", "_types", "awake", "runnable")
+    `resting` are the applications that the last pass found in need of a back-off.
+    """
+
+    __slots__ = (
+        "_apps",
+        "_leaves",
+        "_tree",
+        "_types",
+        "awake",
+        "resting",
+        "runnable",
+        "state_aware_as_fifo",
+    )
 
     def __init__(self, tree: QueueTree) -> None:
         """Over this tree."""
@@ -49,6 +52,8 @@ class Frontier:
         self._leaves: dict[Queue, None] = {}
         self._types: tuple[str, ...] = ()
         self.awake: set[Gate] = set()
+        self.resting: list[Application] = []
+        self.state_aware_as_fifo = False
         self.runnable = False
 
     def app_changed(self, app: Application, leaf: Queue) -> None:
@@ -68,6 +73,7 @@ class Frontier:
         for queue in self._tree.walk():
             queue.ranking.clear()
             queue.short_of.clear()
+            queue.newcomers = Newcomers(queue.newcomers.starter)
             for app in queue.applications.values():
                 self.app_changed(app, queue)
                 app.ranking.wake_all()
@@ -85,15 +91,19 @@ class Frontier:
         self.awake.add(gate)
         self.runnable = True
 
-    def room_in(self, leaf: Queue) -> None:
-        """Something was freed in the leaf: open the gates of its and its ancestors' maximum."""
-        for queue in leaf.lineage:
-            short_of: dict[AskClass, None] = queue.short_of
-            if short_of:
-                fitting = [cls for cls in short_of if within_max(queue, cls.items)]
-                for ask_class in fitting:
-                    del short_of[ask_class]
-                    self.open((queue, ask_class))
+    def room_in(self, quotas: Iterable[Quota]) -> None:
+        """Something was freed: open the gates of the maxima that let more asks through now."""
+        for quota in quotas:
+            if quota.short_of:
+                for ask_class in [cls for cls in quota.short_of if within_max(quota, cls.items)]:
+                    del quota.short_of[ask_class]
+                    self.open((quota, ask_class))
+
+    def may_run_again(self, quotas: Iterable[Quota]) -> None:
+        """One application less runs: another one may start."""
+        for quota in quotas:
+            if quota.max_applications and may_run_one_more(quota):
+                self.open((quota, RUNNING))
 
     def settle(self) -> None:
         """Rank anew what has changed."""
@@ -122,7 +132,33 @@ class Frontier:
 
     def rank_app(self, app: Application, leaf: Queue) -> None:
         """Put the application in its place, or take it out when there is nothing to do for it."""
-        if app.pending and app.state in SCHEDULABLE and app.app_id in leaf.applications:
+        if not self.is_state_aware(leaf):
+            self._place(app, leaf, due=True)
+            return
+        newcomers = leaf.newcomers
+        before = newcomers.due()
+        newcomers.note(app, present=app.app_id in leaf.applications)
+        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is newcomers.due())
+        for other in (before, newcomers.due()):
+            if other is not None and other is not app:
+                self._place(other, leaf, due=other is newcomers.due())
+
+    def is_state_aware(self, leaf: Queue) -> bool:
+        """Whether new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""
+        return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not self.state_aware_as_fifo
+
+    def starter_changed(self, leaf: Queue, starter: Application | None) -> None:
+        """Another application is starting in a state-aware leaf, or none is any more."""
+        newcomers = leaf.newcomers
+        before = newcomers.due()
+        newcomers.starter = starter
+        for app in (before, newcomers.due()):
+            if app is not None:
+                self.app_changed(app, leaf)
+
+    def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
+        present = app.pending and app.state in SCHEDULABLE and app.app_id in leaf.applications
+        if present and due:
             leaf.ranking.put(app, app_key(app, leaf))
         else:
             leaf.ranking.discard(app)

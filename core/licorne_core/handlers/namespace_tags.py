@@ -1,0 +1,69 @@
+"""Sizes that an application brings for its own dynamic queue, as tags (spec § 3.13)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from licorne_core.partition import Partition
+from licorne_core.placement.tags import tag_value
+from licorne_core.queues.access import RECOVERY_PATH
+from licorne_core.queues.queue import Queue
+from licorne_core.quotas import may_run_one_more
+from licorne_core.resources import INT64_MAX, Resources
+
+QUOTA = "namespace.resourcequota"
+GUARANTEED = "namespace.resourceguaranteed"
+MAX_APPLICATIONS = "namespace.resourcemaxapps"
+
+_MAX_TEXT = 16_384
+_UINT64_MAX = 2**64 - 1
+
+
+def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, str]) -> None:
+    """Let the tags set the leaf's maximum, guaranteed and number of applications.
+
+    Only for dynamic queues, and not for the recovery queue. What cannot be read, or holds an
+    amount that is not above zero, is ignored; a later application's tags take the place of these.
+    """
+    if leaf.managed or leaf.path == RECOVERY_PATH or not tags:
+        return
+    maximum = _resources(tag_value(tags, QUOTA))
+    guaranteed = _resources(tag_value(tags, GUARANTEED))
+    applications = _count(tag_value(tags, MAX_APPLICATIONS))
+    if maximum is not None:
+        leaf.max = maximum
+    if guaranteed is not None:
+        leaf.guaranteed = guaranteed
+    if applications:
+        leaf.max_applications = applications
+    if maximum is not None or guaranteed is not None:
+        partition.tree.shares_stale = True
+        partition.frontier.room_in((leaf,))
+    if applications and may_run_one_more(leaf):
+        partition.frontier.may_run_again((leaf,))
+
+
+def _resources(text: str) -> Resources | None:
+    """The amounts of ``{"resources":{"memory":{"value":10}}}``."""
+    if not text or len(text) > _MAX_TEXT:
+        return None
+    try:
+        found = {name: _value(entry) for name, entry in json.loads(text)["resources"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return found if found and all(0 < value <= INT64_MAX for value in found.values()) else None
+
+
+def _value(entry: Any) -> int:
+    value = entry["value"]
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError("an amount is a whole number")
+    return int(value)
+
+
+def _count(text: str) -> int:
+    """The number in the text, 0 if it is none."""
+    if not text.isdecimal() or not text.isascii() or len(text) > 20:
+        return 0
+    value = int(text)
+    return value if value <= _UINT64_MAX else 0

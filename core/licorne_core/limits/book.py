@@ -1,0 +1,76 @@
+"""All users and groups of one partition, and what they have (spec § 10)."""
+
+from collections.abc import Callable, Iterable
+
+from licorne_core.apps.application import Application
+from licorne_core.config.schema import LimitConfig
+from licorne_core.ids import QueuePath
+from licorne_core.limits.rules import group_limit, group_of, user_limit
+from licorne_core.queues.queue import Queue
+from licorne_core.resources import charge
+from licorne_core.trackers import Tracker
+
+Trackers = dict[str, dict[QueuePath, Tracker]]
+_Lookup = Callable[[Queue, str], LimitConfig | None]
+
+
+class LimitBook:
+    """Trackers by user or group and queue; there is one as long as an application counts there."""
+
+    __slots__ = ("groups", "users")
+
+    def __init__(self) -> None:
+        """Nobody yet."""
+        self.users: Trackers = {}
+        self.groups: Trackers = {}
+
+    def join(self, app: Application, leaf: Queue) -> None:
+        """The application counts for its user, and for one of the user's groups, from now on."""
+        user = app.user.user
+        app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
+        app.group = group_of(leaf, app.user)
+        if app.group:
+            app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
+        app.quotas = (*app.trackers, *leaf.lineage)
+        for tracker in app.trackers:
+            tracker.members[app.app_id] = None
+
+    def leave(self, app: Application) -> None:
+        """The application counts no more; trackers that nobody needs go with it (spec § 10.8)."""
+        for tracker in app.trackers:
+            del tracker.members[app.app_id]
+            if not tracker.members:
+                book = self.users if tracker.kind == "user" else self.groups
+                del book[tracker.name][tracker.path]
+                if not book[tracker.name]:
+                    del book[tracker.name]
+        app.trackers = ()
+
+    def rejoin(self, apps: Iterable[Application], leaf_of: Callable[[Application], Queue]) -> None:
+        """Limits changed: find everybody's limits and groups anew, usage goes along (§ 10.7)."""
+        everyone = list(apps)
+        for app in everyone:
+            self.leave(app)
+        for app in everyone:
+            self.join(app, leaf_of(app))
+            for allocation in app.allocations.values():
+                for tracker in app.trackers:
+                    charge(tracker.allocated, allocation.ask.ask_class.items)
+                    tracker.applications[app.app_id] = None
+
+
+def _trackers(
+    book: Trackers, kind: str, name: str, leaf: Queue, limit_of: _Lookup
+) -> tuple[Tracker, ...]:
+    """The name's trackers from the leaf up to root."""
+    known = book.setdefault(name, {})
+    found = []
+    for queue in leaf.lineage:
+        tracker = known.get(queue.path)
+        if tracker is None:
+            tracker = known[queue.path] = Tracker(kind, name, queue.path)
+        limit = limit_of(queue, name)
+        tracker.max = limit.max_resources if limit is not None else None
+        tracker.max_applications = limit.max_applications if limit is not None else 0
+        found.append(tracker)
+    return tuple(found)

@@ -1,0 +1,50 @@
+"""What one user, or all members of one group, have in one queue and below (spec § 10.1)."""
+
+from licorne_core.asks import AskClass
+from licorne_core.ids import AppId, QueuePath
+from licorne_core.resources import Resources
+
+
+class Tracker:
+    """Usage and limit of one name at one level; `max` None and `max_applications` 0: no limit."""
+
+    __slots__ = (
+        "allocated",
+        "applications",
+        "kind",
+        "max",
+        "max_applications",
+        "members",
+        "name",
+        "path",
+        "short_of",
+    )
+
+    def __init__(self, kind: str, name: str, path: QueuePath) -> None:
+        """Without usage and without a limit; `kind` is ``user`` or ``group``."""
+        self.kind = kind
+        self.name = name
+        self.path = path
+        self.max: Resources | None = None
+        self.max_applications = 0
+        self.allocated: dict[str, int] = {}
+        self.applications: dict[AppId, None] = {}
+        self.members: dict[AppId, None] = {}
+        self.short_of: dict[AskClass, None] = {}
+
+    def __repr__(self) -> str:
+        """``<Tracker user ann in root.a: {'vcore': 5} of {'vcore': 10}, 1 running>``."""
+        return (
+            f"<Tracker {self.kind} {self.name} in {self.path}: {self.allocated} of {self.max}, "
+            f"{len(self.applications)} running>"
+        )
+
+    @property
+    def strict(self) -> bool:
+        """A type that a limit does not name is not limited."""
+        return False
+
+    @property
+    def running_applications(self) -> int:
+        """Applications with at least one allocation (spec § 10.5)."""
+        return len(self.applications)
