@@ -26,12 +26,20 @@ def bare_partition(name: PartitionName) -> str:
     return name.partition("]")[2]
 
 
+def rm_of(name: PartitionName) -> RmId:
+    """The RM whose partition it is."""
+    return RmId(name[1:].partition("]")[0])
+
+
 def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
     """What the wire's partition name means to this RM; None when it is another RM's.
 
     The wire may say nothing, the bare name, or the bracketed name of its own RM
     (spec § 1.6.5). A bracketed name of any other RM is nobody's business of theirs.
     """
-    if not name.startswith("["):
-        return partition_name(rm_id, name.lower() if name.lower() == DEFAULT_PARTITION else name)
-    return PartitionName(name) if name.startswith(f"[{rm_id}]") else None
+    bare = name
+    if name.startswith("["):
+        if not name.startswith(f"[{rm_id}]"):
+            return None
+        bare = bare_partition(PartitionName(name))
+    return partition_name(rm_id, DEFAULT_PARTITION if bare.lower() == DEFAULT_PARTITION else bare)

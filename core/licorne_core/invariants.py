@@ -8,6 +8,8 @@ A2  A partition's size is the sum of its nodes, and what root has allocated is w
 A3  A leaf has what its applications have, a parent what its children have: allocated, pending,
     running applications, and the priorities by which queues are ordered.
 A4  An application's totals are the sums of its allocations and asks.
+A5  What a user or a group has in a queue is what its applications there have; nobody is kept for
+    nothing.
 A6  Applications and nodes agree on every allocation, and queues and partition on every application.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
@@ -33,6 +35,7 @@ from licorne_core.resources import (
     subtract,
     sum_of,
 )
+from licorne_core.trackers import Tracker
 
 _LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, AppState.FAILING}
 
@@ -62,6 +65,7 @@ def check_partition(partition: Partition) -> None:
     for queue in partition.tree.walk():
         _check_queue(queue)
         _check_members(partition, queue)
+    _check_trackers(partition)
     _check_sums(partition)
 
 
@@ -80,8 +84,7 @@ def _check_node(partition: Partition, node: Node) -> None:
     _equal("A1", f"{at}: allocated", node.allocated, on_it)
     left = subtract(subtract(node.capacity, node.allocated), node.occupied)
     _equal("A1", f"{at}: available", node.available, left)
-    foreign = [held for held in partition.foreign.values() if held.node_id == node.node_id]
-    elsewhere = sum_of(held.ask.ask_class.resources for held in foreign)
+    elsewhere = sum_of(held.ask.ask_class.resources for held in node.foreign.values())
     _equal("A1", f"{at}: occupied", node.occupied, elsewhere)
     for total in (node.capacity, node.allocated, node.occupied):
         _in_range(at, total)
@@ -150,6 +153,32 @@ def _check_members(partition: Partition, queue: Queue) -> None:
         _hold("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
 
 
+def _check_trackers(partition: Partition) -> None:
+    """A5, over all users and groups at once."""
+    members: dict[Tracker, list[Application]] = {}
+    for app in partition.applications.values():
+        for tracker in app.trackers:
+            members.setdefault(tracker, []).append(app)
+    known = 0
+    for book in (partition.limits.users, partition.limits.groups):
+        for trackers in book.values():
+            known += len(trackers)
+            _hold("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
+            for tracker in trackers.values():
+                _check_tracker(tracker, members.get(tracker, []))
+    _same("A5", f"partition {partition.name}: trackers", len(members), known)
+
+
+def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
+    at = f"{tracker.kind} {tracker.name} in {tracker.path}"
+    _hold("A5", bool(apps), f"{at} is kept for nothing")
+    _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
+    holders = {app.app_id for app in apps if app.allocations}
+    _same("A5", f"{at}: running applications", holders, set(tracker.applications))
+    _equal("A5", f"{at}: allocated", tracker.allocated, sum_of(app.allocated for app in apps))
+    _in_range(at, tracker.allocated)
+
+
 def _check_sums(partition: Partition) -> None:
     nodes = partition.nodes
     root = partition.tree.root
@@ -161,8 +190,8 @@ def _check_sums(partition: Partition) -> None:
     _equal("A2", f"{at}: allocated", root.allocated, on_nodes)
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
-    stray = [key for key, held in partition.foreign.items() if held.node_id not in nodes.by_id]
-    _hold("A6", not stray, f"{at} has foreign allocations on unknown nodes: {stray}")
+    foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}
+    _hold("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
 
 
 def _top(priorities: Iterable[int]) -> int:

@@ -78,6 +78,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     _end_start(partition, leaf, app)
     partition.timers.cancel((RESTED, app.app_id))
     partition.limits.leave(app)
+    partition.frontier.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)
@@ -95,13 +96,17 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
 
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """Keep a rejected application for those who look (spec § 3.12)."""
-    partition.rejected.pop(app.app_id, None)
+    forget_rejected(partition, app.app_id)
     partition.rejected[app.app_id] = app
     partition.timers.set((FORGET_REJECTED, app.app_id), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
-        oldest = next(iter(partition.rejected))
-        del partition.rejected[oldest]
-        partition.timers.cancel((FORGET_REJECTED, oldest))
+        forget_rejected(partition, next(iter(partition.rejected)))
+
+
+def forget_rejected(partition: Partition, app_id: AppId) -> None:
+    """The application is of no interest any more, if it was one that was rejected."""
+    if partition.rejected.pop(app_id, None) is not None:
+        partition.timers.cancel((FORGET_REJECTED, app_id))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
@@ -120,6 +125,16 @@ def rest(partition: Partition) -> None:
     partition.frontier.resting.clear()
 
 
+def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    """Told to the RM (§ 5.1.2), unless the id is another application's by now."""
+    app.enter(AppEvent.EXPIRE, now)
+    if app.app_id in partition.applications:
+        return []
+    event = AppEvent.EXPIRE.value
+    state = app.state.value
+    return [ApplicationUpdate(app_id=app.app_id, state=state, time=now, message=event)]
+
+
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
     if leaf.newcomers.starter is app:
         partition.timers.cancel((STARTED, app.app_id))
@@ -131,14 +146,14 @@ def _starts_at_once(app: Application) -> bool:
 
 
 def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
-    """Do what the partition's timers say is due."""
+    """Do what the partition's timers say is due; empty queues go without a word."""
     updates: list[ApplicationUpdate] = []
     while (due := partition.timers.take_due(now)) is not None:
         what, name = due
         if what == COMPLETE:
             updates += advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
         elif what == EXPIRE:
-            partition.completed.pop(name, None)
+            updates += _expire(partition, partition.completed.pop(name), now)
         elif what == FORGET_REJECTED:
             partition.rejected.pop(name, None)
         elif what == STARTED:

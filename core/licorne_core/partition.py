@@ -4,13 +4,15 @@ Everything that changes usage goes through here, so that a queue, its ancestors,
 application and the node can never disagree.
 """
 
+from dataclasses import replace
+
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
 from licorne_core.commands import Hold
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
@@ -30,17 +32,25 @@ TimerName = tuple[str, AppId]
 
 
 class Partition:
-    """A partition's things and their books."""
+    """A partition's things and their books.
+
+    `foreign` says on which node a foreign allocation is; `types` are the resource types heard of.
+    """
 
     def __init__(
-        self, name: PartitionName, rm_id: RmId, config: PartitionConfig, now: float, tuning: Tuning
+        self,
+        name: PartitionName,
+        holds: dict[Hold, None],
+        config: PartitionConfig,
+        now: float,
+        tuning: Tuning,
     ) -> None:
-        """An empty partition from its configuration; raises ConfigError if that cannot be built."""
+        """An empty partition; raises ConfigError if it cannot be built. The holds are its RM's."""
         self.name = name
-        self.rm_id = rm_id
         self.config = config
         self.state_time = now
-        self.holds: dict[Hold, None] = {}
+        self.rm_id: RmId = rm_of(name)
+        self.holds = holds
         self.tree = QueueTree(config.root)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
@@ -54,7 +64,8 @@ class Partition:
         self.frontier = Frontier(self.tree)
         self.cycle = Cycle(self.tree.root, self.index, self.frontier, tuning)
         self.limits = LimitBook()
-        self.foreign: dict[AllocationKey, Allocation] = {}
+        self.foreign: dict[AllocationKey, Node] = {}
+        self.types: dict[str, None] = {}
 
     @property
     def is_runnable(self) -> bool:
@@ -80,6 +91,8 @@ class Partition:
         leaf = self.leaf_of(app)
         items = ask.ask_class.items
         before = (app.priorities.top, app.submission_time)
+        if ask.ask_class not in app.runs:
+            self.frontier.class_came(ask.ask_class)
         was_first = app.add_ask(ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
@@ -94,12 +107,19 @@ class Partition:
     def drop_ask(self, app: Application, key: AllocationKey) -> Ask:
         """Forget a pending ask that the RM does not want any more."""
         leaf = self.leaf_of(app)
-        ask = app.drop_ask(key)
+        ask = self._unask(app, key)
         for queue in leaf.lineage:
             refund(queue.pending, ask.ask_class.items)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         self.frontier.app_changed(app, leaf)
+        return ask
+
+    def _unask(self, app: Application, key: AllocationKey) -> Ask:
+        ask = app.drop_ask(key)
+        ask_class = ask.ask_class
+        if ask_class not in app.runs and self.frontier.class_went(ask_class, app.quotas):
+            self.index.drop(ask_class)
         return ask
 
     # Allocations
@@ -111,7 +131,7 @@ class Partition:
         """
         leaf, app, (_, create_time, _, ask), node = candidate
         allocation = Allocation(ask, node.node_id, create_time, now)
-        app.drop_ask(ask.key)
+        self._unask(app, ask.key)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         for queue in leaf.lineage:
@@ -131,23 +151,21 @@ class Partition:
 
     def release(self, app: Application, key: AllocationKey) -> Allocation:
         """Free an allocation in all books."""
-        leaf = self.leaf_of(app)
-        allocation = app.drop_allocation(key)
+        allocation = app.allocations[key]
         node = self.nodes.by_id[allocation.node_id]
-        node.drop_allocation(allocation)
-        items = allocation.ask.ask_class.items
-        for quota in app.quotas:
-            refund(quota.allocated, items)
-        if not app.allocations:
-            for tracker in app.trackers:
-                del tracker.applications[app.app_id]
-            self.frontier.may_run_again(app.trackers)
-        self.frontier.app_changed(app, leaf)
-        self.frontier.room_in(app.quotas)
-        self.node_changed(node)
+        self._unbook(allocation, app, node)
+        self._freed(app, node)
         self.counters.allocations_released += 1
-        leaf.counters.allocations_released += 1
+        self.leaf_of(app).counters.allocations_released += 1
         return allocation
+
+    def resize(self, app: Application, key: AllocationKey, ask: Ask) -> None:
+        """Put a running allocation's ask in another size in its place, in all books."""
+        allocation = app.allocations[key]
+        node = self.nodes.by_id[allocation.node_id]
+        self._unbook(allocation, app, node)
+        self._book(replace(allocation, ask=ask), app, node)
+        self._freed(app, node)
 
     def _book(self, allocation: Allocation, app: Application, node: Node) -> None:
         app.add_allocation(allocation)
@@ -160,7 +178,27 @@ class Partition:
                 tracker.applications[app.app_id] = None
         node.score = self.nodes.order.score(node)
         if self.nodes.order.fullest_first:
+            # It comes earlier now; a fuller node feeds nobody, so there is no gate to open.
             self.index.changed(node)
+
+    @staticmethod
+    def _unbook(allocation: Allocation, app: Application, node: Node) -> None:
+        app.drop_allocation(allocation.key)
+        node.drop_allocation(allocation)
+        items = allocation.ask.ask_class.items
+        for quota in app.quotas:
+            refund(quota.allocated, items)
+        if not app.allocations:
+            for tracker in app.trackers:
+                del tracker.applications[app.app_id]
+
+    def _freed(self, app: Application, node: Node) -> None:
+        """Something of the application on the node may have become free: who waits for it?"""
+        if not app.allocations:
+            self.frontier.may_run_again(app.trackers)
+        self.frontier.app_changed(app, self.leaf_of(app))
+        self.frontier.room_in(app.quotas)
+        self.node_changed(node)
 
     # Nodes
 

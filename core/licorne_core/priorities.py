@@ -1,9 +1,13 @@
 """The highest of many priorities, kept up to date at the cost of one count (spec § 4.11)."""
 
+from heapq import heappop, heappush
+
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 NO_PRIORITY = INT32_MIN
 """What a queue without pending asks has; it passes every fence and offset unchanged."""
+
+_SLACK = 32
 
 
 def clamp_priority(value: int) -> int:
@@ -14,17 +18,23 @@ def clamp_priority(value: int) -> int:
 class PriorityCounts:
     """How many there are of each priority, and the highest of them in `top`."""
 
-    __slots__ = ("_counts", "top")
+    __slots__ = ("_counts", "_heap", "top")
 
     def __init__(self) -> None:
         """Start with none."""
         self._counts: dict[int, int] = {}
+        self._heap: list[int] = []
         self.top = NO_PRIORITY
 
     def add(self, priority: int) -> bool:
         """Count one more; True when `top` changed."""
         counts = self._counts
-        counts[priority] = counts.get(priority, 0) + 1
+        count = counts.get(priority)
+        if count is not None:
+            counts[priority] = count + 1
+            return False
+        counts[priority] = 1
+        heappush(self._heap, -priority)
         if priority <= self.top:
             return False
         self.top = priority
@@ -38,7 +48,12 @@ class PriorityCounts:
             counts[priority] = left
             return False
         del counts[priority]
+        heap = self._heap
+        if len(heap) > _SLACK + 2 * len(counts):
+            heap[:] = sorted(-known for known in counts)
         if priority != self.top:
             return False
-        self.top = max(counts, default=NO_PRIORITY)
+        while heap and -heap[0] not in counts:
+            heappop(heap)
+        self.top = -heap[0] if heap else NO_PRIORITY
         return True

@@ -19,6 +19,16 @@ _Entry = tuple[Key, int, T]
 _SLACK = 32
 
 
+class _Waiting(Generic[T]):
+    """What is parked under one gate: so many items, and a heap with theirs and stale entries."""
+
+    __slots__ = ("count", "heap")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.heap: list[_Entry[T]] = []
+
+
 class Ranking(Generic[T]):
     """A heap of items by key, smallest first, that forgets stale entries when it meets them.
 
@@ -26,7 +36,7 @@ class Ranking(Generic[T]):
     came first. An item is *active*, or *parked* under the gates that block it, or not here.
     """
 
-    __slots__ = ("_active", "_guards", "_heap", "_made", "_parked", "parked_under")
+    __slots__ = ("_active", "_gates", "_guards", "_heap", "_made", "_parked", "parked_under")
 
     def __init__(self) -> None:
         """Start empty."""
@@ -38,8 +48,9 @@ class Ranking(Generic[T]):
         self._heap: list[_Entry[T]] = []
         self._active: dict[T, _Entry[T]] = {}
         self._parked: dict[T, _Entry[T]] = {}
+        self._gates: dict[T, tuple[Hashable, ...]] = {}
         self._guards: dict[Hashable, _Entry[T]] = {}
-        self.parked_under: dict[Hashable, list[_Entry[T]]] = {}
+        self.parked_under: dict[Hashable, _Waiting[T]] = {}
 
     def __len__(self) -> int:
         """All items, parked ones included."""
@@ -54,8 +65,8 @@ class Ranking(Generic[T]):
         entry = self._active.get(item)
         if entry is not None and entry[0] == key:
             return
-        if self._parked:
-            self._parked.pop(item, None)
+        if self._parked and item in self._parked:
+            self._unpark(item)
         self._made += 1
         entry = self._active[item] = (key, self._made, item)
         heap = self._heap
@@ -67,7 +78,8 @@ class Ranking(Generic[T]):
     def discard(self, item: T) -> None:
         """Take the item out, if it is in."""
         self._active.pop(item, None)
-        self._parked.pop(item, None)
+        if item in self._parked:
+            self._unpark(item)
 
     def top(self) -> T | None:
         """The active item with the smallest key."""
@@ -85,39 +97,45 @@ class Ranking(Generic[T]):
         """Put an active item aside until one of the gates opens."""
         entry = self._active.pop(item)
         self._parked[item] = entry
+        self._gates[item] = tuple(gates)
         for gate in gates:
-            waiting = self.parked_under.setdefault(gate, [])
-            heappush(waiting, entry)
-            if len(waiting) > _SLACK + 2 * len(self._parked):
+            waiting = self.parked_under.get(gate)
+            if waiting is None:
+                waiting = self.parked_under[gate] = _Waiting()
+            waiting.count += 1
+            heappush(waiting.heap, entry)
+            if len(waiting.heap) > _SLACK + 2 * waiting.count:
                 parked = self._parked
-                valid = {old[1]: old for old in waiting if parked.get(old[2]) is old}
-                self.parked_under[gate] = sorted(valid.values())
+                valid = {old[1]: old for old in waiting.heap if parked.get(old[2]) is old}
+                waiting.heap = sorted(valid.values())
 
     def wake(self, gates: Iterable[Hashable]) -> None:
         """Make the first item parked under each of the gates active again.
 
-        The first is enough: nothing behind it comes before it, and the ranking is woken again
-        before anything behind it is looked at. As long as it has not been dealt with it stands
-        *guard*, and nothing more is woken.
+        Something has to be parked under each. The first item is enough: nothing behind it comes
+        before it, and the ranking is woken again before anything behind it is looked at. As
+        long as it has not been dealt with it stands *guard*, and nothing more is woken. With a, b
+        and c parked under a gate that opens: a is woken; asked again with a still first, nothing
+        is; once a was served or parked again, b is, unless the gate has shut.
         """
         active = self._active
         parked = self._parked
         for gate in gates:
-            waiting = self.parked_under[gate]
-            while waiting and parked.get(waiting[0][2]) is not waiting[0]:
-                heappop(waiting)
-            if not waiting:
-                del self.parked_under[gate]
-                self._guards.pop(gate, None)
+            waiting = self.parked_under.get(gate)
+            if waiting is None:
                 continue
+            heap = waiting.heap
+            while parked.get(heap[0][2]) is not heap[0]:
+                heappop(heap)
             guard = self._guards.get(gate)
-            if guard is not None and active.get(guard[2]) is guard and guard < waiting[0]:
+            if guard is not None and active.get(guard[2]) is guard and guard < heap[0]:
                 continue
-            entry = heappop(waiting)
-            del parked[entry[2]]
+            entry = heappop(heap)
+            self._unpark(entry[2])
             active[entry[2]] = entry
             heappush(self._heap, entry)
-            self._guards[gate] = entry
+            if gate in self.parked_under:
+                self._guards[gate] = entry
 
     def wake_all(self) -> None:
         """Make every parked item active again."""
@@ -125,12 +143,27 @@ class Ranking(Generic[T]):
             self._active[item] = entry
             heappush(self._heap, entry)
         self._parked.clear()
+        self._gates.clear()
         self._guards.clear()
         self.parked_under.clear()
 
     def gates(self) -> Collection[Hashable]:
-        """The gates that something is parked under, stale ones perhaps among them."""
+        """The gates that something is parked under."""
         return self.parked_under.keys()
+
+    def is_parked(self, item: T) -> bool:
+        """Whether the item waits for a gate."""
+        return item in self._parked
+
+    def _unpark(self, item: T) -> None:
+        """Forget that the item waits; a gate that nothing waits for any more is forgotten too."""
+        del self._parked[item]
+        for gate in self._gates.pop(item):
+            waiting = self.parked_under[gate]
+            waiting.count -= 1
+            if not waiting.count:
+                del self.parked_under[gate]
+                self._guards.pop(gate, None)
 
     def ordered(self) -> list[T]:
         """All items by key, parked ones included; for reports."""

@@ -24,10 +24,9 @@ def excess(requested: Resources, allocated: Resources, limit: Resources) -> dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionGate:
-    """Scheduling in the partition is on hold or stopped, or the partition has no nodes."""
+    """Scheduling in the partition is on hold, or the partition has no nodes."""
 
     partition: str
-    stopped: bool = False
     holds: tuple[Hold, ...] = ()
     nodes: int = 0
 
@@ -36,12 +35,10 @@ class PartitionGate:
     @property
     def passed(self) -> bool:
         """Whether asks of the partition are looked at."""
-        return not self.stopped and not self.holds and self.nodes > 0
+        return not self.holds and self.nodes > 0
 
     def message(self) -> str:
         """One sentence."""
-        if self.stopped:
-            return f"partition {self.partition} is stopped"
         if self.holds:
             return f"scheduling is on hold: {', '.join(hold.value for hold in self.holds)}"
         return f"partition {self.partition} has {self.nodes} nodes"

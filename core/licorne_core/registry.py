@@ -1,6 +1,6 @@
 """The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import read_extra
@@ -24,7 +24,14 @@ class ReplayCounts:
 class Rm:
     """One registered RM with its configuration and its partitions."""
 
-    def __init__(self, request: RegisterRm, configuration: Configuration, session: int, now: float):
+    def __init__(
+        self,
+        request: RegisterRm,
+        configuration: Configuration,
+        session: int,
+        holds: Iterable[Hold],
+        now: float,
+    ) -> None:
         """A new registration; its partitions are added by whoever builds them."""
         self.rm_id = request.rm_id
         self.version = request.version
@@ -35,6 +42,7 @@ class Rm:
         self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
+        self.holds: dict[Hold, None] = dict.fromkeys(holds)
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}
         self._found: dict[str, Partition] = {}
@@ -62,8 +70,9 @@ class Rm:
         return self.partitions.pop(name)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
-        """The partition that has the node, for requests that do not say."""
-        return next((p for p in self.partitions.values() if node_id in p.nodes.by_id), None)
+        """The partition that has the node, for requests that do not say: default if it has."""
+        partitions = [self.find(""), *self.partitions.values()]
+        return next((p for p in partitions if p is not None and node_id in p.nodes.by_id), None)
 
     def was_removed(self, name: str) -> bool:
         """Whether the RM had a partition of that name until its configuration dropped it."""
@@ -78,12 +87,11 @@ class Rm:
             partition.follow(self.extra)
 
     def set_hold(self, hold: Hold, *, on: bool) -> None:
-        """Stop scheduling for one reason, or take that reason back."""
-        for partition in self.partitions.values():
-            if on:
-                partition.holds[hold] = None
-            else:
-                partition.holds.pop(hold, None)
+        """Stop scheduling for one reason, or take that reason back; partitions share the holds."""
+        if on:
+            self.holds[hold] = None
+        else:
+            self.holds.pop(hold, None)
 
 
 class Registry:

@@ -142,7 +142,8 @@ def fit_score(available: Resources, ask: Resources) -> float:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation: what would take one beyond int64 is refused at the door.
+    Running totals need no saturation: what would take one beyond int64 is refused at the door
+    (`handlers.bounds`).
     """
     for name, value in items:
         total[name] = total.get(name, 0) + value

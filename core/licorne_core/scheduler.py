@@ -6,6 +6,7 @@ same effects. Nothing in here reads a clock or talks to anybody: time is an argu
 """
 
 from collections import deque
+from typing import assert_never
 
 from licorne_core.commands import (
     BeginReplay,
@@ -38,6 +39,17 @@ _REQUEST_NAMES = {
     UpdateApplications: "ApplicationRequest",
     UpdateAllocations: "AllocationRequest",
 }
+
+_OfRm = (
+    UpdateAllocations
+    | UpdateApplications
+    | UpdateNodes
+    | UpdateConfiguration
+    | BeginReplay
+    | EndReplay
+    | SetHold
+    | RemoveRm
+)
 
 AT_ONCE = 0.0
 """A deadline that has always passed: work is waiting."""
@@ -82,7 +94,7 @@ class Scheduler:
                 deadlines.append(deadline)
         return min(deadlines, default=None)
 
-    def _handle_for(self, rm: Rm, command: Command, now: float) -> list[Effect]:
+    def _handle_for(self, rm: Rm, command: _OfRm, now: float) -> list[Effect]:
         match command:
             case UpdateAllocations():
                 return update_allocations(rm, command, now)
@@ -105,7 +117,7 @@ class Scheduler:
                 self._registry.remove(rm.rm_id)
                 return []
             case _:
-                raise TypeError(f"not a command: {command!r}")
+                assert_never(command)
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
         """Fire what is due everywhere, then give one partition its turn, round robin."""

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
 from licorne_core.errors import NotFound
 from licorne_core.explain import explain
@@ -13,7 +12,7 @@ from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath, RmId, bare
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import headroom
+from licorne_core.queues.quota import current_share, headroom
 from licorne_core.registry import Registry, Rm
 from licorne_core.reports import (
     AppReport,
@@ -228,7 +227,7 @@ def _queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
         running_applications=queue.running_applications,
         max_applications=queue.max_applications,
         allocating_accepted=(),
-        share=queue.share,
+        share=current_share(queue),
         priority=queue.priority(),
         sort_policy=settings.app_sort.value if queue.is_leaf else "fair",
         priority_sort=settings.priority_sort,
@@ -272,11 +271,6 @@ def _app_report(partition: Partition, app: Application, *, detail: bool) -> AppR
     )
 
 
-def _foreign_on(partition: Partition, node: Node) -> list[Allocation]:
-    foreign = partition.foreign.values() if node.occupied else ()
-    return [allocation for allocation in foreign if allocation.node_id == node.node_id]
-
-
 def _node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
     return NodeReport(
         node_id=node.node_id,
@@ -290,5 +284,5 @@ def _node_report(partition: Partition, node: Node, *, detail: bool) -> NodeRepor
         utilization=partition.nodes.order.utilization(node),
         allocation_count=len(node.allocations),
         allocations=list(node.allocations) if detail else (),
-        foreign=_foreign_on(partition, node) if detail else (),
+        foreign=list(node.foreign.values()) if detail else (),
     )

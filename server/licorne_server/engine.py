@@ -22,11 +22,16 @@ from licorne_server.errors import Defect, new_correlation_id
 
 log = structlog.get_logger(__name__)
 
-INBOX_SECONDS = 0.002
+INBOX_SECONDS = 0.001
 """How long one turn works on commands before scheduling gets its share."""
 
-TURN_SECONDS = 0.002
+TURN_SECONDS = 0.001
 """About how long one turn may decide; the number of decisions follows from it."""
+
+YIELDS = 4
+"""How often the loop comes round between two turns: a message needs a few rounds to get in, and
+should not need a turn of somebody else's for each.
+"""
 
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
@@ -121,11 +126,11 @@ class Engine:
             now = self._clock.now()
             if deadline is not None and max(deadline, self._paused_until) <= now:
                 self._turn(now)
-                await asyncio.sleep(0)
-            elif self._inbox:
-                await asyncio.sleep(0)
-            else:
+            elif not self._inbox:
                 await self._wait(deadline)
+                continue
+            for _ in range(YIELDS):
+                await asyncio.sleep(0)
 
     async def _wait(self, deadline: float | None) -> None:
         if self.on_idle is not None:

@@ -31,6 +31,9 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHa
 
     async def handle(_: Any, context: Any) -> None:
         try:
+            # Sent with the first message they would be under way when that is cancelled, and then
+            # no status could be sent any more: the caller would wait for ever.
+            await context.send_initial_metadata(())
             await serve(context)
         except asyncio.CancelledError:
             raise

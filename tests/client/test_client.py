@@ -211,6 +211,19 @@ async def test_an_older_instance_is_refused() -> None:
         assert await next_events(newer, 1) == [NodeAccepted("n1")]
 
 
+@pytest.mark.parametrize("_", range(5))
+async def test_two_instances_at_once_end_in_one(_: int) -> None:
+    """However their hellos meet, the newer of two instances is served and the older is told."""
+    async with (
+        serve() as server,
+        Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
+        Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
+    ):
+        await asyncio.wait_for(newer.ready(), 10)
+        with pytest.raises(SessionFenced):
+            await next_events(older, 1)
+
+
 async def test_a_new_instance_tells_what_runs() -> None:
     """An RM that was restarted registers anew, reports what runs, and the rest is cleaned."""
     async with serve() as server:

@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core.apps.states import AppState
 from licorne_core.errors import InvariantBroken
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.invariants import check_invariants
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
@@ -17,6 +17,7 @@ ONE = PartitionName("[rm1]default")
 APP = AppId("app")
 KEY = AllocationKey("k0")
 NODE = NodeId("n1")
+LEAF = QueuePath("root.a")
 Slip = Callable[[Partition], object]
 
 
@@ -45,6 +46,8 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "app allocated": ("A4: ", lambda p: p.applications[APP].allocated.clear()),
     "app pending": ("A4: ", lambda p: p.applications[APP].pending_total.clear()),
     "app runs": ("A4: ", lambda p: p.applications[APP].runs.clear()),
+    "user": ("A5: .*allocated", lambda p: p.limits.users["ann"][LEAF].allocated.clear()),
+    "idle user": ("A5: .*nothing", lambda p: p.limits.users.update(bob={})),
     "app state": ("A6: ", lambda p: setattr(p.applications[APP], "state", AppState.NEW)),
     "unknown to the partition": ("A6: ", lambda p: p.applications.clear()),
     "unknown to its queue": ("A", lambda p: p.tree.root.children["a"].applications.clear()),

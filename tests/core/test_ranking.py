@@ -101,11 +101,24 @@ def test_putting_a_parked_item_makes_it_active() -> None:
 
 def test_parking_again_and_again_keeps_no_litter() -> None:
     """A gate that never opens does not pile up what was parked under it and woken by others."""
-    ranking = ranked(1)
+    ranking = ranked(1, 2)
+    ranking.park("item-2", ["shut"])
     for _ in range(1_000):
         ranking.park("item-1", ["shut", "open"])
         ranking.wake(["open"])
-    assert len(ranking.parked_under["shut"]) < 100
+    assert len(ranking.parked_under["shut"].heap) < 100
+
+
+def test_a_gate_is_forgotten_with_the_last_that_waits_for_it() -> None:
+    """Gates that nothing waits for any more are not handed on, whichever way their items left."""
+    ranking = ranked(1, 2, 3)
+    for item in ("item-1", "item-2", "item-3"):
+        ranking.park(item, [f"gate of {item}", "common"])
+    ranking.discard("item-1")
+    ranking.put("item-2", (5,))
+    assert sorted(map(str, ranking.gates())) == ["common", "gate of item-3"]
+    ranking.wake(["gate of item-3"])
+    assert list(ranking.gates()) == []
 
 
 @given(

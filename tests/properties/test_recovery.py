@@ -59,7 +59,9 @@ def truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, Update
     known = partition.applications.values()
     fleet = [told_node(node, name) for node in partition.nodes.by_id.values()]
     submitted = [app(here.app_id, here.queue_path, partition=name) for here in known]
-    wanted = [held.ask for held in partition.foreign.values()]
+    wanted = [
+        held.ask for holder in partition.nodes.by_id.values() for held in holder.foreign.values()
+    ]
     for here in known:
         wanted += [
             told(held.ask, held.request_time, held.node_id, name)

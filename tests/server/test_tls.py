@@ -91,8 +91,8 @@ async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -
         all_of_them = await StateStub(other).ListPartitions(everything)
         assert [item.rm_id for item in all_of_them.partitions] == ["rm", "operator"]
         await AdminStub(other).GetConfiguration(ap.GetConfigurationRequest(rm_id="rm"))
+        request = ap.GetConfigurationRequest(rm_id="operator")
         with pytest.raises(grpc.aio.AioRpcError) as refused:
-            request = ap.GetConfigurationRequest(rm_id="operator")
             await AdminStub(channel).GetConfiguration(request)
         assert refused.value.code() is DENIED
 

@@ -3,7 +3,7 @@
 A replayed or resized allocation may exceed a limit lawfully, so these cannot be read off the
 books. The ledger watches effects instead, as somebody outside would.
 
-D1  A new allocation fits its node and the maximum of every queue above it.
+D1  A new allocation fits its node, every queue above it, and what its user and group may have.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is drained or gone, or for an unknown application.
 """
@@ -77,11 +77,10 @@ def check_decision(partition: Partition, allocation: Allocation) -> None:
     assert node.schedulable or required, f"D3: {ask.key} on drained {node!r}"
     app = partition.applications.get(ask.app_id)
     assert app is not None, f"D3: {ask.key} of unknown application {ask.app_id}"
-    leaf = partition.tree.get(app.queue_path)
-    assert leaf is not None, f"D3: {ask.key} in unknown queue {app.queue_path}"
+    assert partition.tree.get(app.queue_path), f"D3: {ask.key} in unknown queue {app.queue_path}"
     for name, _ in ask.ask_class.items:
         assert node.available.get(name, 0) >= 0, f"D1: {ask.key}: too much {name} on {node!r}"
-        for queue in leaf.lineage:
-            if queue.max is not None and (name in queue.max or queue.parent is None):
-                used, limit = queue.allocated.get(name, 0), queue.max.get(name, 0)
-                assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {queue!r}"
+        for quota in app.quotas:
+            if quota.max is not None and (name in quota.max or quota.strict):
+                used, limit = quota.allocated.get(name, 0), quota.max.get(name, 0)
+                assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {quota!r}"

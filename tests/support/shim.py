@@ -1,7 +1,7 @@
 """A resource manager in the hands of a test: the raw RPCs, and messages that are quick to write."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,6 +40,15 @@ async def connected(server: Server) -> AsyncIterator[grpc.aio.Channel]:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
     async with grpc.aio.insecure_channel(server.grpc_address, options=options) as channel:
         yield channel
+
+
+async def eventually(condition: Callable[[], Any]) -> None:
+    """Let the loop run until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0)
 
 
 def resource(**amounts: int) -> si.Resource:

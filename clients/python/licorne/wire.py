@@ -24,17 +24,41 @@ TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
 }
 
 
+# Asks come in few sizes: the messages that were made lately, by their amounts.
+_sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
+MAX_SIZES = 1000
+
+
 def resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
-    """Amounts as a message. Raises Rejected for an amount that is negative or beyond int64."""
+    """Amounts as a message, which must not be changed as it may be shared.
+
+    Raises Rejected for an amount that is negative, beyond int64 or no integer.
+    """
+    try:
+        items = tuple(amounts.items())
+        known = _sizes.get(items)
+        if known is None:
+            known = _new_resource(key, amounts)
+            if len(_sizes) >= MAX_SIZES:
+                _sizes.clear()
+            _sizes[items] = known
+    except (TypeError, ValueError) as error:
+        raise Rejected(key, f"resources cannot be sent: {error}") from error
+    return known
+
+
+def _new_resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
     for name, value in amounts.items():
         if not 0 <= value <= INT64_MAX:
             raise Rejected(key, f"{name} is {value}: an amount must lie between 0 and 2^63 - 1")
-    try:
-        return si.Resource(
-            resources={name: si.Quantity(value=value) for name, value in amounts.items()}
-        )
-    except (TypeError, ValueError) as error:
-        raise Rejected(key, f"resources cannot be sent: {error}") from error
+    return si.Resource(
+        resources={name: si.Quantity(value=value) for name, value in amounts.items()}
+    )
+
+
+def _partition(name: str) -> str:
+    """The default partition goes without saying."""
+    return "" if name == DEFAULT_PARTITION else name
 
 
 def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
@@ -67,7 +91,7 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
         request = si.AddApplicationRequest(
             applicationID=item.application_id,
             queueName=item.queue,
-            partitionName=item.partition,
+            partitionName=_partition(item.partition),
             ugi=si.UserGroupInformation(user=item.user, groups=item.groups),
             tags=tags,
             executionTimeoutMilliSeconds=item.placeholder_timeout,
@@ -95,7 +119,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
         message = si.Allocation(
             allocationKey=ask.key,
             applicationID=ask.application_id,
-            partitionName=ask.partition,
+            partitionName=_partition(ask.partition),
             resourcePerAlloc=resource(ask.key, ask.resources),
             priority=ask.priority,
             nodeID=node_id,
@@ -115,7 +139,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
 def release(ask: Ask, termination: Termination) -> si.AllocationRelease:
     """The end of an ask or of its allocation."""
     return si.AllocationRelease(
-        partitionName=ask.partition,
+        partitionName=_partition(ask.partition),
         applicationID=ask.application_id,
         allocationKey=ask.key,
         terminationType=TERMINATIONS[termination],

@@ -17,12 +17,12 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import Rejected
+from licorne_core.handlers.bounds import check_growth
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
 from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, complete_if_idle
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
-from licorne_core.resources import INT64_MAX
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
@@ -118,20 +118,10 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
     elif ask.node_id:
         _recover(partition, app, ask, now, outcome)
     else:
-        _check_totals(partition, ask)
+        check_growth(partition, ask.key, (), ask.ask_class.items)
         partition.add_ask(app, ask, now if ask.create_time is None else ask.create_time)
         if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
             outcome.updates += advance(partition, app, AppEvent.RUN, now)
-
-
-def _check_totals(partition: Partition, ask: Ask) -> None:
-    """Sums stay within int64: what would take one beyond is refused, so none ever saturates."""
-    root = partition.tree.root
-    for name, value in ask.ask_class.items:
-        if root.pending.get(name, 0) + root.allocated.get(name, 0) + value > INT64_MAX:
-            raise Rejected(
-                f"allocation {ask.key}: {name} of {value} takes the partition's total beyond int64"
-            )
 
 
 def _ask_again(
@@ -143,11 +133,13 @@ def _ask_again(
     if ask.node_id:
         if ask.node_id not in partition.nodes.by_id:
             raise Rejected(f"failed to find node {ask.node_id}")
+        node = partition.nodes.by_id[ask.node_id]
+        check_growth(partition, ask.key, (), resized.ask_class.items, node)
         partition.drop_ask(app, ask.key)
         placed = replace(resized, node_id=ask.node_id)
         _book(partition, app, placed, create_time, now, outcome)
     elif resized is not known:
-        _check_totals(partition, ask)
+        check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
         partition.drop_ask(app, ask.key)
         partition.add_ask(app, resized, create_time, arrival)
 
@@ -166,10 +158,9 @@ def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None
     resized = _resized(known.ask, ask)
     if resized is known.ask:
         return
-    _check_totals(partition, ask)
-    partition.release(app, ask.key)
-    partition.counters.allocations_released -= 1
-    partition.take(app, replace(known, ask=resized))
+    node = partition.nodes.by_id[known.node_id]
+    check_growth(partition, ask.key, known.ask.ask_class.items, resized.ask_class.items, node)
+    partition.resize(app, ask.key, resized)
 
 
 def _recover(
@@ -178,7 +169,8 @@ def _recover(
     """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
     if ask.node_id not in partition.nodes.by_id:
         raise Rejected(f"failed to find node {ask.node_id}")
-    _check_totals(partition, ask)
+    node = partition.nodes.by_id[ask.node_id]
+    check_growth(partition, ask.key, (), ask.ask_class.items, node)
     create_time = now if ask.create_time is None else ask.create_time
     _book(partition, app, ask, create_time, now, outcome)
 
@@ -245,7 +237,7 @@ def _free(
 
 
 def _ask_back(partition: Partition, app: Application, key: AllocationKey) -> None:
-    """The RM could not run it: the ask is pending again, as it was (spec § 1.4)."""
+    """The RM could not run it: the ask is pending again, last among its equals (spec § 1.4)."""
     known = app.allocations.get(key)
     if known is None or app.state not in (AppState.ACCEPTED, AppState.RUNNING):
         return

@@ -22,7 +22,7 @@ from licorne_core.effects import (
 from licorne_core.errors import Rejected
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.ids import AppId, QueuePath
-from licorne_core.lifecycle import advance, remember_rejected, unlink
+from licorne_core.lifecycle import advance, forget_rejected, remember_rejected, unlink
 from licorne_core.partition import Partition
 from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.registry import Rm
@@ -78,7 +78,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     apply_namespace_tags(partition, leaf, new.tags)
-    partition.rejected.pop(app_id, None)
+    forget_rejected(partition, app_id)
     partition.counters.applications_accepted += 1
     return app
 

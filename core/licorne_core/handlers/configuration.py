@@ -1,10 +1,11 @@
 """Registration, configuration updates and farewell (spec §§ 1.6.2-3, 2.7, 13.1)."""
 
-from licorne_core.apps.states import AppEvent
-from licorne_core.commands import RegisterRm, UpdateConfiguration
+from licorne_core.apps.states import AppEvent, AppState
+from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
 from licorne_core.config import load
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.effects import (
+    AllocationsReleased,
     ApplicationsUpdated,
     ApplicationUpdate,
     ConfigurationRefused,
@@ -12,6 +13,7 @@ from licorne_core.effects import (
     Effect,
     Registered,
     RegistrationFailed,
+    Release,
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
@@ -24,6 +26,14 @@ from licorne_core.registry import Registry, Rm
 from licorne_core.tuning import Tuning
 
 PARTITION_REMOVED = "PartitionRemoved"
+_LAST_EVENT = {
+    AppState.FAILING: AppEvent.FAIL,
+    AppState.COMPLETING: AppEvent.COMPLETE,
+    AppState.RESUMING: AppEvent.RUN,
+}
+_OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
+"""Holds that a new registration does not end."""
+
 _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
@@ -36,7 +46,9 @@ def register(
         if not rm_id or "[" in rm_id or "]" in rm_id:
             raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
         configuration = load(command.config or default_config)
-        rm = Rm(command, configuration, registry.next_session(rm_id), now)
+        before = registry.rms.get(rm_id)
+        holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
+        rm = Rm(command, configuration, registry.next_session(rm_id), holds, now)
         for config in configuration.partitions:
             _build(rm, config, tuning, now)
     except ConfigError as error:
@@ -48,7 +60,7 @@ def register(
 
 def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
-    partition = rm.partitions[name] = Partition(name, rm.rm_id, config, now, tuning)
+    partition = rm.partitions[name] = Partition(name, rm.holds, config, now, tuning)
     partition.follow(rm.extra)
     return partition
 
@@ -67,6 +79,8 @@ def update_configuration(
     """
     if command.extra_config:
         rm.set_extra(command.extra_config)
+    if command.policy_group:
+        rm.policy_group = command.policy_group
     try:
         configuration = load(command.config or default_config)
         if configuration.checksum == rm.configuration.checksum:
@@ -79,14 +93,9 @@ def update_configuration(
     except ConfigError as error:
         reason = f"update of configuration failed: {error}"
         return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
-    updates = _apply(registry, rm, configuration, tuning, now)
+    effects = _apply(registry, rm, configuration, tuning, now)
     rm.configuration = configuration
-    if command.policy_group:
-        rm.policy_group = command.policy_group
-    effects: list[Effect] = [ConfigurationUpdated(rm_id=rm.rm_id, changed=True)]
-    if updates:
-        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
-    return effects
+    return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *effects]
 
 
 def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
@@ -98,21 +107,19 @@ def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
 
 def _apply(
     registry: Registry, rm: Rm, configuration: Configuration, tuning: Tuning, now: float
-) -> list[ApplicationUpdate]:
-    holds = {hold for partition in rm.partitions.values() for hold in partition.holds}
+) -> list[Effect]:
     wanted = {partition_name(rm.rm_id, config.name): config for config in configuration.partitions}
-    updates: list[ApplicationUpdate] = []
+    effects: list[Effect] = []
     for name in [name for name in rm.partitions if name not in wanted]:
-        updates += _remove_partition(registry, rm, name, now)
+        effects += _remove_partition(registry, rm, name, now)
     for name, config in wanted.items():
         partition = rm.partitions.get(name)
         if partition is None:
             partition = registry.partitions[name] = _build(rm, config, tuning, now)
-            partition.holds.update(dict.fromkeys(holds))
             rm.removed.pop(name, None)
         else:
             _reload(partition, config, now)
-    return updates
+    return effects
 
 
 def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
@@ -134,13 +141,39 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
             clean_later(partition, queue, now)
 
 
-def _remove_partition(
-    registry: Registry, rm: Rm, name: PartitionName, now: float
-) -> list[ApplicationUpdate]:
-    """A partition that left the configuration stops at once (spec § 2.7.5)."""
+def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: float) -> list[Effect]:
+    """A partition that left the configuration stops at once (spec § 2.7.5).
+
+    Its applications fail, what runs is released, and in the end nothing is left of them.
+    """
     partition = rm.forget(name)
     del registry.partitions[name]
+    partition.tree.stop()
+    apps = list(partition.applications.values())
     updates: list[ApplicationUpdate] = []
-    for app in list(partition.applications.values()):
+    releases: list[Release] = []
+    for app in apps:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
-    return updates
+        for key in list(app.pending):
+            partition.drop_ask(app, key)
+        for key in list(app.allocations):
+            partition.release(app, key)
+            releases.append(
+                Release(
+                    app_id=app.app_id,
+                    key=key,
+                    termination=TerminationType.STOPPED_BY_RM,
+                    message=PARTITION_REMOVED,
+                )
+            )
+    ended: list[ApplicationUpdate] = []
+    for app in apps:
+        ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
+    effects: list[Effect] = []
+    if updates:
+        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
+    if releases:
+        effects.append(AllocationsReleased(rm_id=rm.rm_id, partition=name, releases=releases))
+    if ended:
+        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=ended))
+    return effects

@@ -2,6 +2,7 @@
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.errors import Rejected
+from licorne_core.handlers.bounds import check_node_growth, check_types
 from licorne_core.ids import AllocationKey
 from licorne_core.partition import Partition
 
@@ -19,15 +20,19 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
         raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}")
     if ask.node_id not in partition.nodes.by_id:
         raise Rejected(f"failed to find node {ask.node_id} for allocation {ask.key}")
-    release_foreign(partition, ask.key)
     node = partition.nodes.by_id[ask.node_id]
-    partition.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
+    known = node.foreign.get(ask.key)
+    before = known.ask.ask_class.items if known is not None else ()
+    check_types(partition, ask.ask_class.resources)
+    check_node_growth(ask.key, before, ask.ask_class.items, node)
+    release_foreign(partition, ask.key)
+    partition.foreign[ask.key] = node
+    node.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
     partition.occupy(node, (), ask.ask_class.items)
 
 
 def release_foreign(partition: Partition, key: AllocationKey) -> None:
     """Forget a foreign allocation; an unknown one is ignored."""
-    known = partition.foreign.pop(key, None)
-    if known is not None:
-        node = partition.nodes.by_id[known.node_id]
-        partition.occupy(node, known.ask.ask_class.items, ())
+    node = partition.foreign.pop(key, None)
+    if node is not None:
+        partition.occupy(node, node.foreign.pop(key).ask.ask_class.items, ())

@@ -1,5 +1,7 @@
 """Nodes that come, change and go (spec § 7)."""
 
+from contextlib import suppress
+
 from licorne_core.apps.application import Application
 from licorne_core.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.effects import (
@@ -12,12 +14,12 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import Rejected
+from licorne_core.handlers.bounds import check_capacity
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import complete_if_idle
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
-from licorne_core.resources import INT64_MAX, Resources, has_negative, subtract
 
 PARTITION_ATTRIBUTE = "si/node-partition"
 
@@ -58,9 +60,7 @@ def _create(rm: Rm, update: NodeUpdate) -> None:
             f"partition {partition.name} has an existing node {node_id}, node name must be unique"
         )
     capacity = update.capacity or {}
-    if has_negative(capacity):
-        raise Rejected(f"node {node_id} has a negative capacity")
-    _check_total(partition, node_id, capacity)
+    check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
     partition.add_node(Node(node_id, capacity, update.attributes, schedulable=schedulable))
 
@@ -68,14 +68,6 @@ def _create(rm: Rm, update: NodeUpdate) -> None:
 def partition_of(update: NodeUpdate) -> str:
     """The partition that the node names: in its attributes (spec § 1.5), else in the message."""
     return update.attributes.get(PARTITION_ATTRIBUTE, "") or update.partition
-
-
-def _check_total(partition: Partition, node_id: NodeId, capacity: Resources) -> None:
-    for name, value in capacity.items():
-        if partition.nodes.total.get(name, 0) + value > INT64_MAX:
-            raise Rejected(
-                f"node {node_id}: {name} of {value} takes the cluster's total beyond int64"
-            )
 
 
 def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
@@ -92,17 +84,12 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     elif update.action is NodeAction.DRAIN_TO_SCHEDULABLE:
         node.schedulable = True
         partition.node_changed(node)
-    elif update.capacity is not None and _is_possible(partition, node, update.capacity):
-        partition.resize_node(node, update.capacity)
+    elif update.capacity is not None:
+        # An update is never answered, so one that cannot be is ignored as a whole.
+        with suppress(Rejected):
+            check_capacity(partition, node.node_id, node.capacity, update.capacity)
+            partition.resize_node(node, update.capacity)
     return []
-
-
-def _is_possible(partition: Partition, node: Node, capacity: Resources) -> bool:
-    """An update is never answered, so one that cannot be is ignored as a whole."""
-    others = subtract(partition.nodes.total, node.capacity)
-    return not has_negative(capacity) and all(
-        others.get(name, 0) + value <= INT64_MAX for name, value in capacity.items()
-    )
 
 
 def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
@@ -111,7 +98,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
     node.schedulable = False
     releases: list[Release] = []
     touched: dict[Application, None] = {}
-    for key in [k for k, known in partition.foreign.items() if known.node_id == node.node_id]:
+    for key in node.foreign:
         del partition.foreign[key]
     for allocation in list(node.allocations):
         app = partition.applications[allocation.ask.app_id]

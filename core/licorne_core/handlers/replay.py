@@ -23,6 +23,7 @@ def end_replay(rm: Rm, command: EndReplay) -> list[Effect]:
     """Go on scheduling if all that was sent has arrived; otherwise wait for another replay."""
     counts = rm.replay
     if counts is None:
+        rm.set_hold(Hold.REPLAY, on=True)
         return [ReplayEnded(rm_id=rm.rm_id, missing="no replay was begun")]
     rm.replay = None
     pairs = {

@@ -6,6 +6,9 @@ from licorne_core.effects import AllocationsMade, ApplicationsUpdated, Applicati
 from licorne_core.lifecycle import advance, fire, note_start, rest
 from licorne_core.partition import Partition
 
+TRIES = 16
+"""Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
+
 
 def fire_timers(partition: Partition, now: float) -> list[Effect]:
     """Do what the partition has to do by now."""
@@ -20,10 +23,11 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     cycle = partition.cycle
     commit = partition.commit
     partition.counters.turns += 1
+    cycle.begin_turn(now, TRIES * (decisions + 1))
     while len(made) < decisions:
-        candidate = cycle.next(now)
+        candidate = cycle.next()
         if candidate is None:
-            partition.frontier.runnable = False
+            partition.frontier.runnable = cycle.tired
             break
         made.append(commit(candidate, now))
         leaf, app = candidate[:2]

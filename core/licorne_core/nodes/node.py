@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from licorne_core.asks import Allocation
-from licorne_core.ids import NodeId
-from licorne_core.resources import Items, Resources, subtract
+from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.resources import Items, Resources
 
 
 class Node:
@@ -21,6 +21,7 @@ class Node:
         "available",
         "birth",
         "capacity",
+        "foreign",
         "node_id",
         "occupied",
         "schedulable",
@@ -45,6 +46,7 @@ class Node:
         self.occupied: dict[str, int] = {}
         self.available: dict[str, int] = dict(capacity)
         self.allocations: dict[Allocation, None] = {}
+        self.foreign: dict[AllocationKey, Allocation] = {}
         self.birth = 0
         self.score = 0.0
         self.version = 0
@@ -61,7 +63,10 @@ class Node:
         """Replace the capacity; what runs goes on running."""
         self.capacity = capacity
         self.version += 1
-        self.available = subtract(subtract(capacity, self.allocated), self.occupied)
+        self.available = dict(capacity)
+        for taken in (self.allocated, self.occupied):
+            for name, value in taken.items():
+                self.available[name] = self.available.get(name, 0) - value
 
     def fits(self, items: Items) -> bool:
         """Whether the amounts fit in what is available, strictly: no such type, no fit."""
@@ -92,5 +97,11 @@ class Node:
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
-            allocated[name] -= value
+            left = allocated[name] - value
+            if left:
+                allocated[name] = left
+            else:
+                del allocated[name]
             available[name] += value
+            if not available[name] and name not in self.capacity:
+                del available[name]

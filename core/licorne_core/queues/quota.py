@@ -65,9 +65,17 @@ def share(queue: Queue) -> float:
     one. What should have nothing, and has something, counts as 1.0. Reads the denominators
     that the queue carries, so these have to be up to date.
     """
+    return _largest_quotient(queue.allocated, queue.denominators)
+
+
+def current_share(queue: Queue) -> float:
+    """The same for reports, whatever the queue carries."""
+    return _largest_quotient(queue.allocated, denominators(queue))
+
+
+def _largest_quotient(allocated: Resources, divisors: Resources) -> float:
     highest = 0.0
-    divisors = queue.denominators
-    for name, amount in queue.allocated.items():
+    for name, amount in allocated.items():
         divisor = divisors.get(name)
         if divisor is None or amount <= 0:
             continue

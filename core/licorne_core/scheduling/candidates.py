@@ -4,7 +4,7 @@ One heap holds all schedulable nodes. A class that fits on none of the first few
 a heap of its own, of the nodes that it fits on. What happens to nodes is written to a log,
 and a heap reads on in the log when it is asked: a node that became better or roomier enters
 again, one that became worse or full is dealt with when it comes to the top. So a decision costs
-about log(nodes), and a class that fits nowhere costs nothing until a node changes.
+about log(nodes), and a class that fits nowhere costs no more than a look at each node that changes.
 """
 
 from heapq import heapify, heappop, heappush, heapreplace
@@ -23,6 +23,7 @@ MAX_HEAPS = 2_000
 MAX_FILL = 64
 """Entries that all heaps together may have for each node; a starved class has next to none."""
 
+_SLACK = 64
 PROBES = 8
 """Nodes of the heap of all that are tried before a class gets a heap of its own."""
 
@@ -54,6 +55,9 @@ class _ClassHeap:
         if node.schedulable and node.fits(self.items):
             entry = self.keys[node] = _entry(node)
             heappush(self.entries, entry)
+            if len(self.entries) > _SLACK + 2 * len(self.keys):
+                self.entries = list(self.keys.values())
+                heapify(self.entries)
 
     def best(self) -> Node | None:
         """The first node in order that the class fits on now."""
@@ -83,9 +87,12 @@ def _entry(node: Node) -> Entry:
 
 
 class NodeIndex:
-    """Finds nodes for ask classes. Whoever changes a node tells it by `changed`."""
+    """Finds nodes for ask classes. Whoever changes a node tells it by `changed`.
 
-    __slots__ = ("_everything", "_heaps", "_indexed", "_log", "_nodes", "_uses", "starved")
+    `work` counts what looks at many nodes have cost, in units of about a microsecond.
+    """
+
+    __slots__ = ("_everything", "_heaps", "_indexed", "_log", "_nodes", "_uses", "starved", "work")
 
     def __init__(self, nodes: NodeBook, *, indexed: bool) -> None:
         """Over these nodes; without `indexed` every question is answered by a look at all nodes."""
@@ -95,6 +102,7 @@ class NodeIndex:
         self._log: list[Node] = []
         self._uses = 0
         self.starved: dict[AskClass, None] = {}
+        self.work = 0
         self._everything = _ClassHeap(())
         self._everything.fill(list(nodes.by_id.values()))
 
@@ -121,6 +129,11 @@ class NodeIndex:
         for ask_class in fed:
             del self.starved[ask_class]
         return fed
+
+    def drop(self, ask_class: AskClass) -> None:
+        """Nobody asks for the class any more."""
+        self.starved.pop(ask_class, None)
+        self._heaps.pop(ask_class, None)
 
     def forget(self) -> None:
         """The order of all nodes changed."""
@@ -185,6 +198,7 @@ class NodeIndex:
             del heaps[min(heaps, key=lambda other: heaps[other].used)]
         heap = heaps[ask_class] = _ClassHeap(ask_class.items)
         heap.fill(list(self._nodes.by_id.values()))
+        self.work += len(self._nodes.by_id) // 4
         heap.read = len(self._log)
         return heap
 

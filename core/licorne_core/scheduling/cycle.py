@@ -22,7 +22,17 @@ Candidate = tuple[Queue, Application, PendingAsk, Node]
 class Cycle:
     """Finds the next decision in one partition; changes nothing but the rankings."""
 
-    __slots__ = ("_frontier", "_index", "_now", "_parked", "_parking", "_root", "tried")
+    __slots__ = (
+        "_frontier",
+        "_index",
+        "_limit",
+        "_now",
+        "_parked",
+        "_parking",
+        "_root",
+        "tired",
+        "tried",
+    )
 
     def __init__(self, root: Queue, index: NodeIndex, frontier: Frontier, tuning: Tuning) -> None:
         """Over these queues and nodes."""
@@ -32,15 +42,25 @@ class Cycle:
         self._parking = tuning.parking
         self._parked: list[Ranking[Run]] = []
         self._now = 0.0
+        self._limit: int | None = None
+        self.tired = False
         self.tried = 0
 
-    def next(self, now: float) -> Candidate | None:
-        """The next decision; None when nothing can be done until something changes."""
+    def begin_turn(self, now: float, work: int) -> None:
+        """Time is `now` for the turn, and it may try about so much (see `NodeIndex.work`)."""
         self._now = now
+        self._limit = self.tried + self._index.work + work if self._parking else None
+        self.tired = False
+
+    def next(self) -> Candidate | None:
+        """The next decision; None when nothing can be done until something changes.
+
+        Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
+        """
         frontier = self._frontier
         frontier.settle()
         candidate = self._in_queue(self._root)
-        if candidate is None:
+        if candidate is None and not self.tired:
             frontier.awake.clear()
         if not self._parking:
             self._unpark()
@@ -59,7 +79,7 @@ class Cycle:
             gate = self._app_gate(child) if queue.is_leaf else None
             if gate is None:
                 found = self._in_app(queue, child) if queue.is_leaf else self._in_queue(child)
-                if found is not None:
+                if found is not None or self.tired:
                     return found
                 gate = self._app_gate(child) if queue.is_leaf else None
             if gate is None:
@@ -80,6 +100,9 @@ class Cycle:
             if run is None:
                 if threshold:
                     self._rests(leaf, app, None)
+                return None
+            if self._limit is not None and self.tried + self._index.work >= self._limit:
+                self.tired = True
                 return None
             self.tried += 1
             gate = self._quota_gate(app, run)

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.queue import Queue
@@ -36,6 +37,7 @@ class Frontier:
 
     __slots__ = (
         "_apps",
+        "_classes",
         "_leaves",
         "_tree",
         "_types",
@@ -51,6 +53,7 @@ class Frontier:
         self._apps: dict[Application, Queue] = {}
         self._leaves: dict[Queue, None] = {}
         self._types: tuple[str, ...] = ()
+        self._classes: dict[AskClass, int] = {}
         self.awake: set[Gate] = set()
         self.resting: list[Application] = []
         self.state_aware_as_fifo = False
@@ -79,12 +82,34 @@ class Frontier:
                 app.ranking.wake_all()
         self.runnable = True
 
+    def forget(self, app: Application) -> None:
+        """The application is gone."""
+        self._apps.pop(app, None)
+
     def knows(self, items: Items) -> None:
         """Note the resource types of a new ask; a new type changes every queue's key."""
         for name, _ in items:
             if name not in self._types:
                 self._types = tuple(sorted((*self._types, name)))
                 self._tree.shares_stale = True
+
+    def class_came(self, ask_class: AskClass) -> None:
+        """One more application asks for the class."""
+        self._classes[ask_class] = self._classes.get(ask_class, 0) + 1
+
+    def class_went(self, ask_class: AskClass, quotas: Iterable[Quota]) -> bool:
+        """One application less asks for the class; True when it was the last one.
+
+        What the class was found too large for is forgotten with it.
+        """
+        left = self._classes[ask_class] - 1
+        if left:
+            self._classes[ask_class] = left
+            return False
+        del self._classes[ask_class]
+        for quota in quotas:
+            quota.short_of.pop(ask_class, None)
+        return True
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
@@ -95,9 +120,12 @@ class Frontier:
         """Something was freed: open the gates of the maxima that let more asks through now."""
         for quota in quotas:
             if quota.short_of:
-                for ask_class in [cls for cls in quota.short_of if within_max(quota, cls.items)]:
-                    del quota.short_of[ask_class]
-                    self.open((quota, ask_class))
+                for ask_class in list(quota.short_of):
+                    if ask_class not in self._classes:
+                        del quota.short_of[ask_class]
+                    elif within_max(quota, ask_class.items):
+                        del quota.short_of[ask_class]
+                        self.open((quota, ask_class))
 
     def may_run_again(self, quotas: Iterable[Quota]) -> None:
         """One application less runs: another one may start."""

@@ -22,7 +22,6 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HELP = "show applications"
 HEADERS = ("APPLICATION", "QUEUE", "USER", "STATE", "AGE", "ALLOCATED", "RUNNING", "PENDING")
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 STATES = ("active", "completed", "rejected")

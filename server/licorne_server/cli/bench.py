@@ -12,8 +12,8 @@ from licorne_server.bench.scenarios import SCENARIOS, Scenario
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.output import print_json, print_table, say
 
-HELP = "measure the core over gRPC"
 FAILED = 2
+INTERRUPTED = 130
 IDLE_SECONDS = 10.0
 
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and print; 0, or 2 when the server did not do its part."""
+    """Measure and print; 0, or 2 when the server did not do its part, 130 when interrupted."""
     scenario = SCENARIOS[args.scenario].scaled(nodes=args.nodes, pods=args.pods, sort=args.sort)
     options = Options(idle_seconds=args.seconds, profile=args.profile)
     try:
@@ -62,6 +62,9 @@ def run(args: argparse.Namespace) -> int:
     except (BenchError, ServerFailed) as error:
         say(f"licorne: {error}")
         return FAILED
+    except KeyboardInterrupt:
+        say("stopped")
+        return INTERRUPTED
     if args.json:
         print_json(as_json(scenario, runs))
         return 0

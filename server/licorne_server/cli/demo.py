@@ -30,13 +30,13 @@ from licorne_server.cli.output import human_bytes, is_terminal, say
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
-HELP = "watch a real server schedule three fake resource managers"
 FAILED = 2
+INTERRUPTED = 130
 DEFAULT_SECONDS = 15.0
 LONGEST_SECONDS = 25.0
 PICTURE_SECONDS = 0.25
 # When the question is asked, as a share of the whole time.
-EXPLAIN_AT = 0.6
+EXPLAIN_AT = 0.45
 # The RM whose work always finds room: its waits are the scheduler's doing alone.
 PROMPT_RM = "services"
 EXPLAINED_RM = "batch"
@@ -63,7 +63,7 @@ def seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play the demo; 0, or 2 when the server could not be started or was lost."""
+    """Play the demo; 0, 2 when the server could not be started or was lost, 130 if interrupted."""
     status = 0
     try:
         asyncio.run(play(args.seconds))
@@ -75,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
         status = FAILED
     except* KeyboardInterrupt:
         say("stopped")
+        status = INTERRUPTED
     return status
 
 
@@ -128,17 +129,28 @@ class Spectator:
             if len(self.partitions) == len(self._rms):
                 board.show(snapshot)
             if self.explanation is None and self.seconds >= EXPLAIN_AT * length:
-                self.explanation = await self._stub.Explain(
-                    ExplainRequest(
-                        partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION
-                    )
-                )
+                self.explanation = await self.blocked()
             await asyncio.sleep(PICTURE_SECONDS)
         board.show(await self.snapshot())
 
+    async def blocked(self) -> ExplainResponse | None:
+        """Why the application waits; None when it does not at this moment."""
+        request = ExplainRequest(
+            partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION
+        )
+        try:
+            answer = await self._stub.Explain(request)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+        return answer if answer.verdict == "pending" else None
+
     async def snapshot(self) -> Snapshot:
         """How things are now, as the server and as the RMs see them."""
-        self.partitions = (await self._stub.ListPartitions(ListPartitionsRequest())).partitions
+        listed = (await self._stub.ListPartitions(ListPartitionsRequest())).partitions
+        order = [rm.world.rm_id for rm in self._rms]
+        self.partitions = sorted(listed, key=lambda item: order.index(item.rm_id))
         queues = [
             (
                 item.rm_id,

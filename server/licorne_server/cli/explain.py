@@ -13,7 +13,6 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HELP = "say why an ask is not placed"
 HEADERS = ("GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 
 

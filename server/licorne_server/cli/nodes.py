@@ -18,7 +18,6 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HELP = "show nodes"
 HEADERS = ("NODE", "SCHEDULABLE", "USED", "ALLOCATIONS", "CAPACITY", "AVAILABLE", "OCCUPIED")
 
 

@@ -18,7 +18,6 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HELP = "show queues"
 HEADERS = ("QUEUE", "STATE", "APPS", "SHARE", "ALLOCATED", "GUARANTEED", "MAX", "PENDING")
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import yaml
 
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
 from support.oracle.books import Amounts
 
 TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
@@ -14,14 +16,16 @@ TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 
-    def __init__(self, rng: Random, *, creates: bool, hides: bool) -> None:
+    def __init__(self, rng: Random, *, creates: bool, hides: bool, rules: bool) -> None:
         """Draw the shape of the tree.
 
-        `creates` lets placement create queues, `hides` leaves queues out of later variants.
+        `creates` lets placement create queues, `hides` leaves queues out of later variants,
+        `rules` draws settings that the oracle does not know.
         """
         self.rng = rng
         self.creates = creates
         self.hides = hides
+        self.rules = rules
         self.hidden: set[int] = set()
         self.shape = self._queue("root", depth=0)
         self.node_order = self._node_order()
@@ -39,7 +43,28 @@ class ConfigMaker:
             config["placementrules"] = [{"name": "provided", "create": True}]
         if self.node_order:
             config["nodesortpolicy"] = self.node_order
-        return config
+        return self._with_limits(config) if self.rules else config
+
+    def _with_limits(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The same with limits for users and groups, where these contradict nothing else."""
+        limited = {**config, "limits": [self._limit(name) for name in self._limited()]}
+        try:
+            load(text_of([limited]))
+        except ConfigError:
+            return config
+        return limited
+
+    def _limited(self) -> list[dict[str, list[str]]]:
+        """Whom limits are for; those for everybody come last, as they must."""
+        named = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}]
+        everybody = [{"users": ["*"]}, {"groups": ["*"]}]
+        return [who for who in named + everybody if self.rng.random() < 0.5]
+
+    def _limit(self, who: dict[str, list[str]]) -> dict[str, Any]:
+        limit: dict[str, Any] = {"limit": "drawn", **who, "maxresources": written(self._some(1, 9))}
+        if self.rng.random() < 0.5:
+            limit["maxapplications"] = self.rng.randint(1, 3)
+        return limit
 
     def resettle(self) -> None:
         """Change settings as an operator would on a reload: sort policies, offsets, node order."""
@@ -78,6 +103,11 @@ class ConfigMaker:
             properties["priority.policy"] = rng.choice(["default", "fence"])
         if rng.random() < 0.3:
             properties["priority.offset"] = str(rng.choice([-5, -1, 1, 3, 2**31 - 1, -(2**31)]))
+        if self.rules and rng.random() < 0.3:
+            properties["application.sort.policy"] = "stateaware"
+        if self.rules and rng.random() < 0.3:
+            properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
+            properties["application.unschedasks.backoff.delay"] = "4s"
         return properties
 
     def _template(self) -> dict[str, Any]:
@@ -126,6 +156,8 @@ class ConfigMaker:
     ) -> dict[str, Any]:
         config = {key: value for key, value in shape.items() if key != "queues" and value}
         config["submitacl"] = "*"
+        if self.rules and not shape["queues"] and self.rng.random() < 0.3:
+            config["maxapplications"] = self.rng.randint(1, 3)
         if not is_root:
             resources = {}
             own = guaranteed.get(id(shape))

@@ -49,6 +49,8 @@ ENDINGS = [
 REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": {"max": {}}}]}])
 """A configuration that nobody takes: root must not have a maximum."""
 
+USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
+
 
 def bare(partition: str) -> str:
     """The partition's own name."""
@@ -58,7 +60,7 @@ def bare(partition: str) -> str:
 class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
-    def __init__(self, rng: Random, rm: str, *, hides: bool) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool, rules: bool) -> None:
         """Draw its partitions and the shapes of ask that its applications use."""
         self.rng = rng
         self.rm = rm
@@ -66,7 +68,8 @@ class RmMaker:
         names = ["default", "second"] if rng.random() < 0.3 else ["default"]
         creates = rng.random() < 0.4
         self.makers = {
-            name: ConfigMaker(rng, creates=creates, hides=hides and not creates) for name in names
+            name: ConfigMaker(rng, creates=creates, hides=hides and not creates, rules=rules)
+            for name in names
         }
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in names}
@@ -159,7 +162,11 @@ class RmMaker:
         leaves = [*self.makers[name].leaves() * 3, "root.nowhere.at.all"]
         ids = [f"app-{rng.randint(0, 9)}" for _ in range(rng.randint(1, 6))]
         self.submitted[name] += ids
-        new = [app(app_id, rng.choice(leaves), partition=partition) for app_id in ids]
+        new = [
+            app(app_id, rng.choice(leaves), user=user, groups=groups, partition=partition)
+            for app_id in ids
+            for user, groups in [rng.choice(USERS)]
+        ]
         return apps(*new, rm=self.rm)
 
     def drop_app(self) -> UpdateApplications:
@@ -235,16 +242,19 @@ class RmMaker:
 class World:
     """A script of steps drawn from a seed: the same seed, the same script."""
 
-    def __init__(self, seed: int, length: int = 40, *, hides: bool = True) -> None:
+    def __init__(
+        self, seed: int, length: int = 40, *, hides: bool = True, rules: bool = False
+    ) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
-        Without `hides` nothing that is configured is ever left out of a reload.
+        Without `hides` nothing that is configured is ever left out of a reload. With `rules`
+        there are limits, back-offs and other things that the oracle does not know.
         """
         self.seed = seed
         self.rng = Random(seed)
         self.now = START
         count = self.rng.choice([1, 1, 2, 3])
-        self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides) for i in range(count)]
+        self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides, rules=rules) for i in range(count)]
         self.steps: list[Step] = []
         for rm in self.rms:
             self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())

@@ -1,0 +1,63 @@
+"""What is refused at the door, so that no book can ever leave its range (reliability A7)."""
+
+from collections.abc import Iterable
+
+from licorne_core.errors import Rejected
+from licorne_core.nodes.node import Node
+from licorne_core.partition import Partition
+from licorne_core.resources import INT64_MAX, Items, Resources
+
+MAX_RESOURCE_TYPES = 256
+"""Resource types that a partition may ever hear of: all of them count in every queue's key."""
+
+
+def check_growth(
+    partition: Partition, key: str, before: Items, after: Items, node: Node | None = None
+) -> None:
+    """Refuse an ask or allocation whose new size takes a total beyond int64.
+
+    `before` is what it took so far: of the partition, and of the node if one is given.
+    """
+    check_types(partition, (name for name, _ in after))
+    root = partition.tree.root
+    _check_sums(key, before, after, root.pending, root.allocated)
+    if node is not None:
+        check_node_growth(key, before, after, node)
+
+
+def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None:
+    """The same for what only counts on a node, as foreign allocations do."""
+    _check_sums(key, before, after, node.allocated, node.occupied)
+
+
+def check_capacity(partition: Partition, node_id: str, before: Resources, after: Resources) -> None:
+    """Refuse a node whose capacity takes the cluster's total beyond int64, or is below zero."""
+    check_types(partition, after)
+    for name, value in after.items():
+        if value < 0:
+            raise Rejected(f"node {node_id} has a negative capacity: {name} of {value}")
+        if partition.nodes.total.get(name, 0) - before.get(name, 0) + value > INT64_MAX:
+            raise Rejected(
+                f"node {node_id}: {name} of {value} takes the cluster's total beyond int64"
+            )
+
+
+def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Resources) -> None:
+    known = dict(before)
+    for name, value in after:
+        total = one.get(name, 0) + other.get(name, 0) + value - known.get(name, 0)
+        if total > INT64_MAX:
+            raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64")
+
+
+def check_types(partition: Partition, names: Iterable[str]) -> None:
+    """Refuse one resource type too many; those that come in are known from now on."""
+    types = partition.types
+    for name in names:
+        if name not in types:
+            if len(types) >= MAX_RESOURCE_TYPES:
+                raise Rejected(
+                    f"resource type {name} is one too many: partition {partition.name} "
+                    f"has {MAX_RESOURCE_TYPES} already"
+                )
+            types[name] = None

@@ -1,0 +1,212 @@
+"""What the pages show is true: commands run, snippets work, configurations load, links lead on."""
+
+import ast
+import asyncio
+import inspect
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from licorne_core.config import load
+from support.page_commands import Served, Shell, commands, populate, serving
+from support.pages import ROOT, Block, Page, pages
+
+PAGES = pages()
+LANGUAGES = {"python", "sh", "text", "yaml"}
+NOT_RUN = {"clients/README.md": 1}
+"""How many blocks of a page are not run. Each says why, and this many are known."""
+
+PATIENCE = 20.0
+QUEUES = (
+    "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
+)
+
+
+class Enough(Exception):
+    """A snippet without an end has shown what it shows."""
+
+
+class Starter:
+    """Starts eight containers, all that the snippet of the client's page has room for."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def __call__(self, key: str, node_id: str) -> None:
+        """One more."""
+        self.started.append(key)
+        if len(self.started) == 8:
+            raise Enough
+
+
+def brought_along(page: str) -> dict[str, object]:
+    """The names that a page leaves to its reader."""
+    return {"QUEUES": QUEUES, "start": Starter()} if page == "clients/README.md" else {}
+
+
+def blocks(language: str) -> list[Block]:
+    """The blocks in a language that are to be run, of all pages."""
+    return [
+        block
+        for page in PAGES
+        for block in page.blocks()
+        if block.language == language and not block.why_not
+    ]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    """A server that an RM has left something on."""
+    with serving() as served:
+        populate(served)
+        yield served
+
+
+@pytest.fixture
+def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A place to run commands, with the example of the page on configuration in it."""
+    example = next(block for block in blocks("yaml") if block.page == "docs/configuration.md")
+    (tmp_path / "queues.yaml").write_text(example.text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return Shell(served, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_blocks_say_what_they_are(page: Page) -> None:
+    """Every block names its language, and as many as are known are marked as not run."""
+    unknown = [str(block) for block in page.blocks() if block.language not in LANGUAGES]
+    assert not unknown, f"a block is one of {', '.join(sorted(LANGUAGES))}"
+    marked = [block for block in page.blocks() if block.why_not]
+    assert len(marked) == page.marks(), "a mark must stand right in front of a block, with a reason"
+    assert len(marked) == NOT_RUN.get(page.name, 0)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_lead_somewhere(page: Page) -> None:
+    """Every link to a file or a heading finds it."""
+    for line, target in page.links():
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.path.parent / name).resolve() if name else page.path
+        where = f"{page.name}:{line}: {target}"
+        assert path.exists(), where
+        if anchor:
+            assert anchor in Page(str(path.relative_to(ROOT))).anchors(), where
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=str)
+def test_configurations_load(block: Block) -> None:
+    """Every configuration that is shown is one, and gives no warning."""
+    assert load(block.text, strict=True).warnings == ()
+
+
+@pytest.mark.parametrize("name", sorted({block.page for block in blocks("python")}))
+def test_snippets_work(name: str, served: Served) -> None:
+    """The snippets of a page, one after the other, do and print what the page says."""
+    asyncio.run(asyncio.wait_for(play(Page(name), served), PATIENCE))
+
+
+async def play(page: Page, served: Served) -> None:
+    """Run the snippets as one program, as an interactive interpreter would."""
+    namespace: dict[str, Any] = {"__name__": "page", **brought_along(page.name)}
+    all_blocks = page.blocks()
+    for block, following in zip(all_blocks, [*all_blocks[1:], None], strict=True):
+        if block.language != "python" or block.why_not:
+            continue
+        known = set(namespace)
+        printed = await run(block, namespace, served)
+        if (
+            following is not None
+            and following.language == "text"
+            and follows(page, block, following)
+        ):
+            assert printed == following.text, str(following)
+        for new in namespace.keys() - known:
+            await run_example(namespace[new])
+
+
+async def run(block: Block, namespace: dict[str, Any], served: Served) -> str:
+    """Run one snippet against the server; what it prints."""
+    text = re.sub(r"(127\.0\.0\.1|localhost):7070", served.target, block.text)
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    code = compile("\n" * (block.line - 1) + text, block.page, "exec", flags, dont_inherit=True)
+    output = io.StringIO()
+    with redirect_stdout(output):
+        try:
+            result = eval(code, namespace)
+            if inspect.isawaitable(result):
+                await result
+        except Enough:
+            pass
+    return output.getvalue().rstrip()
+
+
+async def run_example(found: object) -> None:
+    """Run what is shown as a function of its own: one that waits and takes nothing."""
+    if inspect.iscoroutinefunction(found) and not inspect.signature(found).parameters:
+        await found()
+
+
+def follows(page: Page, block: Block, following: Block) -> bool:
+    """Whether one block comes right behind another."""
+    return not any(page.lines[block.end : following.line - 2])
+
+
+LINES = [
+    pytest.param(words, id=f"{block.page}: {' '.join(words)}")
+    for block in blocks("sh")
+    for words in commands(block)
+]
+
+
+@pytest.mark.parametrize("words", LINES)
+def test_commands_run(words: list[str], shell: Shell) -> None:
+    """Every command that is shown succeeds, as far as it can be tried here."""
+    match words:
+        case ["licorne", *rest]:
+            shell.licorne(rest)
+        case ["make", *targets]:
+            assert set(targets) <= make_targets()
+        case ["pip", "install", *folders]:
+            distributions = [folder for folder in folders if folder != "-e"]
+            assert all((ROOT / folder / "pyproject.toml").is_file() for folder in distributions)
+        case [".venv/bin/pytest", *_]:
+            assert words[1:], "tried with the others of its kind, below"
+        case _:
+            pytest.fail(f"nobody knows how to try {words[0]}: mark the block, or teach it here")
+
+
+def make_targets() -> set[str]:
+    """What `make` can make."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def test_pytest_commands_find_their_tests() -> None:
+    """Paths and options of the pytest commands that are shown exist."""
+    given = [
+        words[1:] for block in blocks("sh") for words in commands(block) if "pytest" in words[0]
+    ]
+    options = list(dict.fromkeys(word for words in given for word in words))
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+def test_the_picture_is_what_the_server_reports() -> None:
+    """The picture shows what a server of this source reports."""
+    command = [sys.executable, "docs/picture.py", "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

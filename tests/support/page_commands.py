@@ -1,0 +1,131 @@
+"""Runs the shell commands of a page: those of `licorne` for real, on free ports."""
+
+import asyncio
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from licorne import Allocated, Client
+from licorne_server.__main__ import main
+from licorne_server.cli.demo_world import rounds, worlds
+from support.pages import ROOT, Block
+
+LICORNE = (sys.executable, "-m", "licorne_server")
+QUIET = ("--log-level", "error")
+ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+PATIENCE = 20.0
+ASKING = ("queues", "apps", "nodes", "explain")
+ALREADY_RUNNING = 20
+"""So many asks of the fake RM's first application run at once; the others wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a server listens."""
+
+    target: str
+    http: str
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The commands of a block in words; comments and empty lines are none."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line, comments=True))]
+
+
+@contextmanager
+def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
+    """`licorne serve` with these options, though on free ports; it must stop in good order."""
+    command = [*LICORNE, "serve", *options, *ANYWHERE, *QUIET]
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            words = process.stdout.readline().split()
+            assert words[:1] == ["listening"], f"{shlex.join(command)} does not start"
+            places = dict(word.split("=", 1) for word in words[1:])
+            yield Served(places["grpc"], places["http"])
+        finally:
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(PATIENCE)
+        assert status == 0, f"{shlex.join(command)} ends with {status}"
+
+
+async def play_first_application(target: str) -> None:
+    """Leave the books as `licorne fake-rm` has them after a moment."""
+    world = worlds()[0]
+    first = next(rounds(world))
+    async with Client(target, rm_id=world.rm_id, config=world.config) as client:
+        await client.add_nodes(world.nodes)
+        await client.submit_applications([first.application])
+        await client.ask(first.asks)
+        running = 0
+        async for event in client.events():
+            running += isinstance(event, Allocated)
+            if running == ALREADY_RUNNING:
+                return
+
+
+class Shell:
+    """What the commands of a page may find: a server with one RM, and a file of queues."""
+
+    def __init__(self, served: Served, folder: Path) -> None:
+        """`folder` is where the commands run."""
+        self._served = served
+        self._folder = folder
+        self._run: dict[str, Callable[[list[str]], None]] = {
+            "serve": self._serve,
+            "fake-rm": self._fake_rm,
+            "validate-config": self._in_process,
+            **dict.fromkeys(ASKING, self._ask),
+        }
+
+    def licorne(self, words: list[str]) -> None:
+        """One command of `licorne`; it must succeed."""
+        name = words[0]
+        assert name in self._run, f"there is no way to try licorne {name}: mark it, or add one"
+        self._run[name](words)
+
+    def _serve(self, words: list[str]) -> None:
+        with serving(*words[1:], cwd=self._folder):
+            pass
+
+    def _ask(self, words: list[str]) -> None:
+        self._in_process([*words, "--target", self._served.target])
+
+    @staticmethod
+    def _in_process(words: list[str]) -> None:
+        assert main(words) == 0, f"licorne {shlex.join(words)} fails"
+
+    def _fake_rm(self, words: list[str]) -> None:
+        rm_id = "page"
+        where = ("--target", self._served.target, "--rm-id", rm_id)
+        with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:
+            try:
+                deadline = time.monotonic() + PATIENCE
+                while rm_id not in self._rms():
+                    assert process.poll() is None, "the fake RM ended by itself"
+                    assert time.monotonic() < deadline, "the fake RM does not register"
+            finally:
+                process.send_signal(signal.SIGTERM)
+                status = process.wait(PATIENCE)
+        assert status == 0, f"licorne {shlex.join(words)} ends with {status}"
+
+    def _rms(self) -> set[str]:
+        url = f"http://{self._served.http}/ws/v1/clusters"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+            clusters = json.load(answer)
+        infos = [info for cluster in clusters for info in cluster["rmBuildInformation"]]
+        return {info.get("rmId", "") for info in infos}
+
+
+def populate(served: Served) -> None:
+    """Let an RM register and leave something to look at."""
+    asyncio.run(asyncio.wait_for(play_first_application(served.target), PATIENCE))
