@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 PICTURE = Path(__file__).with_name("picture.svg")
 SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None)
+PATIENCE = 30.0
 
-# A few of these only: the queue has no guarantee and no maximum, and would hide the others.
+# As few of these: the queue has no guarantee and no maximum, and would crowd out the others.
 SCARCE_QUEUE, SCARCE_APPLICATIONS = "root.adhoc", 1
 
 WIDTH, MARGIN, GAP = 880, 14, 14
@@ -121,6 +122,7 @@ async def clusters() -> list[Cluster]:
     scheduler = Scheduler()
     found = []
     async with (
+        asyncio.timeout(PATIENCE),
         running(SETTINGS, scheduler=scheduler) as server,
         grpc.aio.insecure_channel(server.grpc_address) as channel,
     ):

@@ -2,6 +2,9 @@
 
 from licorne_core.patterns import Pattern
 
+RECOVERY_NAME = "@recovery@"
+"""The queue directly below root that takes what nothing else does (spec § 3.14)."""
+
 INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "
     "and '-', '_', '#', '@', '/', ':' allowed"

@@ -152,10 +152,12 @@ def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
 
 def _serve(args: argparse.Namespace) -> int:
     from licorne_server.logs import set_up
+    from licorne_server.loop import ServerLoop
 
     set_up(args.log_level)
     try:
-        asyncio.run(_serve_until_signal(_settings(args)))
+        with asyncio.Runner(loop_factory=ServerLoop) as runner:
+            runner.run(_serve_until_signal(_settings(args)))
     except SettingsError as error:
         print(f"licorne: {error}", file=sys.stderr)
         return FAILED

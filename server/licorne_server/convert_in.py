@@ -79,7 +79,7 @@ R = TypeVar("R")
 
 
 @dataclass(slots=True)
-class Batch:
+class Steps:
     """What one request comes to: commands, and answers that need no command, in order.
 
     `dropped` counts the refused nodes, applications or asks, which the core will not see.
@@ -137,35 +137,35 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-async def node_batch(rm_id: RmId, split: Split) -> Batch:
+async def node_batch(rm_id: RmId, split: Split) -> Steps:
     """A NodeRequest."""
     nodes, refused = await _gather(split.items[1], _node, _refused_node)
-    batch = Batch([UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)], len(refused))
+    result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)], len(refused))
     if refused:
-        batch.steps.append(NodesAnswered(rm_id=rm_id, rejected=refused))
-    return batch
+        result.steps.append(NodesAnswered(rm_id=rm_id, rejected=refused))
+    return result
 
 
-async def application_batch(rm_id: RmId, split: Split) -> Batch:
+async def application_batch(rm_id: RmId, split: Split) -> Steps:
     """An ApplicationRequest: adds, then removals."""
     new, refused = await _gather(split.items[1], _new_application, _refused_application)
     remove, bad_removals = await _gather(split.items[2], _removal, _refused_application)
-    batch = Batch([UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)], len(refused))
+    result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)], len(refused))
     if refused or bad_removals:
-        batch.steps.append(ApplicationsAnswered(rm_id=rm_id, rejected=refused + bad_removals))
-    batch.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
-    return batch
+        result.steps.append(ApplicationsAnswered(rm_id=rm_id, rejected=refused + bad_removals))
+    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
+    return result
 
 
-async def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Batch:
+async def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Steps:
     """An AllocationRequest: asks and allocations, then releases."""
     asks, refused = await _gather(split.items[4], reader.read, _refused_ask)
     releases, bad_releases = await _gather(split.items[2], _release, _refused_release)
-    batch = Batch([UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)], len(refused))
+    result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)], len(refused))
     if refused or bad_releases:
-        batch.steps.append(AllocationsRejected(rm_id=rm_id, rejections=refused + bad_releases))
-    batch.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
-    return batch
+        result.steps.append(AllocationsRejected(rm_id=rm_id, rejections=refused + bad_releases))
+    result.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
+    return result
 
 
 async def _gather(

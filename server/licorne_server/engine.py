@@ -67,6 +67,7 @@ class Engine:
         self._sink: Sink
         self.on_idle: Callable[[int], None] | None = None
         self.on_failure: Callable[[str], None] | None = None
+        self.busy = False
         self.turns = 0
         self.turn_seconds = 0.0
         self.commands = 0
@@ -129,10 +130,12 @@ class Engine:
             elif not self._inbox:
                 await self._wait(deadline)
                 continue
+            self.busy = True
             for _ in range(YIELDS):
                 await asyncio.sleep(0)
 
     async def _wait(self, deadline: float | None) -> None:
+        self.busy = False
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()

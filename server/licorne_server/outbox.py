@@ -29,6 +29,7 @@ class Batch(NamedTuple):
 
     kind: Kind
     data: bytes
+    items: int
     last: int
 
 
@@ -105,7 +106,7 @@ class Outbox:
             return None
         order, first = lane[0]
         if len(lane) == 1 or first.kind is Kind.SESSION:
-            return Batch(first.kind, first.data, order)
+            return Batch(first.kind, first.data, first.items, order)
         stop = min(
             (other[0][0] for kind in kinds if (other := self._lanes[kind]) and other is not lane),
             default=self._order + 1,
@@ -113,13 +114,13 @@ class Outbox:
         parts, size, items = [first.data], len(first.data), first.items
         for position, payload in islice(lane, 1, MAX_RESPONSE_ITEMS):
             size += len(payload.data)
-            items += payload.items
-            full = items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
+            full = items + payload.items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
             if payload.sort != first.sort or position > stop or full:
                 break
             parts.append(payload.data)
+            items += payload.items
             order = position
-        return Batch(first.kind, b"".join(parts), order)
+        return Batch(first.kind, b"".join(parts), items, order)
 
     def sent(self, batch: Batch) -> None:
         """The batch was written: it is done with."""

@@ -1,12 +1,16 @@
 """From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
 
+import asyncio
+
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
-from licorne_server.convert_in import Batch, allocation_batch, application_batch, node_batch
+from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused
+from licorne_server.outbox import Batch
 from licorne_server.sessions import Rm, Rms, check_registered
+from licorne_server.streams import Stream
 from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
 
 LAYOUTS = {
@@ -14,6 +18,25 @@ LAYOUTS = {
     Kind.APPLICATIONS: APPLICATION_REQUEST,
     Kind.ALLOCATIONS: ALLOCATION_REQUEST,
 }
+
+
+PACE_SECONDS = 0.002
+ENOUGH_ITEMS = 256
+
+
+async def more_may_come(engine: Engine, stream: Stream, batch: Batch) -> bool:
+    """Wait a moment before a small message if another has just gone out and work goes on.
+
+    A message costs the same whatever is in it: under load few big ones are sent, while what
+    comes alone leaves at once. True after a wait: the outbox has to be looked at again.
+    """
+    if batch.items >= ENOUGH_ITEMS or not engine.busy:
+        return False
+    pause = stream.wrote_at + PACE_SECONDS - asyncio.get_running_loop().time()
+    if pause <= 0:
+        return False
+    await asyncio.sleep(pause)
+    return True
 
 
 async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
@@ -34,16 +57,16 @@ async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: 
     Raises:
         CallError: the RM is not registered any more.
     """
-    batch = await _batch(rm, kind, request)
-    for step in batch.steps:
+    taken = await _steps(rm, kind, request)
+    for step in taken.steps:
         if isinstance(step, Effect):
             rms.route([step])
         else:
             check_registered(await engine.submit(step), LAYOUTS[kind].message)
-    return batch.dropped
+    return taken.dropped
 
 
-async def _batch(rm: Rm, kind: Kind, request: Split) -> Batch:
+async def _steps(rm: Rm, kind: Kind, request: Split) -> Steps:
     match kind:
         case Kind.NODES:
             return await node_batch(rm.rm_id, request)

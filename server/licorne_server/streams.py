@@ -28,6 +28,7 @@ class Stream:
         self._last_word: CallError | None = None
         self._wake: Callable[[], None] | None = None
         self._reading_since: float | None = None
+        self.wrote_at = 0.0
         self.finishing = asyncio.Event()
         self.closed = asyncio.Event()
 
@@ -57,6 +58,7 @@ class Stream:
 
     async def write(self, raw: bytes) -> None:
         """Send a message; only the stream's one writer may."""
+        self.wrote_at = asyncio.get_running_loop().time()
         await self._context.write(raw)
 
     async def run(

@@ -37,6 +37,7 @@ class Starter:
     """Starts eight containers, all that the snippet of the client's page has room for."""
 
     def __init__(self) -> None:
+        """Nothing runs yet."""
         self.started: list[str] = []
 
     def __call__(self, key: str, node_id: str) -> None:

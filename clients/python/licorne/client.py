@@ -207,6 +207,7 @@ class Client:
 
         Raises ConfigInvalid, and the old one stays in force, or ConnectionLost.
         """
+        self._state.check()
         registration = self._state.session.registration
         request = UpdateConfigurationRequest(
             rm_id=self.rm_id,

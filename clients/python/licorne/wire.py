@@ -6,6 +6,8 @@ everything else is for the server to judge.
 
 from collections.abc import Mapping
 
+from google.protobuf.message import Message
+
 from licorne.errors import Rejected
 from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
@@ -15,6 +17,8 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 INT64_MAX = 2**63 - 1
+MAX_ITEM_BYTES = 1024 * 1024
+"""An item beyond this could end the stream that carries it, again and again."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -56,6 +60,12 @@ def _new_resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
     )
 
 
+def _check_size(key: str, message: Message) -> None:
+    size = message.ByteSize()
+    if size > MAX_ITEM_BYTES:
+        raise Rejected(key[:100], f"it has {size} bytes, at most {MAX_ITEM_BYTES} can be sent")
+
+
 def _partition(name: str) -> str:
     """The default partition goes without saying."""
     return "" if name == DEFAULT_PARTITION else name
@@ -71,6 +81,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
     except (TypeError, ValueError) as error:
         raise Rejected(item.node_id, f"the node cannot be sent: {error}") from error
     message.schedulableResource.CopyFrom(resource(item.node_id, item.capacity))
+    _check_size(item.node_id, message)
     return message
 
 
@@ -102,6 +113,7 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
     if item.placeholder_resources:
         amounts = resource(item.application_id, item.placeholder_resources)
         request.placeholderAsk.CopyFrom(amounts)
+    _check_size(item.application_id, request)
     return request
 
 
@@ -133,6 +145,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
     if ask.may_be_preempted or ask.may_preempt:
         message.preemptionPolicy.allowPreemptSelf = ask.may_be_preempted
         message.preemptionPolicy.allowPreemptOther = ask.may_preempt
+    _check_size(ask.key, message)
     return message
 
 

@@ -18,11 +18,17 @@ from licorne_core.config.schema import (
 )
 from licorne_core.errors import ConfigError
 from licorne_core.ids import DEFAULT_PARTITION
-from licorne_core.names import INVALID_QUEUE_NAME, is_partition_name, is_queue_name
+from licorne_core.names import (
+    INVALID_QUEUE_NAME,
+    RECOVERY_NAME,
+    is_partition_name,
+    is_queue_name,
+)
 from licorne_core.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
 MAX_QUEUES = 10_000
+MAX_WEIGHT = 1e9
 RESOLVERS = ("", "os", "ldap", "test")
 
 _QUEUE_KEYS = (
@@ -123,6 +129,9 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
         if weights[name] < 0:
             message = f"negative resource weight for {name} is not allowed"
             cursor.report.problem(message, entry.path)
+        elif weights[name] > MAX_WEIGHT:
+            message = f"resource weight for {name} is larger than {MAX_WEIGHT:.0e}"
+            cursor.report.problem(message, entry.path)
     return NodeSortPolicy(type=kind, weights=weights) if weights else NodeSortPolicy(type=kind)
 
 
@@ -165,6 +174,8 @@ def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
         name, path = fields.text("name"), fields.path("name")
         if not is_queue_name(name):
             cursor.report.problem(INVALID_QUEUE_NAME, path)
+        elif level == 1 and name.lower() == RECOVERY_NAME:
+            cursor.report.problem(f"queue name '{name}' is kept for recovery", path)
         elif name.lower() in seen:
             message = f"duplicate child name found with name '{name}', level {level}"
             cursor.report.problem(message, path)

@@ -2,10 +2,11 @@
 
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
+from licorne_core.names import RECOVERY_NAME
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 
-RECOVERY_PATH = QueuePath("root.@recovery@")
+RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")
 """Where applications go that have to be taken and belong nowhere (spec § 3.14)."""
 
 

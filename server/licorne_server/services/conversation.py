@@ -18,7 +18,7 @@ from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import invalid_argument, shown, unavailable
 from licorne_server.outbox import Sent
-from licorne_server.requests import LAYOUTS, handle_request
+from licorne_server.requests import LAYOUTS, handle_request, more_may_come
 from licorne_server.sessions import Rm, Rms, Session, check_registered
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited, split
@@ -72,7 +72,6 @@ class Conversation:
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
         self._acknowledged = 0
-        self._wrote_at = 0.0
 
     async def read(self) -> None:
         """Take requests until the RM's side ends or it says goodbye."""
@@ -161,6 +160,8 @@ class Conversation:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
             if batch is not None:
+                if await more_may_come(self._engine, self._stream, batch):
+                    continue
                 self._session.sent += 1
                 outbox.sending(batch, self._session.sent)
                 await self._send(sealer, batch.kind, batch.data, self._session.sent)
@@ -172,7 +173,7 @@ class Conversation:
     async def _idle(self, sealer: Sealer) -> None:
         """Nothing to send: acknowledge after a moment, beat now and then, notice silence."""
         owes = self._session.received > self._acknowledged
-        due = self._wrote_at + (ACK_SECONDS if owes else self._heartbeat)
+        due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)
         now = self._loop.time()
         if now < due:
             timer = self._loop.call_at(due, self._rm.outbox.wake)
@@ -188,5 +189,4 @@ class Conversation:
     async def _send(self, sealer: Sealer, kind: Kind, data: bytes, number: int = 0) -> None:
         received = self._session.received
         self._acknowledged = received
-        self._wrote_at = self._loop.time()
         await self._stream.write(sealer.seal(kind, data, number=number, acknowledged=received))

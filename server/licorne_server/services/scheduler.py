@@ -16,7 +16,7 @@ from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import aborted, failed_precondition, invalid_argument, shown
 from licorne_server.guard import stream_handler, unary_handler
-from licorne_server.requests import LAYOUTS, handle_request, register
+from licorne_server.requests import LAYOUTS, handle_request, more_may_come, register
 from licorne_server.sessions import Rm, Rms
 from licorne_server.streams import Stream
 from licorne_server.wire import Split, split
@@ -110,6 +110,8 @@ class SchedulerService:
             rm.check()
             batch = rm.outbox.peek(kinds)
             if batch is not None:
+                if await more_may_come(self._engine, stream, batch):
+                    continue
                 await stream.write(batch.data)
                 rm.outbox.sent(batch)
             elif stream.finishing.is_set():

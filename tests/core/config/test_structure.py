@@ -310,3 +310,16 @@ def test_too_many_queues() -> None:
     """The number of queues is bounded."""
     names = ",".join(f"{{name: q{number}}}" for number in range(10_001))
     assert messages(f"queues: [{names}]") == ["more than 10000 queues"]
+
+
+@pytest.mark.row(84)
+def test_the_recovery_queue_cannot_be_configured() -> None:
+    """Its name directly below root is kept, as an application that must be taken ends up there."""
+    text = "queues: [{name: root, queues: [{name: '@recovery@', parent: true}]}]"
+    assert messages(text) == ["queue name '@recovery@' is kept for recovery"]
+
+
+def test_weights_have_an_end() -> None:
+    """A weight that sums could not hold is refused, as a negative one is."""
+    text = "queues: [{name: a}]\nnodesortpolicy: {type: fair, resourceweights: {vcore: 1e308}}"
+    assert messages(text) == ["resource weight for vcore is larger than 1e+09"]

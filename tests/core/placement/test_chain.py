@@ -109,16 +109,6 @@ def test_limits_of_a_path() -> None:
 
 
 @pytest.mark.row(84)
-def test_managed_recovery_parent() -> None:
-    """A configured parent of that name is no place for a forced application, which is told so."""
-    tree = tree_of("- {name: root, queues: [{name: '@recovery@', parent: true}]}")
-    forced = app(**{"application.create.force": "true"})
-    assert refusal(Placer([]), tree, forced) == (
-        "failed to find queue root.@recovery@ for application app-1"
-    )
-
-
-@pytest.mark.row(84)
 def test_forced_application_survives_a_changed_tree() -> None:
     """Running pods whose queue can no longer be created are recovered; later ones are refused."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
