@@ -3,9 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 GEN := .venv-gen/bin
-SCENARIO ?= steady
-NODES ?= 1000
-PODS ?= 10000
+SCENARIO ?= shim
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 INSTALLED := .venv/.installed
@@ -38,7 +36,7 @@ run: install ## a server on loopback
 	@$(BIN)/licorne serve $(SERVE_FLAGS)
 
 bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
-	@$(BIN)/licorne bench $(SCENARIO) --nodes $(NODES) --pods $(PODS)
+	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 test: install ## the tests
 	@$(BIN)/pytest

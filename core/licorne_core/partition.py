@@ -172,7 +172,9 @@ class Partition:
         node.add_allocation(allocation)
         items = allocation.ask.ask_class.items
         for quota in app.quotas:
-            charge(quota.allocated, items)
+            allocated = quota.allocated
+            for name, value in items:
+                allocated[name] = allocated.get(name, 0) + value
         if len(app.allocations) == 1:
             for tracker in app.trackers:
                 tracker.applications[app.app_id] = None

@@ -5,7 +5,7 @@ takes 170 ms): it runs when there is nothing else to do.
 import gc
 import time
 
-YOUNG = 50_000
+YOUNG = 10_000
 OLD = 1_000
 QUIET_SECONDS = 30.0
 WORTH = 10_000
@@ -24,7 +24,7 @@ class Collector:
         """Set aside what start-up has made, and make full passes rare."""
         gc.collect()
         gc.freeze()
-        gc.set_threshold(YOUNG, 20, OLD)
+        gc.set_threshold(YOUNG, OLD, OLD)
         self._last_pass = time.monotonic()
 
     def idle(self, work: int) -> None:

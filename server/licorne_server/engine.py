@@ -8,6 +8,7 @@ effects, so that whoever reads the core between turns sees it whole.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from time import perf_counter
 from typing import Protocol
 
@@ -123,25 +124,26 @@ class Engine:
     async def _run(self) -> None:
         while True:
             self._handle_inbox()
-            deadline = self._scheduler.next_deadline()
-            now = self._clock.now()
-            if deadline is not None and max(deadline, self._paused_until) <= now:
-                self._turn(now)
-            elif not self._inbox:
+            if self._deadline() <= self._clock.now():
+                self._turn()
+            deadline = self._deadline()
+            self.busy = bool(self._inbox) or deadline <= self._clock.now()
+            if self.busy:
+                for _ in range(YIELDS):
+                    await asyncio.sleep(0)
+            else:
                 await self._wait(deadline)
-                continue
-            self.busy = True
-            for _ in range(YIELDS):
-                await asyncio.sleep(0)
 
-    async def _wait(self, deadline: float | None) -> None:
-        self.busy = False
+    def _deadline(self) -> float:
+        """When the core wants its next turn; infinite for never."""
+        deadline = self._scheduler.next_deadline()
+        return inf if deadline is None else max(deadline, self._paused_until)
+
+    async def _wait(self, deadline: float) -> None:
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()
-        if deadline is not None:
-            deadline = max(deadline, self._paused_until)
-        await self._clock.wait(deadline, self._wake)
+        await self._clock.wait(None if deadline == inf else deadline, self._wake)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -172,8 +174,9 @@ class Engine:
             if perf_counter() > stop:
                 return
 
-    def _turn(self, now: float) -> None:
+    def _turn(self) -> None:
         begin = perf_counter()
+        now = self._clock.now()
         try:
             effects = self._scheduler.handle(Tick(decisions=self._decisions), now)
         except Exception:

@@ -14,8 +14,9 @@ import socket
 import struct
 import termios
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVarTuple
 
+_Args = TypeVarTuple("_Args")
 _INT = struct.calcsize("i")
 
 
@@ -26,11 +27,12 @@ class ServerLoop(asyncio.SelectorEventLoop):
         """With the selector that is best here."""
         super().__init__(selectors.DefaultSelector())
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *args: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[[*_Args], Any], *args: *_Args) -> None:
         """Watch a file descriptor; that of grpc.aio's events is drained before it is served."""
         if isinstance(fd, socket.socket) and _is_of_grpc(callback):
-            callback = functools.partial(_serve_drained, fd, callback)
-        super().add_reader(fd, callback, *args)
+            super().add_reader(fd, _serve_drained, fd, functools.partial(callback, *args))
+        else:
+            super().add_reader(fd, callback, *args)
 
 
 def _is_of_grpc(callback: Callable[..., Any]) -> bool:
@@ -38,9 +40,9 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
     return getattr(handler, "__name__", "") == "_handle_events"
 
 
-def _serve_drained(wakes: socket.socket, serve: Callable[..., Any], *args: Any) -> None:
+def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
     """Leave the one byte that is expected, and let the events be served."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)
-    serve(*args)
+    serve()

@@ -81,7 +81,7 @@ async def placed(client: Client, count: int) -> dict[str, str]:
 async def test_the_main_job() -> None:
     """Node, application and ask go out; accepted, states, allocation and release come back."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await rm.ready()
+        await asyncio.wait_for(rm.ready(), 10)
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
         await rm.ask(asks(1))
@@ -114,7 +114,7 @@ async def test_a_refused_configuration_is_an_error_with_its_problems() -> None:
     bad = "partitions: [{name: default, queues: [{name: a.b}, {name: c.d}]}]"
     async with serve() as server, Client(server.target, rm_id="rm1", config=bad) as rm:
         with pytest.raises(ConfigInvalid, match="registration of RM failed") as refused:
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
         assert [problem.split(":")[2].strip() for problem in refused.value.problems] == [
             "partitions[0].queues[0].name",
             "partitions[0].queues[1].name",
@@ -143,7 +143,7 @@ async def test_a_configuration_can_be_replaced() -> None:
 async def test_refusals_are_events_and_are_forgotten() -> None:
     """Nodes, applications and asks that are refused are told with the reason, and not kept."""
     async with serve() as server, Client(server.target, rm_id="rm1", config=CONFIG) as rm:
-        await rm.ready()
+        await asyncio.wait_for(rm.ready(), 10)
         await rm.add_nodes([Node(node_id="n1", capacity={}, partition="nowhere")])
         await rm.submit_applications([Application(application_id="app", partition="nowhere")])
         await rm.ask(asks(1, application_id="nobody"))
@@ -174,7 +174,7 @@ async def test_a_reader_that_stays_away_loses_nothing() -> None:
     ):
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 10_000_000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
-        await rm.ready()
+        await asyncio.wait_for(rm.ready(), 10)
         for first in range(0, 5000, 100):
             await rm.ask(asks(first + 100)[first:])
         assert len(await placed(rm, 5000)) == 5000
@@ -186,9 +186,9 @@ async def test_a_newer_instance_fences_the_older() -> None:
         serve() as server,
         Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older,
     ):
-        await older.ready()
+        await asyncio.wait_for(older.ready(), 10)
         async with Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer:
-            await newer.ready()
+            await asyncio.wait_for(newer.ready(), 10)
             with pytest.raises(SessionFenced):
                 await next_events(older, 1)
             with pytest.raises(SessionFenced):
@@ -203,10 +203,10 @@ async def test_an_older_instance_is_refused() -> None:
         serve() as server,
         Client(server.target, rm_id="rm1", config=CONFIG, instance=2) as newer,
     ):
-        await newer.ready()
+        await asyncio.wait_for(newer.ready(), 10)
         async with Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older:
             with pytest.raises(SessionFenced, match="older than 2"):
-                await older.ready()
+                await asyncio.wait_for(older.ready(), 10)
         await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
         assert await next_events(newer, 1) == [NodeAccepted("n1")]
 
@@ -243,7 +243,7 @@ async def test_a_new_instance_tells_what_runs() -> None:
                 )
                 for key, node_id in truth.items()
             )
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
             (partition,) = server.views.partitions(RmId("rm1"))
             app = server.views.application(partition.name, "app")
             assert {item.key for item in app.allocations} == set(truth)
@@ -256,7 +256,7 @@ async def test_unregistering_leaves_nothing() -> None:
         rm = Client(server.target, rm_id="rm1", config=CONFIG)
         async with rm:
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
             assert [report.rm_id for report in server.views.rms()] == ["rm1"]
             await rm.close(unregister=True)
         assert server.views.rms() == ()
@@ -267,12 +267,12 @@ async def test_after_the_end_there_is_only_the_end() -> None:
     async with serve() as server:
         rm = Client(server.target, rm_id="rm1", config=CONFIG)
         async with rm:
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
         assert [event async for event in rm.events()] == []
         with pytest.raises(Closed):
             await rm.ask(asks(1))
         with pytest.raises(Closed):
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
 
 
 async def test_patience_can_be_limited() -> None:
@@ -280,7 +280,7 @@ async def test_patience_can_be_limited() -> None:
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.2)
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=retry) as rm:
         with pytest.raises(ConnectionLost, match=r"no session with .* for 0\.2 s"):
-            await rm.ready()
+            await asyncio.wait_for(rm.ready(), 10)
 
 
 async def test_handlers_are_called_by_kind() -> None:

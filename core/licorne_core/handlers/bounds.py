@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from licorne_core.errors import Rejected
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
-from licorne_core.resources import INT64_MAX, Items, Resources
+from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
 
 MAX_RESOURCE_TYPES = 256
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
@@ -18,7 +18,9 @@ def check_growth(
 
     `before` is what it took so far: of the partition, and of the node if one is given.
     """
-    check_types(partition, (name for name, _ in after))
+    for name, _ in after:
+        if name not in partition.types:
+            check_types(partition, (name,))
     root = partition.tree.root
     _check_sums(key, before, after, root.pending, root.allocated)
     if node is not None:
@@ -43,10 +45,10 @@ def check_capacity(partition: Partition, node_id: str, before: Resources, after:
 
 
 def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Resources) -> None:
-    known = dict(before)
+    known = dict(before) if before else EMPTY
     for name, value in after:
-        total = one.get(name, 0) + other.get(name, 0) + value - known.get(name, 0)
-        if total > INT64_MAX:
+        total = one.get(name, 0) + other.get(name, 0) + value
+        if total > INT64_MAX and total - known.get(name, 0) > INT64_MAX:
             raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64")
 
 

@@ -76,12 +76,16 @@ class Cycle:
             child = ranking.top()
             if child is None:
                 return None
-            gate = self._app_gate(child) if queue.is_leaf else None
-            if gate is None:
-                found = self._in_app(queue, child) if queue.is_leaf else self._in_queue(child)
-                if found is not None or self.tired:
-                    return found
-                gate = self._app_gate(child) if queue.is_leaf else None
+            found, gate = None, None
+            if not queue.is_leaf:
+                found = self._in_queue(child)
+            elif (gate := self._app_gate(child)) is None:
+                found = self._in_app(queue, child)
+            if found is not None or self.tired:
+                return found
+            if gate is None and queue.is_leaf:
+                # It may just have been sent to rest.
+                gate = self._app_gate(child)
             if gate is None:
                 self._park(ranking, child, child.ranking.gates())
             else:
@@ -120,8 +124,9 @@ class Cycle:
     def _quota_gate(self, app: Application, run: Run) -> Gate | None:
         """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
         ask_class = run.ask_class
+        items = ask_class.items
         for quota in app.quotas:
-            if not within_max(quota, ask_class.items):
+            if quota.max is not None and not within_max(quota, items):
                 quota.short_of[ask_class] = None
                 return (quota, ask_class)
         return None

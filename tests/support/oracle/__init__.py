@@ -41,6 +41,7 @@ class Oracle:
         """Nobody is registered."""
         self.partitions: dict[str, PartitionOracle] = {}
         self.holds: dict[str, set[Hold]] = {}
+        self.replays: dict[str, list[Command]] = {}
 
     def runnable(self, name: str) -> bool:
         """Whether decisions are made in the partition at present."""
@@ -53,15 +54,18 @@ class Oracle:
             for partition in self.partitions.values():
                 partition.complete_due(now)
         elif isinstance(command, RegisterRm):
+            kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)
-            self.holds[command.rm_id] = set()
+            self.holds[command.rm_id] = kept
             for name, config in partitions_of(command.config).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(config)
         elif command.rm_id in self.holds:
+            self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
 
     def _forget(self, rm_id: str) -> None:
         self.holds.pop(rm_id, None)
+        self.replays.pop(rm_id, None)
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             del self.partitions[name]
 
@@ -91,12 +95,25 @@ class Oracle:
                 self._update_allocations(command, now)
             case BeginReplay():
                 self.holds[rm_id].add(Hold.REPLAY)
+                self.replays[rm_id] = []
             case EndReplay():
-                self.holds[rm_id].discard(Hold.REPLAY)
+                self._end_replay(command)
             case SetHold():
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
             case _:
                 assert_never(command)
+
+    def _end_replay(self, command: EndReplay) -> None:
+        """The hold ends if all arrived; without a replay a replay is wanted."""
+        arrived = self.replays.pop(command.rm_id, None)
+        whole = arrived is not None and (
+            command.nodes == sum(len(c.nodes) for c in arrived if isinstance(c, UpdateNodes))
+            and command.applications
+            == sum(len(c.new) for c in arrived if isinstance(c, UpdateApplications))
+            and command.allocations
+            == sum(len(c.asks) for c in arrived if isinstance(c, UpdateAllocations))
+        )
+        (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
 
     def _reload(self, rm_id: str, text: str) -> None:
         configs = {f"[{rm_id}]{name}": config for name, config in partitions_of(text).items()}
