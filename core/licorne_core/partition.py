@@ -99,7 +99,8 @@ class Partition:
         if leaf.priorities.add(ask.priority):
             settle_priority(leaf)
         self.frontier.knows(items)
-        if was_first or before != (app.priorities.top, app.submission_time):
+        counts_asks = leaf.settings.backoff_threshold > 0
+        if was_first or counts_asks or before != (app.priorities.top, app.submission_time):
             self.frontier.app_changed(app, leaf)
         else:
             self.frontier.leaf_changed(leaf)
@@ -178,10 +179,10 @@ class Partition:
         if len(app.allocations) == 1:
             for tracker in app.trackers:
                 tracker.applications[app.app_id] = None
-        node.score = self.nodes.order.score(node)
         if self.nodes.order.fullest_first:
-            # It comes earlier now; a fuller node feeds nobody, so there is no gate to open.
-            self.index.changed(node)
+            self.node_changed(node)
+        else:
+            node.score = self.nodes.order.score(node)
 
     @staticmethod
     def _unbook(allocation: Allocation, app: Application, node: Node) -> None:

@@ -15,8 +15,9 @@ WORTH = 10_000
 class Collector:
     """Full passes in idle moments only."""
 
-    def __init__(self) -> None:
-        """Nothing is changed before `start`."""
+    def __init__(self, quiet: float = QUIET_SECONDS) -> None:
+        """Nothing is changed before `start`; at least `quiet` seconds lie between two passes."""
+        self._quiet = quiet
         self._last_pass = 0.0
         self._last_work = 0
 
@@ -30,7 +31,7 @@ class Collector:
     def idle(self, work: int) -> None:
         """The engine has nothing to do; `work` is how much it has done so far."""
         now = time.monotonic()
-        if work - self._last_work < WORTH or now - self._last_pass < QUIET_SECONDS:
+        if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
             return
         self._last_pass, self._last_work = now, work
         gc.unfreeze()

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 
@@ -52,6 +52,14 @@ class Sink(Protocol):
         ...
 
 
+class _Entry(NamedTuple):
+    """A command that waits, who waits for it, and whether it is still wanted."""
+
+    command: Command
+    future: asyncio.Future[list[Effect]] | None = None
+    still: Callable[[], bool] | None = None
+
+
 class Engine:
     """Sole owner of the core. `submit` from any number of tasks of the same loop."""
 
@@ -59,7 +67,7 @@ class Engine:
         """Own the scheduler from now on; `start` begins to work."""
         self._scheduler = scheduler
         self._clock = clock
-        self._inbox: deque[tuple[Command, asyncio.Future[list[Effect]] | None]] = deque()
+        self._inbox: deque[_Entry] = deque()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._decisions = MAX_DECISIONS // 4
@@ -99,26 +107,30 @@ class Engine:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for _, future in self._inbox:
-            if future is not None:
-                future.cancel()
+        for entry in self._inbox:
+            if entry.future is not None:
+                entry.future.cancel()
         self._inbox.clear()
 
-    async def submit(self, command: Command) -> list[Effect]:
+    async def submit(
+        self, command: Command, *, still: Callable[[], bool] | None = None
+    ) -> list[Effect]:
         """Have a command handled; its effects were routed when this returns.
+
+        `still` is asked when its turn has come: nothing is done when it says no.
 
         Raises:
             Defect: the core failed on it; the RM is on hold and the error is in the log.
         """
         future = asyncio.get_running_loop().create_future()
-        self._inbox.append((command, future))
+        self._inbox.append(_Entry(command, future, still))
         self._wake.set()
         effects: list[Effect] = await future
         return effects
 
     def post(self, command: Command) -> None:
         """Have a command handled in the next turn, its effects routed and nobody told."""
-        self._inbox.append((command, None))
+        self._inbox.append(_Entry(command))
         self._wake.set()
 
     async def _run(self) -> None:
@@ -157,7 +169,14 @@ class Engine:
             return
         stop = perf_counter() + INBOX_SECONDS
         while inbox:
-            command, future = inbox.popleft()
+            self._handle(inbox.popleft())
+            if perf_counter() > stop:
+                return
+
+    def _handle(self, entry: "_Entry") -> None:
+        command, future, still = entry
+        effects: list[Effect] = []
+        if still is None or still():
             self.commands += 1
             try:
                 effects = self._scheduler.handle(command, self._clock.now())
@@ -165,14 +184,12 @@ class Engine:
                 defect = self._blame(command)
                 if future is not None and not future.done():
                     future.set_exception(defect)
-                continue
+                return
             if isinstance(command, RegisterRm):
                 self._halted.discard(command.rm_id)
             self._route(effects)
-            if future is not None and not future.done():
-                future.set_result(effects)
-            if perf_counter() > stop:
-                return
+        if future is not None and not future.done():
+            future.set_result(effects)
 
     def _turn(self) -> None:
         begin = perf_counter()

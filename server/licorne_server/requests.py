@@ -54,15 +54,22 @@ async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
 async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: Split) -> int:
     """Carry out one request of an RM; how many of its items the core did not see.
 
+    What is left of it when the RM registers anew meanwhile is of its former life, and dropped.
+
     Raises:
         CallError: the RM is not registered any more.
     """
+    registration = rm.registration
+
+    def still() -> bool:
+        return rm.registration == registration
+
     taken = await _steps(rm, kind, request)
     for step in taken.steps:
-        if isinstance(step, Effect):
+        if not isinstance(step, Effect):
+            check_registered(await engine.submit(step, still=still), LAYOUTS[kind].message)
+        elif still():
             rms.route([step])
-        else:
-            check_registered(await engine.submit(step), LAYOUTS[kind].message)
     return taken.dropped
 
 

@@ -97,7 +97,8 @@ class Settings:
         Raises:
             SettingsError: with what to do about it.
         """
-        if self.tls is None and (self.rm_identities or self.operators):
+        mutual = self.tls is not None and self.tls.client_ca is not None
+        if not mutual and (self.rm_identities or self.operators):
             raise SettingsError("--rm-identity and --operator need --tls-client-ca")
         if self.insecure:
             return

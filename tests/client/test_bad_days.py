@@ -90,9 +90,25 @@ async def test_other_failures_are_tried_again() -> None:
         await stream.replay()
         await until_goodbye(stream)
 
-    async with scripted(fail, fail, work) as target, client(target) as rm:
+    async def leave(stream: ScriptedStream) -> None:
+        await stream.read()
+
+    async with scripted(fail, leave, work) as target, client(target) as rm:
         await asyncio.wait_for(rm.ready(), 10)
         assert rm.stats.streams == 3
+
+
+async def test_a_server_that_speaks_something_else_is_no_server() -> None:
+    """A first message that is no welcome ends the client: it talks to the wrong service."""
+
+    async def babble(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.write(number=1, nodes=accepted("n1"))
+        await stream.read()
+
+    async with scripted(babble) as target, client(target) as rm:
+        with pytest.raises(ProtocolError, match="no welcome"):
+            await asyncio.wait_for(rm.ready(), 10)
 
 
 async def test_a_redirect_is_followed() -> None:

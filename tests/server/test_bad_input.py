@@ -257,7 +257,7 @@ async def test_bad_application_is_rejected_in_band(
     ("bad", "reason"),
     [
         (node(""), "nodeID is empty"),
-        (node("x", vcore=-5), "node x has a negative capacity"),
+        (node("x", vcore=-5), "node x has a negative capacity: vcore of -5"),
     ],
 )
 async def test_bad_node_is_rejected_in_band(

@@ -332,3 +332,17 @@ async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None
     )
     await shim.register()
     assert await call.ending() == (grpc.StatusCode.ABORTED, "registered anew over si.v1")
+
+
+async def test_registration_leaves_nothing_of_a_request_under_way(
+    server: Server, session: RawSession
+) -> None:
+    """What is left of a big request when its RM registers anew does not get into the new books."""
+    call, _ = await session.begin()
+    nodes = [node(f"n{i}", vcore=1) for i in range(5_000)]
+    await session.send(call, nodes=si.NodeRequest(nodes=nodes))
+    await session.until(call, "nodes")
+    await Shim(session.channel).register()
+    assert (await call.ending())[0] is grpc.StatusCode.ABORTED
+    [report] = server.scheduler.views.partitions()
+    assert report.nodes == 0

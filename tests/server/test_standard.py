@@ -10,8 +10,10 @@ from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]
     reflection_pb2_grpc,
 )
 
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
-from licorne_server.settings import Address, Settings, Tls
+from licorne_server.settings import Address, Settings, SettingsError, Tls
 from support.shim import RawSession, connected, serving
 
 SERVICES = ("si.v1.Scheduler", "licorne.v1.Session", "licorne.v1.Admin", "licorne.v1.State")
@@ -45,6 +47,23 @@ async def test_nothing_new_is_begun_while_draining(server: Server) -> None:
         code, text = await (await RawSession(channel).hello()).ending()
         assert code is grpc.StatusCode.UNAVAILABLE
         assert text == "the server is about to stop"
+
+
+async def test_what_goes_wrong_inside_stays_inside(
+    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A defect of ours is INTERNAL with an id to look for in the log, and nothing else."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a secret of the house")
+
+    monkeypatch.setattr(server.scheduler.views, "partitions", fail)
+    with pytest.raises(grpc.aio.AioRpcError) as masked:
+        await StateStub(channel).ListPartitions(ListPartitionsRequest())
+    assert masked.value.code() is grpc.StatusCode.INTERNAL
+    text = masked.value.details() or ""
+    assert text.startswith("internal error, correlation id ")
+    assert "secret" not in text
 
 
 async def reflected(channel: grpc.aio.Channel) -> set[str]:
@@ -99,3 +118,12 @@ def test_addresses_of_loopback_are_known(text: str, host: str, port: int) -> Non
 def test_addresses_beyond_loopback_are_known(text: str) -> None:
     """Whatever may be reached from elsewhere counts as not loopback, names included."""
     assert not Address.parse(text).is_loopback
+
+
+def test_identities_without_client_certificates_are_refused() -> None:
+    """Names that nobody would be checked against must not look like protection."""
+    tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
+    with pytest.raises(SettingsError, match="need --tls-client-ca"):
+        Settings(tls=tls, rm_identities={"rm": frozenset({"name"})}).check()
+    with pytest.raises(SettingsError, match="need --tls-client-ca"):
+        Settings(operators=frozenset({"name"})).check()

@@ -92,10 +92,12 @@ class Stream:
             if task is not None and task.cancelling():
                 raise
             raise ConnectionLost("the server cancelled the call") from None
-        if isinstance(response, UpdateResponse) and response.HasField("welcome"):
-            return response
-        await self._raise_for_status()
-        raise ProtocolError("the server's first message is no welcome")
+        if not isinstance(response, UpdateResponse):
+            await self._raise_for_status()
+            raise ConnectionLost("the stream ended before its welcome")
+        if not response.HasField("welcome"):
+            raise ProtocolError("the server's first message is no welcome")
+        return response
 
     def _begin(self, response: UpdateResponse) -> None:
         state = self._state

@@ -13,6 +13,9 @@ from licorne_core.ranking import Ranking
 from licorne_core.resources import charge, refund
 from licorne_core.trackers import Tracker
 
+RUN_SLACK = 64
+"""Entries of asks that are gone that a run may keep, beside one for each that waits."""
+
 PendingAsk = tuple[int, float, int, Ask]
 """A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
 
@@ -169,7 +172,7 @@ class Application:
             first = run.first()
             assert first is not None, "a run with waiting asks has a first one"
             self.ranking.put(run, first[:3])
-        elif len(run.heap) > 64 + 2 * run.waiting:
+        elif len(run.heap) > RUN_SLACK + 2 * run.waiting:
             run.heap = sorted(
                 entry for entry in run.heap if self.pending.get(entry[3].key) is entry
             )

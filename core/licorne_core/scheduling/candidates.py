@@ -23,6 +23,9 @@ MAX_HEAPS = 2_000
 MAX_FILL = 64
 """Entries that all heaps together may have for each node; a starved class has next to none."""
 
+LOG_SLACK = 256
+"""Changes that the log may have, beside two for each node, before all heaps catch up."""
+
 _SLACK = 64
 PROBES = 8
 """Nodes of the heap of all that are tried before a class gets a heap of its own."""
@@ -121,7 +124,7 @@ class NodeIndex:
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it can feed."""
         self._log.append(node)
-        if len(self._log) > 256 + 2 * len(self._nodes.by_id):
+        if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
         if not self.starved:
             return []

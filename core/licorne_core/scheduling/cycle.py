@@ -90,6 +90,8 @@ class Cycle:
                 self._park(ranking, child, child.ranking.gates())
             else:
                 awake.discard(gate)
+                # Nobody looks inside until this gate opens, and other gates may open meanwhile.
+                child.ranking.wake_all()
                 self._park(ranking, child, (gate,))
 
     def _in_app(self, leaf: Queue, app: Application) -> Candidate | None:

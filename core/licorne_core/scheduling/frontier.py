@@ -190,6 +190,8 @@ class Frontier:
             leaf.ranking.put(app, app_key(app, leaf))
         else:
             leaf.ranking.discard(app)
+            # Nobody looks inside until it comes back, and gates may open meanwhile.
+            app.ranking.wake_all()
 
     def rank_queue(self, queue: Queue) -> None:
         """Put the queue in its place among its siblings (spec § 4.9: only those with pending)."""

@@ -97,9 +97,9 @@ class _Pair:
                 assert wanted == got, f"in {turn.partition} the core says {got}, oracle {wanted}"
                 partition.carry_out(got)
                 self.decisions += 1
-            if len(turn.allocations) < budget:
+            if not self.driver.scheduler.partitions[turn.partition].is_runnable:
                 left = partition.peek()
-                assert left is None, f"{turn.partition} stopped early, before {left}"
+                assert left is None, f"{turn.partition} stopped before {left}"
 
     def _compare_books(self) -> None:
         """Both have the same applications, nodes, usage and free room."""

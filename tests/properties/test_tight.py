@@ -1,9 +1,10 @@
-"""What is kept lazily is thrown out in time, and nothing with it that is still wanted."""
+"""What only happens in large clusters, made to happen in small ones: compaction and short turns."""
 
 import pytest
 
-from licorne_core import ranking
+from licorne_core import priorities, ranking
 from licorne_core.apps import application
+from licorne_core.handlers import turn
 from licorne_core.scheduling import candidates
 from licorne_core.tuning import Tuning
 from properties.test_decisions import agree
@@ -12,7 +13,8 @@ from properties.test_decisions import agree
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    monkeypatch.setattr(ranking, "_SLACK", -1000)
+    for module in (ranking, candidates, priorities):
+        monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(application, "RUN_SLACK", -1000)
     monkeypatch.setattr(candidates, "LOG_SLACK", -1000)
     monkeypatch.setattr(candidates, "MAX_HEAPS", 2)
@@ -23,3 +25,11 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_compaction_changes_no_decision(worlds: int) -> None:
     """However often heaps and logs are compacted, the decisions are the oracle's."""
     agree(range(6_000_000, 6_000_000 + worlds // 6), Tuning())
+
+
+def test_a_turn_that_is_cut_short_changes_no_decision(
+    worlds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass that stops in the middle, for want of time, goes on later as if it had not."""
+    monkeypatch.setattr(turn, "TRIES", 1)
+    agree(range(8_000_000, 8_000_000 + worlds // 6), Tuning())
