@@ -8,7 +8,7 @@ from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
-from licorne_core.quotas import Quota
+from licorne_core.quotas import Quota, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.resources import charge, refund
 from licorne_core.trackers import Tracker
@@ -199,12 +199,13 @@ class Application:
     def backs_off(self, threshold: int, found: PendingAsk | None) -> bool:
         """Whether so many asks that no node takes stand before another ask (spec § 8.3a).
 
-        The other ask is `found`, the one that could be served, or without one any at all.
+        The other ask is `found`, the one that could be served, or without one any at all. Asks
+        beyond a quota do not count, whatever nodes there are.
         """
         stuck = [
             entry
             for run in self.runs.values()
-            if run.unplaceable
+            if run.unplaceable and self.within_quotas(run)
             for entry in run.heap
             if self.pending.get(entry[3].key) is entry
         ]
@@ -214,6 +215,10 @@ class Application:
         if found is not None:
             return last < found
         return any(last < entry for entry in self.pending.values())
+
+    def within_quotas(self, run: Run) -> bool:
+        """Whether the run's asks fit under every maximum of user, group and queues."""
+        return all(within_max(quota, run.ask_class.items) for quota in self.quotas)
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
