@@ -12,9 +12,6 @@ MAX_ITEMS = 100_000
 """Items (nodes, applications, asks, releases) in one message."""
 
 MAX_ITEM_BYTES = 256 * 1024
-SLICE_ITEMS = 100
-"""A bigger message is handled in slices of so many items, so that no RM keeps the loop for long."""
-
 ADVISED_ITEMS = 1_000
 """What Welcome tells clients to keep to."""
 

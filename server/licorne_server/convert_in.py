@@ -43,7 +43,6 @@ from licorne_server.caps import (
     MAX_GROUPS,
     MAX_QUEUE_PATH,
     MAX_TAGS,
-    SLICE_ITEMS,
     id_problem,
     map_problem,
     rm_id_problem,
@@ -101,10 +100,10 @@ def parse(message: type[M], raw: bytes) -> M:
         raise Malformed(f"{message.DESCRIPTOR.name}: {error}") from None
 
 
-def slices(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in runs that one turn can take."""
-    for begin in range(0, len(items), SLICE_ITEMS):
-        yield items[begin : begin + SLICE_ITEMS]
+def slices(items: Sequence[T], portion: int) -> Iterator[Sequence[T]]:
+    """The items in runs of so many."""
+    for begin in range(0, len(items), portion):
+        yield items[begin : begin + portion]
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
@@ -137,39 +136,50 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-async def node_batch(rm_id: RmId, split: Split) -> Steps:
+async def node_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
     """A NodeRequest."""
-    nodes, refused = await _gather(split.items[1], _node, _refused_node)
-    result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes)], len(refused))
+    nodes, refused = await _gather(split.items[1], portion, _node, _refused_node)
+    result = Steps(
+        [UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes, portion)], len(refused)
+    )
     if refused:
         result.steps.append(NodesAnswered(rm_id=rm_id, rejected=refused))
     return result
 
 
-async def application_batch(rm_id: RmId, split: Split) -> Steps:
+async def application_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
     """An ApplicationRequest: adds, then removals."""
-    new, refused = await _gather(split.items[1], _new_application, _refused_application)
-    remove, bad_removals = await _gather(split.items[2], _removal, _refused_application)
-    result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in slices(new)], len(refused))
+    new, refused = await _gather(split.items[1], portion, _new_application, _refused_application)
+    remove, bad_removals = await _gather(split.items[2], portion, _removal, _refused_application)
+    result = Steps(
+        [UpdateApplications(rm_id=rm_id, new=run) for run in slices(new, portion)], len(refused)
+    )
     if refused or bad_removals:
         result.steps.append(ApplicationsAnswered(rm_id=rm_id, rejected=refused + bad_removals))
-    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove)]
+    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove, portion)]
     return result
 
 
-async def allocation_batch(rm_id: RmId, split: Split, reader: AskReader) -> Steps:
+async def allocation_batch(rm_id: RmId, split: Split, portion: int, reader: AskReader) -> Steps:
     """An AllocationRequest: asks and allocations, then releases."""
-    asks, refused = await _gather(split.items[4], reader.read, _refused_ask)
-    releases, bad_releases = await _gather(split.items[2], _release, _refused_release)
-    result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks)], len(refused))
+    asks, refused = await _gather(split.items[4], portion, reader.read, _refused_ask)
+    releases, bad_releases = await _gather(split.items[2], portion, _release, _refused_release)
+    result = Steps(
+        [UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks, portion)], len(refused)
+    )
     if refused or bad_releases:
         result.steps.append(AllocationsRejected(rm_id=rm_id, rejections=refused + bad_releases))
-    result.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases)]
+    result.steps += [
+        UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases, portion)
+    ]
     return result
 
 
 async def _gather(
-    items: Sequence[bytes], read: Callable[[bytes], T], refuse: Callable[[bytes, str], R]
+    items: Sequence[bytes],
+    portion: int,
+    read: Callable[[bytes], T],
+    refuse: Callable[[bytes, str], R],
 ) -> tuple[list[T], list[R]]:
     """The items that can be taken, and the refusals of those that cannot.
 
@@ -177,13 +187,13 @@ async def _gather(
     """
     taken: list[T] = []
     refused: list[R] = []
-    for run in slices(items):
+    for run in slices(items, portion):
         for raw in run:
             try:
                 taken.append(read(raw))
             except BadItem as problem:
                 refused.append(refuse(raw, str(problem)))
-        if len(items) > SLICE_ITEMS:
+        if len(items) > portion:
             await asyncio.sleep(0)
     return taken, refused
 

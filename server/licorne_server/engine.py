@@ -20,19 +20,9 @@ from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
 from licorne_server.errors import Defect, new_correlation_id
+from licorne_server.pace import Pacer
 
 log = structlog.get_logger(__name__)
-
-INBOX_SECONDS = 0.001
-"""How long one turn works on commands before scheduling gets its share."""
-
-TURN_SECONDS = 0.001
-"""About how long one turn may decide; the number of decisions follows from it."""
-
-YIELDS = 4
-"""How often the loop comes round between two turns: a message needs a few rounds to get in, and
-should not need a turn of somebody else's for each.
-"""
 
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
@@ -76,6 +66,8 @@ class Engine:
         self._sink: Sink
         self.on_idle: Callable[[int], None] | None = None
         self.on_failure: Callable[[str], None] | None = None
+        self._pacer = Pacer()
+        self.pace = self._pacer.pace()
         self.busy = False
         self.turns = 0
         self.turn_seconds = 0.0
@@ -135,13 +127,14 @@ class Engine:
 
     async def _run(self) -> None:
         while True:
+            self.pace = self._pacer.pace()
             self._handle_inbox()
             if self._deadline() <= self._clock.now():
                 self._turn()
             deadline = self._deadline()
             self.busy = bool(self._inbox) or deadline <= self._clock.now()
             if self.busy:
-                for _ in range(YIELDS):
+                for _ in range(self.pace.rounds):
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
@@ -167,7 +160,7 @@ class Engine:
         inbox = self._inbox
         if not inbox:
             return
-        stop = perf_counter() + INBOX_SECONDS
+        stop = perf_counter() + self.pace.inbox
         while inbox:
             self._handle(inbox.popleft())
             if perf_counter() > stop:
@@ -178,6 +171,8 @@ class Engine:
         effects: list[Effect] = []
         if still is None or still():
             self.commands += 1
+            if not isinstance(command, Tick):
+                self._pacer.note(command.rm_id)
             try:
                 effects = self._scheduler.handle(command, self._clock.now())
             except Exception:
@@ -203,9 +198,9 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
-        if spent > TURN_SECONDS:
+        if spent > self.pace.turn:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
-        elif spent < TURN_SECONDS / 2:
+        elif spent < self.pace.turn / 2:
             self._decisions = min(MAX_DECISIONS, self._decisions * 2)
 
     def _route(self, effects: Sequence[Effect]) -> None:

@@ -22,6 +22,8 @@ LAYOUTS = {
 
 PACE_SECONDS = 0.002
 ENOUGH_ITEMS = 256
+FEW_ITEMS = 8
+"""Who got no more than that the last time is not being flooded, and should not wait."""
 
 
 async def more_may_come(engine: Engine, stream: Stream, batch: Batch) -> bool:
@@ -30,7 +32,7 @@ async def more_may_come(engine: Engine, stream: Stream, batch: Batch) -> bool:
     A message costs the same whatever is in it: under load few big ones are sent, while what
     comes alone leaves at once. True after a wait: the outbox has to be looked at again.
     """
-    if batch.items >= ENOUGH_ITEMS or not engine.busy:
+    if batch.items >= ENOUGH_ITEMS or stream.wrote_items < FEW_ITEMS or not engine.busy:
         return False
     pause = stream.wrote_at + PACE_SECONDS - asyncio.get_running_loop().time()
     if pause <= 0:
@@ -64,7 +66,7 @@ async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: 
     def still() -> bool:
         return rm.registration == registration
 
-    taken = await _steps(rm, kind, request)
+    taken = await _steps(rm, kind, request, engine.pace.items)
     for step in taken.steps:
         if not isinstance(step, Effect):
             check_registered(await engine.submit(step, still=still), LAYOUTS[kind].message)
@@ -73,11 +75,11 @@ async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: 
     return taken.dropped
 
 
-async def _steps(rm: Rm, kind: Kind, request: Split) -> Steps:
+async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:
     match kind:
         case Kind.NODES:
-            return await node_batch(rm.rm_id, request)
+            return await node_batch(rm.rm_id, request, portion)
         case Kind.APPLICATIONS:
-            return await application_batch(rm.rm_id, request)
+            return await application_batch(rm.rm_id, request, portion)
         case _:
-            return await allocation_batch(rm.rm_id, request, rm.reader)
+            return await allocation_batch(rm.rm_id, request, portion, rm.reader)

@@ -29,6 +29,7 @@ class Stream:
         self._wake: Callable[[], None] | None = None
         self._reading_since: float | None = None
         self.wrote_at = 0.0
+        self.wrote_items = 0
         self.finishing = asyncio.Event()
         self.closed = asyncio.Event()
 

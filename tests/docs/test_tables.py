@@ -67,7 +67,7 @@ CAPS = {
     "RMs": ("MAX_RMS",),
 }
 # The first is no cap, and the parser of configurations is stricter than the second.
-NOT_SHOWN = {"SLICE_ITEMS", "MAX_CONFIG_BYTES"}
+NOT_SHOWN = {"MAX_CONFIG_BYTES"}
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2}
 
 RAISING = {"failed_precondition": 1, "aborted": 1, "exhausted": 1, "error_info": 0}

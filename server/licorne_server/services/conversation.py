@@ -165,6 +165,7 @@ class Conversation:
                 self._session.sent += 1
                 outbox.sending(batch, self._session.sent)
                 await self._send(sealer, batch.kind, batch.data, self._session.sent)
+                self._stream.wrote_items = batch.items
             elif self._stream.finishing.is_set():
                 return
             else:

@@ -113,6 +113,7 @@ class SchedulerService:
                 if await more_may_come(self._engine, stream, batch):
                     continue
                 await stream.write(batch.data)
+                stream.wrote_items = batch.items
                 rm.outbox.sent(batch)
             elif stream.finishing.is_set():
                 return
