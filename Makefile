@@ -10,7 +10,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test check lint types imports gen gen-check picture format constraints clean
+.PHONY: help install demo run bench test rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 
 test: install ## the tests
 	@$(BIN)/pytest
+
+rows: install ## which test covers which acceptance row
+	@$(BIN)/pytest --collect-only -q --rows-table rows.md > /dev/null && echo rows.md
 
 check: lint types imports gen-check test ## all that CI runs
 

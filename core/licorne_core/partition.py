@@ -93,12 +93,12 @@ class Partition:
         before = (app.priorities.top, app.submission_time)
         if ask.ask_class not in app.runs:
             self.frontier.class_came(ask.ask_class)
+            self.frontier.knows(items)
         was_first = app.add_ask(ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
         if leaf.priorities.add(ask.priority):
             settle_priority(leaf)
-        self.frontier.knows(items)
         counts_asks = leaf.settings.backoff_threshold > 0
         if was_first or counts_asks or before != (app.priorities.top, app.submission_time):
             self.frontier.app_changed(app, leaf)
@@ -132,13 +132,21 @@ class Partition:
         """
         leaf, app, (_, create_time, _, ask), node = candidate
         allocation = Allocation(ask, node.node_id, create_time, now)
+        top = app.priorities.top
         self._unask(app, ask.key)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
+        items = ask.ask_class.items
         for queue in leaf.lineage:
-            refund(queue.pending, ask.ask_class.items)
+            pending = queue.pending
+            for name, value in items:
+                left = pending[name] - value
+                if left:
+                    pending[name] = left
+                else:
+                    del pending[name]
         self._book(allocation, app, node)
-        self.frontier.allocated(app, leaf)
+        self.frontier.allocated(app, leaf, same_priority=app.priorities.top == top)
         self.counters.allocations_made += 1
         leaf.counters.allocations_made += 1
         return allocation

@@ -151,9 +151,14 @@ class Frontier:
         self._apps.clear()
         self._leaves.clear()
 
-    def allocated(self, app: Application, leaf: Queue) -> None:
-        """An ask of the application was served: rank what lies between it and root."""
-        self.rank_app(app, leaf)
+    def allocated(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
+        """An ask of the application was served: rank what lies between it and root.
+
+        In a fifo leaf an application keeps its place as long as its priority is the same.
+        """
+        stays = same_priority and app.pending and leaf.settings.app_sort is AppSortPolicy.FIFO
+        if not stays:
+            self.rank_app(app, leaf)
         for queue in leaf.lineage[:-1]:
             queue.share = share(queue)
             self.rank_queue(queue)
