@@ -91,10 +91,11 @@ class Partition:
         leaf = self.leaf_of(app)
         items = ask.ask_class.items
         before = (app.priorities.top, app.submission_time)
-        if ask.ask_class not in app.runs:
+        classes = len(app.runs)
+        was_first = app.add_ask(ask, create_time, arrival)
+        if len(app.runs) > classes:
             self.frontier.class_came(ask.ask_class)
             self.frontier.knows(items)
-        was_first = app.add_ask(ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
         if leaf.priorities.add(ask.priority):
@@ -117,10 +118,10 @@ class Partition:
         return ask
 
     def _unask(self, app: Application, key: AllocationKey) -> Ask:
+        classes = len(app.runs)
         ask = app.drop_ask(key)
-        ask_class = ask.ask_class
-        if ask_class not in app.runs and self.frontier.class_went(ask_class, app.quotas):
-            self.index.drop(ask_class)
+        if len(app.runs) < classes and self.frontier.class_went(ask.ask_class, app.quotas):
+            self.index.drop(ask.ask_class)
         return ask
 
     # Allocations

@@ -161,7 +161,7 @@ class NodeIndex:
         return min(fitting, key=lambda node: (node.score, node.node_id), default=None)
 
     def _from_heap(self, ask_class: AskClass) -> Node | None:
-        heap = self._heaps.get(ask_class)
+        heap = self._heaps.get(ask_class) if self._heaps else None
         if heap is None:
             node = self._probe(ask_class.items)
             if node is not None:
