@@ -14,6 +14,8 @@ from licorne_core.queues.states import QueueState
 from licorne_core.queues.template import apply_template, configure
 from licorne_core.ranking import Ranking
 
+MAX_QUEUES = 50_000
+"""Queues that a tree may have before placement creates no more."""
 MAX_LEVELS = 32
 """Levels that a created queue may have, root being the first."""
 MAX_PATH_LENGTH = 4096
@@ -92,6 +94,8 @@ class QueueTree:
                 f"cannot add a child queue when queue is marked for deletion: {queue.path}"
             )
         missing = path.split(".")[len(queue.lineage) :]
+        if len(self._queues) + len(missing) > MAX_QUEUES:
+            raise Rejected(f"queue {path} is one too many, at most {MAX_QUEUES} queues allowed")
         assert missing, f"queue {path} exists"
         for level, name in enumerate(missing, start=1):
             queue = self._add(name, queue, is_leaf=level == len(missing), managed=False)
