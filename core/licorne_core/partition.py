@@ -91,11 +91,11 @@ class Partition:
         leaf = self.leaf_of(app)
         items = ask.ask_class.items
         before = (app.priorities.top, app.submission_time)
-        classes = len(app.runs)
-        was_first = app.add_ask(ask, create_time, arrival)
-        if len(app.runs) > classes:
+        run = app.run_of(ask.ask_class)
+        if not run.waiting:
             self.frontier.class_came(ask.ask_class)
             self.frontier.knows(items)
+        was_first = app.add_ask(run, ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
         if leaf.priorities.add(ask.priority):
@@ -118,9 +118,8 @@ class Partition:
         return ask
 
     def _unask(self, app: Application, key: AllocationKey) -> Ask:
-        classes = len(app.runs)
-        ask = app.drop_ask(key)
-        if len(app.runs) < classes and self.frontier.class_went(ask.ask_class, app.quotas):
+        ask, run = app.drop_ask(key)
+        if not run.waiting and self.frontier.class_went(ask.ask_class, app.quotas):
             self.index.drop(ask.ask_class)
         return ask
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 
 from licorne_core.apps.application import Application
 from licorne_core.counters import Counters
@@ -100,15 +101,23 @@ class Views:
         return [name for name, app in chosen if not wanted or app.queue_path == wanted]
 
     def application(
-        self, partition: PartitionName, app_id: str, *, detail: bool = True
+        self,
+        partition: PartitionName,
+        app_id: str,
+        *,
+        detail: bool = True,
+        limit: int | None = None,
     ) -> AppReport:
-        """One application with its asks and allocations; completed and rejected ones too."""
+        """One application with its asks and allocations; completed and rejected ones too.
+
+        With a limit, at most so many asks, the first in order, and so many allocations.
+        """
         owner = self._partition(partition)
         app = self._application(owner, app_id) or owner.rejected.get(AppId(app_id))
         app = app or owner.completed.get(AppId(app_id))
         if app is None:
             raise NotFound(f"application {app_id} not found")
-        return _app_report(owner, app, detail=detail)
+        return _app_report(owner, app, detail=detail, limit=limit)
 
     def nodes(self, partition: PartitionName, *, detail: bool = False) -> list[NodeReport]:
         """All nodes by id."""
@@ -246,8 +255,11 @@ def _queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
     )
 
 
-def _app_report(partition: Partition, app: Application, *, detail: bool) -> AppReport:
-    asks = app.asks_in_order() if detail else []
+def _app_report(
+    partition: Partition, app: Application, *, detail: bool, limit: int | None = None
+) -> AppReport:
+    asks = app.asks_in_order(limit) if detail else []
+    allocations = islice(app.allocations.values(), limit) if detail else ()
     return AppReport(
         app_id=app.app_id,
         partition=partition.name,
@@ -267,7 +279,7 @@ def _app_report(partition: Partition, app: Application, *, detail: bool) -> AppR
         allocation_count=len(app.allocations),
         state_log=tuple((time, state.value) for time, state in app.state_log),
         asks=[AskReport(ask=entry[3], request_time=entry[1]) for entry in asks],
-        allocations=list(app.allocations.values()) if detail else (),
+        allocations=list(allocations),
     )
 
 

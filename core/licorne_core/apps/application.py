@@ -16,6 +16,9 @@ from licorne_core.trackers import Tracker
 RUN_SLACK = 64
 """Entries of asks that are gone that a run may keep, beside one for each that waits."""
 
+EMPTY_RUNS = 16
+"""Runs that an application may have before one that becomes empty is forgotten."""
+
 PendingAsk = tuple[int, float, int, Ask]
 """A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
 
@@ -133,14 +136,18 @@ class Application:
             self.start_time = now
         return True
 
-    def add_ask(self, ask: Ask, create_time: float, arrival: int = 0) -> bool:
-        """Take a pending ask; True when it comes first among those of its class.
+    def run_of(self, ask_class: AskClass) -> Run:
+        """The run of a class, an empty one if nothing of the class is pending."""
+        run = self.runs.get(ask_class)
+        if run is None:
+            run = self.runs[ask_class] = Run(self, ask_class)
+        return run
+
+    def add_ask(self, run: Run, ask: Ask, create_time: float, arrival: int = 0) -> bool:
+        """Take a pending ask into the run of its class; True when it comes first there.
 
         `arrival` is its place among equals, given only to one that had been here before.
         """
-        run = self.runs.get(ask.ask_class)
-        if run is None:
-            run = self.runs[ask.ask_class] = Run(self, ask.ask_class)
         if not arrival:
             self.arrivals += 1
             arrival = self.arrivals
@@ -157,8 +164,8 @@ class Application:
         self.ranking.put(run, entry[:3])
         return True
 
-    def drop_ask(self, key: AllocationKey) -> Ask:
-        """Forget a pending ask, because it was allocated or is not wanted any more."""
+    def drop_ask(self, key: AllocationKey) -> tuple[Ask, Run]:
+        """Forget a pending ask that was allocated or is not wanted any more; it and its run."""
         entry = self.pending.pop(key)
         ask = entry[3]
         run = self.runs[ask.ask_class]
@@ -166,8 +173,11 @@ class Application:
         refund(self.pending_total, ask.ask_class.items)
         self.priorities.remove(ask.priority)
         if run.waiting == 0:
-            del self.runs[ask.ask_class]
+            run.heap.clear()
             self.ranking.discard(run)
+            # A few are kept, as asks of the same classes keep coming.
+            if len(self.runs) > EMPTY_RUNS:
+                del self.runs[ask.ask_class]
         elif run.heap[0] is entry:
             first = run.first()
             assert first is not None, "a run with waiting asks has a first one"
@@ -176,7 +186,7 @@ class Application:
             run.heap = sorted(
                 entry for entry in run.heap if self.pending.get(entry[3].key) is entry
             )
-        return ask
+        return ask, run
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation."""
@@ -224,6 +234,7 @@ class Application:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
         return not self.pending and not self.allocations
 
-    def asks_in_order(self) -> list[PendingAsk]:
-        """Pending asks as they are looked at (spec § 5.3.2); for reports."""
-        return sorted(self.pending.values())
+    def asks_in_order(self, limit: int | None = None) -> list[PendingAsk]:
+        """Pending asks as they are looked at (spec § 5.3.2), all or the first; for reports."""
+        pending = self.pending.values()
+        return sorted(pending) if limit is None else nsmallest(limit, pending)

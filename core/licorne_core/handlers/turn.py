@@ -2,6 +2,7 @@
 
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.asks import Allocation
+from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
 from licorne_core.lifecycle import advance, fire, note_start, rest
 from licorne_core.partition import Partition
@@ -31,7 +32,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             break
         made.append(commit(candidate, now))
         leaf, app = candidate[:2]
-        if partition.frontier.is_state_aware(leaf):
+        by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
+        if by_state and partition.frontier.is_state_aware(leaf):
             note_start(partition, leaf, app, now)
         if app.state is not AppState.RUNNING:
             updates += advance(partition, app, AppEvent.RUN, now)

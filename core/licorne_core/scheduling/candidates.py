@@ -175,7 +175,8 @@ class NodeIndex:
     def _probe(self, items: Items) -> Node | None:
         """The first node that fits, if it is among the first few of all."""
         everything = self._everything
-        self._read(everything)
+        if everything.read < len(self._log):
+            self._read(everything)
         node = everything.best()
         if node is None or node.fits(items):
             return node

@@ -79,8 +79,11 @@ class Cycle:
             found, gate = None, None
             if not queue.is_leaf:
                 found = self._in_queue(child)
-            elif (gate := self._app_gate(child)) is None:
-                found = self._in_app(queue, child)
+            else:
+                if child.backoff_until or child.state is AppState.ACCEPTED:
+                    gate = self._app_gate(child)
+                if gate is None:
+                    found = self._in_app(queue, child)
             if found is not None or self.tired:
                 return found
             if gate is None and queue.is_leaf:
