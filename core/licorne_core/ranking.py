@@ -7,7 +7,7 @@ a *gate* that blocks it has opened (performance: no re-trying of what nothing ha
 """
 
 from collections.abc import Collection, Hashable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Generic, TypeVar
 
 Key = tuple[Any, ...]
@@ -62,14 +62,18 @@ class Ranking(Generic[T]):
 
     def put(self, item: T, key: Key) -> None:
         """Rank the item under the key, whatever it had before; a parked item is active again."""
-        entry = self._active.get(item)
-        if entry is not None and entry[0] == key:
+        before = self._active.get(item)
+        if before is not None and before[0] == key:
             return
         if self._parked and item in self._parked:
             self._unpark(item)
         self._made += 1
         entry = self._active[item] = (key, self._made, item)
         heap = self._heap
+        if before is not None and heap[0] is before:
+            # Whoever was just served is on top: the usual case.
+            heapreplace(heap, entry)
+            return
         heappush(heap, entry)
         if len(heap) > _SLACK + 2 * len(self._active):
             self._heap = list(self._active.values())
