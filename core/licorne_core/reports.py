@@ -142,6 +142,33 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueUsage:
+    """What a user or a group has in one queue and below, and may have there.
+
+    `max` is empty and `max_applications` 0 where there is no limit.
+    """
+
+    path: QueuePath
+    allocated: Resources
+    applications: tuple[AppId, ...]
+    max: Resources
+    max_applications: int
+    children: tuple["QueueUsage", ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """All that a user or a group has (spec § 10).
+
+    `groups` has every application that counts, and the group that it counts for, empty for none.
+    """
+
+    name: str
+    groups: Mapping[AppId, str]
+    queues: QueueUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an ask is where it is: all gates in the order in which they are asked.
 

@@ -24,7 +24,9 @@ from licorne_core.reports import (
     PlacementReport,
     QueueReport,
     RmReport,
+    UsageReport,
 )
+from licorne_core.usage import usage_report
 
 
 class Views:
@@ -136,6 +138,18 @@ class Views:
         if node is None:
             raise NotFound(f"node {node_id} not found")
         return _node_report(owner, node, detail=detail)
+
+    def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
+        """The users (`kind` is ``user``) or groups (``group``) that applications count for."""
+        return sorted(self._partition(partition).limits.of_kind(kind))
+
+    def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
+        """What a user or a group has and may have, queue by queue."""
+        owner = self._partition(partition)
+        trackers = owner.limits.of_kind(kind).get(name)
+        if trackers is None:
+            raise NotFound(f"{kind} {name} not found")
+        return usage_report(owner, name, trackers)
 
     def placement(self, partition: PartitionName) -> PlacementReport:
         """The placement rules in force."""

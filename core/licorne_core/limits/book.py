@@ -24,6 +24,10 @@ class LimitBook:
         self.users: Trackers = {}
         self.groups: Trackers = {}
 
+    def of_kind(self, kind: str) -> Trackers:
+        """The trackers of users or of groups, ``user`` or ``group``."""
+        return self.users if kind == "user" else self.groups
+
     def join(self, app: Application, leaf: Queue) -> None:
         """The application counts for its user, and for one of the user's groups, from now on."""
         user = app.user.user
@@ -40,7 +44,7 @@ class LimitBook:
         for tracker in app.trackers:
             del tracker.members[app.app_id]
             if not tracker.members:
-                book = self.users if tracker.kind == "user" else self.groups
+                book = self.of_kind(tracker.kind)
                 del book[tracker.name][tracker.path]
                 if not book[tracker.name]:
                     del book[tracker.name]

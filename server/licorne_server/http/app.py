@@ -10,6 +10,7 @@ from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import MAKING
+from licorne_server.http.usage import UsageReads
 
 STOP_SECONDS = 3.0
 """How long answers that are under way may take once the server stops."""
@@ -63,6 +64,7 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
             web.get("/metrics", scrape.serve),
             web.get("/ws/v1/metrics", scrape.serve),
             *Reads(sources).routes(),
+            *UsageReads(sources).routes(),
         ]
     )
     return app

@@ -1,0 +1,86 @@
+"""What users and groups have and may have, as REST shows it (spec § 12.4)."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from licorne_core.reports import QueueUsage, UsageReport
+from licorne_core.views import Views
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import JsonObject, Rows, send_json
+
+_Show = Callable[[UsageReport], JsonObject]
+
+
+class UsageReads:
+    """The four paths below ``usage``."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._views: Views = sources.views
+
+    def routes(self) -> list[web.RouteDef]:
+        """All users or groups, and each by its name."""
+        usage = "/ws/v1/partition/{partition:[^/]+}/usage"
+        return [
+            web.get(usage + "/users", self.users),
+            web.get(usage + "/user/{name:[^/]+}", self.user),
+            web.get(usage + "/groups", self.groups),
+            web.get(usage + "/group/{name:[^/]+}", self.group),
+        ]
+
+    async def users(self, request: web.Request) -> web.StreamResponse:
+        """Every user that has an application."""
+        return await self._all(request, "user", _user)
+
+    async def user(self, request: web.Request) -> web.StreamResponse:
+        """One user."""
+        return await self._one(request, "user", _user)
+
+    async def groups(self, request: web.Request) -> web.StreamResponse:
+        """Every group that an application counts for."""
+        return await self._all(request, "group", _group)
+
+    async def group(self, request: web.Request) -> web.StreamResponse:
+        """One group."""
+        return await self._one(request, "group", _group)
+
+    async def _all(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
+        partition = self._views.resolve(request.match_info["partition"])
+
+        def row(name: str) -> JsonObject:
+            return show(self._views.usage(partition, kind, name))
+
+        return await send_json(request, Rows(self._views.usage_names(partition, kind), row))
+
+    async def _one(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
+        partition = self._views.resolve(request.match_info["partition"])
+        report = self._views.usage(partition, kind, request.match_info["name"])
+        return await send_json(request, show(report))
+
+
+def _user(report: UsageReport) -> JsonObject:
+    return {
+        "userName": report.name,
+        "groups": {app_id: group for app_id, group in report.groups.items() if group},
+        "queues": _queue(report.queues),
+    }
+
+
+def _group(report: UsageReport) -> JsonObject:
+    return {
+        "groupName": report.name,
+        "applications": list(report.groups),
+        "queues": _queue(report.queues),
+    }
+
+
+def _queue(usage: QueueUsage) -> JsonObject:
+    return {
+        "queuePath": usage.path,
+        "resourceUsage": dict(usage.allocated),
+        "runningApplications": list(usage.applications),
+        "maxResources": dict(usage.max),
+        "maxApplications": usage.max_applications,
+        "children": [_queue(child) for child in usage.children],
+    }
