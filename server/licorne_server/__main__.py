@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from licorne_core.config.document import MAX_BYTES
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 
 OK = 0
@@ -127,7 +128,11 @@ def _text_of(path: Path | None) -> str:
     if path is None:
         return ""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
+        if len(content) > MAX_BYTES:
+            raise SettingsError(f"{path} is larger than {MAX_BYTES} bytes")
+        return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"cannot read {path}: {error}") from None
 

@@ -18,6 +18,7 @@ from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.engine import Engine
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
+from licorne_server.reading import Reading
 from licorne_server.services.admin import AdminService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
@@ -65,6 +66,7 @@ class Server:
         self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms)
         self.grpc_address = self.http_address = ""
         self._status = Status()
+        self.reading = Reading()
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -104,7 +106,9 @@ class Server:
         if self._http is not None:
             await self._http.stop()
         await self.engine.stop()
-        log.info("stopped")
+        self.reading.stop()
+        if self._status.started:
+            log.info("stopped")
 
     async def _drain(self) -> None:
         """Decide nothing more, send what was decided, then let the streams go."""
@@ -131,7 +135,7 @@ class Server:
         services = (
             SchedulerService(self.engine, self.rms, access),
             SessionService(self.engine, self.rms, access, time.time_ns(), settings.heartbeat),
-            AdminService(self.engine, views, access),
+            AdminService(self.engine, views, access, self.reading),
             StateService(views, access),
         )
         names = [service.name for service in services]
@@ -146,6 +150,10 @@ class Server:
 
     def _bind(self, server: grpc.aio.Server) -> str:
         address = self.settings.listen
+        # Asked beforehand, because grpc says it in its own words, and logs them as well.
+        refusal = address.refusal()
+        if refusal:
+            raise SettingsError(f"cannot listen on {address}: {refusal}")
         try:
             if self.settings.tls is None:
                 port = server.add_insecure_port(str(address))
@@ -167,6 +175,7 @@ class Server:
             status=self._status,
             started_time=time.time(),
             figures=self._figures,
+            reading=self.reading,
         )
         self._http = HttpServer(sources)
         try:

@@ -5,6 +5,7 @@ Every cap is counted before work is done for the thing that it bounds.
 
 from collections.abc import Mapping
 
+from licorne_core.config import document
 from licorne_server.errors import shown
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
@@ -24,7 +25,7 @@ MAX_TAGS = 64
 MAX_TAG_BYTES = 64 * 1024
 MAX_ATTRIBUTES = 256
 MAX_GROUPS = 1024
-MAX_CONFIG_BYTES = 1024 * 1024
+MAX_CONFIG_BYTES = document.MAX_BYTES
 MAX_RMS = 1024
 
 

@@ -49,8 +49,8 @@ class Payload(NamedTuple):
 
 
 def nanoseconds(seconds: float) -> int:
-    """Unix seconds as the wire has them; 0 for none."""
-    return int(seconds * 1_000_000) * 1000
+    """Unix seconds, or a span of seconds, in nanoseconds to the microsecond; 0 for none."""
+    return round(seconds * 1_000_000) * 1000
 
 
 def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:

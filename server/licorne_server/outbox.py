@@ -138,7 +138,8 @@ class Outbox:
         self.sent(batch)
 
     def acknowledge(self, number: int) -> None:
-        """The RM has dealt with everything up to the number."""
+        """The RM has dealt with everything up to the number, and cannot ask for it again."""
+        self.forgotten = max(self.forgotten, number)
         while self._sent and self._sent[0].number <= number:
             self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST
         self._check_hold()

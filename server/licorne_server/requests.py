@@ -1,16 +1,12 @@
 """From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
 
-import asyncio
-
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused
-from licorne_server.outbox import Batch
 from licorne_server.sessions import Rm, Rms, check_registered
-from licorne_server.streams import Stream
 from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
 
 LAYOUTS = {
@@ -20,35 +16,16 @@ LAYOUTS = {
 }
 
 
-PACE_SECONDS = 0.002
-ENOUGH_ITEMS = 256
-FEW_ITEMS = 8
-"""Who got no more than that the last time is not being flooded, and should not wait."""
-
-
-async def more_may_come(engine: Engine, stream: Stream, batch: Batch) -> bool:
-    """Wait a moment before a small message if another has just gone out and work goes on.
-
-    A message costs the same whatever is in it: under load few big ones are sent, while what
-    comes alone leaves at once. True after a wait: the outbox has to be looked at again.
-    """
-    if batch.items >= ENOUGH_ITEMS or stream.wrote_items < FEW_ITEMS or not engine.busy:
-        return False
-    pause = stream.wrote_at + PACE_SECONDS - asyncio.get_running_loop().time()
-    if pause <= 0:
-        return False
-    await asyncio.sleep(pause)
-    return True
-
-
 async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
     """Register an RM, dropping what it had.
 
     Raises:
         CallError: the configuration was refused, or there are too many RMs.
     """
-    rms.check_room(command.rm_id)
-    for effect in await engine.submit(command):
+    async with rms.registering:
+        rms.check_room(command.rm_id)
+        effects = await engine.submit(command)
+    for effect in effects:
         if isinstance(effect, RegistrationFailed):
             raise config_refused(effect.reason, effect.problems)
 
@@ -61,11 +38,7 @@ async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: 
     Raises:
         CallError: the RM is not registered any more.
     """
-    registration = rm.registration
-
-    def still() -> bool:
-        return rm.registration == registration
-
+    still = rm.lasting()
     taken = await _steps(rm, kind, request, engine.pace.items)
     for step in taken.steps:
         if not isinstance(step, Effect):

@@ -7,6 +7,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import grpc
 import structlog
@@ -62,6 +63,10 @@ class Rm:
         self.streams: dict[Kind, Stream] = {}
         self.halted = ""
         self.resyncs = 0
+        """Registrations that followed on an overflow of the outbox: replays it made necessary."""
+        self.settled = asyncio.Event()
+        """Not set while a session is about to replace the streams of `si.v1`."""
+        self.settled.set()
 
     @property
     def connected(self) -> bool:
@@ -77,6 +82,11 @@ class Rm:
         self.reader = AskReader()
         self.session = None
         self.halted = ""
+
+    def lasting(self) -> Callable[[], bool]:
+        """Tells from now on whether the RM still is what it is now, not registered anew."""
+        registration = self.registration
+        return lambda: self.registration == registration
 
     async def displace(self, kind: Kind, reason: str) -> None:
         """End the open stream of a kind, and wait until it touches nothing any more."""
@@ -125,7 +135,8 @@ class Rm:
 class Rms:
     """All RMs by id, and the sink of the engine's effects.
 
-    `registering` is held while an RM changes hands, so that no two streams do so at once.
+    An RM's `door` is held while it changes hands, so that no two streams take it at once;
+    `registering` while RMs are counted and one is added.
     """
 
     def __init__(self, post: Callable[[Command], None], bounds: Bounds, max_rms: int) -> None:
@@ -135,11 +146,19 @@ class Rms:
         self._max_rms = max_rms
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
+        self._doors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.registering = asyncio.Lock()
 
     def all(self) -> list[Rm]:
         """Every RM in order of first registration."""
         return list(self._rms.values())
+
+    def door(self, rm_id: str) -> asyncio.Lock:
+        """The lock of that RM, registered or not; it lives while somebody holds or wants it."""
+        lock = self._doors.get(rm_id)
+        if lock is None:
+            lock = self._doors[rm_id] = asyncio.Lock()
+        return lock
 
     def find(self, rm_id: str) -> Rm | None:
         """The RM of that id."""

@@ -1,6 +1,8 @@
 """What a server is started with: frozen, checked, and independent of where it came from."""
 
 import ipaddress
+import math
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,19 @@ class Address:
         """The same host with the port that was bound."""
         return Address(host=self.host, port=port)
 
+    def refusal(self) -> str:
+        """Why the system lets nobody listen here, in its words; empty when it would."""
+        try:
+            family, kind, protocol, _, where = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
+
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
@@ -77,7 +92,6 @@ class Settings:
     """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
     """The certificate names that may see and configure all RMs."""
-    cluster_name: str = "licorne"
     log_level: str = "info"
     reflection: bool | None = None
     """None: on without TLS or on loopback."""
@@ -97,6 +111,10 @@ class Settings:
         Raises:
             SettingsError: with what to do about it.
         """
+        for name in ("heartbeat", "drain", "retry_after"):
+            seconds = getattr(self, name)
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
         mutual = self.tls is not None and self.tls.client_ca is not None
         if not mutual and (self.rm_identities or self.operators):
             raise SettingsError("--rm-identity and --operator need --tls-client-ca")

@@ -2,6 +2,7 @@
 where there is a CA for them.
 """
 
+import ssl
 from pathlib import Path
 
 import grpc
@@ -19,15 +20,17 @@ class Certificates:
         """Read them.
 
         Raises:
-            SettingsError: one cannot be read.
+            SettingsError: one cannot be read, or is not what it should be.
         """
         self._tls = tls
-        self.failures = 0
         try:
             self._seen = self._stamp()
             self._initial = self._read()
+            problem = self._problem()
         except OSError as error:
             raise SettingsError(f"cannot read {error.filename}: {error.strerror}") from None
+        if problem:
+            raise SettingsError(problem)
 
     def credentials(self) -> grpc.ServerCredentials:
         """Credentials that look for changed files at every handshake."""
@@ -44,11 +47,15 @@ class Certificates:
             if stamp == self._seen:
                 return None
             configuration = self._read()
+            problem = self._problem()
         except OSError as error:
-            self.failures += 1
-            log.warning("certificate not read", file=str(error.filename), failures=self.failures)
+            log.warning("certificate not read", file=str(error.filename))
             return None
+        # What is no good, perhaps half of a new pair, is not looked at again before it changes.
         self._seen = stamp
+        if problem:
+            log.warning("certificate not usable", reason=problem)
+            return None
         log.info("certificate reloaded", file=str(self._tls.cert))
         return configuration
 
@@ -65,3 +72,17 @@ class Certificates:
             [(self._tls.key.read_bytes(), self._tls.cert.read_bytes())],
             root_certificates=None if client_ca is None else client_ca.read_bytes(),
         )
+
+    def _problem(self) -> str:
+        """Why the files are of no use, or the empty text: grpc takes anything, and does not say."""
+        tls, context = self._tls, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        what = f"--tls-cert {tls.cert}, --tls-key {tls.key}"
+        try:
+            # A password is given because it would be asked for on the terminal otherwise.
+            context.load_cert_chain(tls.cert, tls.key, password="")
+            if tls.client_ca is not None:
+                what = f"--tls-client-ca {tls.client_ca}"
+                context.load_verify_locations(tls.client_ca)
+        except ssl.SSLError as error:
+            return f"{what}: not usable as PEM: {error}"
+        return ""

@@ -205,7 +205,7 @@ async def test_an_older_instance_is_refused() -> None:
     ):
         await asyncio.wait_for(newer.ready(), 10)
         async with Client(server.target, rm_id="rm1", config=CONFIG, instance=1) as older:
-            with pytest.raises(SessionFenced, match="older than 2"):
+            with pytest.raises(SessionFenced, match="older than instance 2"):
                 await asyncio.wait_for(older.ready(), 10)
         await newer.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
         assert await next_events(newer, 1) == [NodeAccepted("n1")]

@@ -6,7 +6,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from licorne import Allocated, Drained, Event, Reconnected, RetryConfig
+from licorne import (
+    Allocated,
+    Application,
+    ApplicationRejected,
+    Drained,
+    Event,
+    Node,
+    NodeRejected,
+    Reconnected,
+    RetryConfig,
+)
 from licorne_server.testing import FakeRM, serve
 from support.books import read_books
 from support.proxy import Proxy
@@ -76,6 +86,35 @@ async def test_cuts_in_the_middle_of_everything_lose_nothing() -> None:
         await rm.allocated(3000)
         assert len([e for e in rm.events if isinstance(e, Allocated)]) == 3000
         assert (await read_books(server.target)).allocations == rm.allocations
+
+
+@pytest.mark.row(18)
+async def test_cuts_in_the_middle_of_a_request_change_nothing() -> None:
+    """Wherever the stream of one big request breaks, client and server have the same books."""
+    async with serve() as server, Proxy(server.target) as proxy:
+        for cut in range(8):
+            async with fake_rm(proxy) as rm:
+                nodes = [Node(node_id=f"n{i}", capacity={"vcore": 1}) for i in range(900)]
+                apps = [Application(application_id=f"a{i}", user="ann") for i in range(900)]
+                await rm.client.add_nodes(nodes)
+                await rm.client.submit_applications(apps)
+                while not server.views.partitions()[0].nodes:
+                    await asyncio.sleep(0)
+                for _ in range(2 * cut):
+                    await asyncio.sleep(0)
+                await proxy.cut()
+                await reconnected(rm)
+                await rm.add_nodes(1, prefix="last")
+                await rm.submit("last")
+                books = await read_books(server.target)
+                cache = rm.client.cache
+                assert set(books.nodes) == set(cache.nodes)
+                assert len(cache.nodes) == 901
+                assert set(books.applications) == {name for _, name in cache.applications}
+                assert len(cache.applications) == 901
+                refused = (NodeRejected, ApplicationRejected)
+                assert not [event for event in rm.events if isinstance(event, refused)]
+                await rm.close(unregister=True)
 
 
 @pytest.mark.row(161)

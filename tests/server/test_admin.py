@@ -7,6 +7,7 @@ import pytest
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_core.config.document import MAX_BYTES
 from licorne_server.app import Server
 from support.shim import Shim, ask, new_allocations, violations
 
@@ -127,10 +128,12 @@ async def test_unknown_rm_is_a_failed_precondition(admin: "AdminAsyncStub", call
 
 
 async def test_configuration_beyond_the_cap_is_refused(admin: "AdminAsyncStub") -> None:
-    """A text of more than a mebibyte is not even looked at."""
+    """A text of more bytes than the parser takes is not even looked at; one less is."""
+    most = pb.ValidateConfigurationRequest(config="#" * MAX_BYTES)
+    assert "larger" not in (await admin.ValidateConfiguration(most)).reason
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await admin.ValidateConfiguration(
-            pb.ValidateConfigurationRequest(config="#" * (1024 * 1024 + 1))
+            pb.ValidateConfigurationRequest(config="#" * (MAX_BYTES + 1))
         )
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert violations(refused.value).keys() == {"config"}

@@ -177,6 +177,7 @@ def test_state_changes_have_nanoseconds() -> None:
     assert updated.stateTransitionTimestamp == 1_500_000_000
     assert (updated.state, updated.message) == ("Running", "runApplication")
     assert nanoseconds(0.0) == 0
+    assert nanoseconds(1.000001) == 1_000_001_000
 
 
 def test_releases_and_rejections_are_kinds_of_their_own() -> None:

@@ -146,7 +146,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         target = server.addresses["grpc"]
         code, text = await refused("serve", "--listen", target, "--http", "off")
         assert code == 1
-        assert f"licorne: cannot listen on {target}" in text
+        assert text == f"licorne: cannot listen on {target}: Address already in use\n"
         http = server.addresses["http"]
         code, text = await refused("serve", "--listen", "127.0.0.1:0", "--http", http)
         assert code == 1
@@ -167,6 +167,9 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         (("--listen", "localhost:99999"), "not an address, HOST:PORT was expected"),
         (("--config", "/no/such/file"), "cannot read /no/such/file"),
         (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key are needed together"),
+        (("--config", "/dev/zero"), "/dev/zero is larger than 262144 bytes"),
+        (("--drain", "nan"), "drain must be a number of seconds from 0 up: nan"),
+        (("--drain", "-1"), "drain must be a number of seconds from 0 up: -1.0"),
         (("--rm-identity", "a"), "--rm-identity: RM=NAME was expected: 'a'"),
         (("--rm-identity", "a=b"), "--rm-identity and --operator need --tls-client-ca"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),

@@ -119,6 +119,7 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
         calls = await shim.set_up()
         await shim.ask(calls[0], ask("k"))
         assert await new_allocations(calls[0], 1) == {"k": "n0"}
+        assert rm.resyncs == 1
 
 
 async def test_session_that_does_not_acknowledge_is_held_back(server: Server) -> None:

@@ -1,13 +1,25 @@
 """`licorne.v1.State` over the wire: what the core knows."""
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
 
+from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from support.shim import Call, Shim, application, ask, connected, new_allocations, node
+from support.shim import (
+    PATIENCE,
+    Call,
+    Shim,
+    application,
+    ask,
+    connected,
+    new_allocations,
+    node,
+    violations,
+)
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -96,6 +108,82 @@ async def test_applications_come_in_pages(
     assert names == ["app", *(f"app-{i}" for i in range(5))]
 
 
+@pytest.mark.parametrize(("size", "counts"), [(2, [2, 2, 1]), (5, [5]), (0, [5])])
+async def test_nodes_come_in_pages(
+    shim: Shim, state: "StateAsyncStub", size: int, counts: list[int]
+) -> None:
+    """Nodes follow one another by id; the last page says that it is the last."""
+    await shim.set_up(nodes=5)
+    pages = await pages_of(state.ListNodes, pb.ListNodesRequest(page_size=size))
+    assert [len(page.nodes) for page in pages] == counts
+    assert [item.node_id for page in pages for item in page.nodes] == [f"n{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+async def test_queues_come_in_pages(shim: Shim, state: "StateAsyncStub", size: int) -> None:
+    """However the tree is cut into pages, it is the same list."""
+    await shim.register(QUEUES)
+    pages = await pages_of(state.ListQueues, pb.ListQueuesRequest(page_size=size))
+    paths = [queue.path for page in pages for queue in page.queues]
+    assert paths == ["root", "root.a", "root.a.x", "root.b"]
+    assert max(len(page.queues) for page in pages) <= size
+
+
+async def test_pages_of_large_items_are_short(shim: Shim, state: "StateAsyncStub") -> None:
+    """Nodes with much to say come in pages that a client takes without settings of its own."""
+    await shim.register()
+    nodes = shim.open("UpdateNode")
+    names = [f"n{number:03}" for number in range(80)]
+    for name in names:
+        large = node(name, vcore=1)
+        large.attributes.update({f"key{i}": "x" * 500 for i in range(120)})
+        await shim.nodes(nodes, large)
+    pages = await pages_of(state.ListNodes, pb.ListNodesRequest())
+    assert len(pages) > 1
+    assert max(page.ByteSize() for page in pages) < 2 * 1024 * 1024
+    assert [item.node_id for page in pages for item in page.nodes] == names
+
+
+async def test_application_shows_as_much_as_was_asked_for(
+    state: "StateAsyncStub", calls: Any
+) -> None:
+    """A limit cuts asks and allocations, the first in order staying; the counts tell the rest."""
+    await calls[0].send(
+        si.AllocationRequest(rmID="rm", allocations=[ask("late", priority=-9), ask("first")])
+    )
+    request = pb.GetApplicationRequest(application_id="app", limit=1)
+    async with asyncio.timeout(PATIENCE):
+        while (found := await state.GetApplication(request)).pending_asks < 3:
+            pass
+    assert [item.allocation_key for item in found.asks] == ["first"]
+    assert [item.allocation_key for item in found.allocations] == ["k0"]
+    assert found.allocation_count == 2
+
+
+async def pages_of(method: Any, request: Any) -> list[Any]:
+    """All pages of a list."""
+    pages = [await method(request)]
+    while pages[-1].next_page_token:
+        request.page_token = pages[-1].next_page_token
+        pages.append(await method(request))
+    return pages
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [("Explain", pb.ExplainRequest()), ("GetApplication", pb.GetApplicationRequest())],
+)
+async def test_application_has_to_be_named(
+    shim: Shim, state: "StateAsyncStub", method: str, message: object
+) -> None:
+    """A request about an application that names none is refused, with the field."""
+    await shim.register()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await getattr(state, method)(message)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert violations(refused.value) == {"application_id": "application_id is empty"}
+
+
 @pytest.mark.row(109)
 async def test_rejected_applications_show_their_reason(shim: Shim, state: "StateAsyncStub") -> None:
     """Applications that were turned away are listed with the reason that their RM got."""
@@ -138,6 +226,23 @@ async def test_explain_names_the_gate_that_blocks(state: "StateAsyncStub", calls
     ]
     placed = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k0"))
     assert placed.verdict == "allocated"
+
+
+async def test_explain_shows_the_limit_of_a_user(shim: Shim, state: "StateAsyncStub") -> None:
+    """A user's limit is a gate of its own kind, with whose it is and what it counts."""
+    limit = "{limit: x, users: [tester], maxresources: {vcore: 100m}}"
+    limited = QUEUES.replace("  - name: default\n", f"  - name: default\n    limits: [{limit}]\n")
+    await shim.register(limited)
+    allocations = shim.open("UpdateAllocation")
+    await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=1000))
+    await shim.applications(shim.open("UpdateApplication"), application("app", "root.b"))
+    await shim.ask(allocations, ask("k0"), ask("k1"))
+    await new_allocations(allocations, 1)
+    answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k1"))
+    [gate] = [gate for gate in answer.gates if not gate.passed]
+    assert (gate.kind, gate.subject) == ("user", "tester in root")
+    assert gate.code == "USER_QUOTA_EXCEEDED"
+    assert [gate.requested, gate.used, gate.limit] == [{"vcore": 100}] * 3
 
 
 async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: "StateAsyncStub") -> None:

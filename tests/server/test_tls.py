@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as ap
@@ -136,3 +137,38 @@ async def test_missing_certificate_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"cannot read .*server\.pem: No such file"):
         async with serving(tls=tls(tmp_path)):
             pass
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "named"),
+    [
+        ("server.pem", "no certificate", "--tls-cert"),
+        ("server.key", "no key", "--tls-key"),
+        ("server.key", (FILES / "operator.key").read_text(), "--tls-key"),
+        ("ca.pem", "no authority", "--tls-client-ca"),
+    ],
+    ids=["certificate", "key", "another's key", "authority"],
+)
+async def test_files_that_are_no_good_are_named(
+    tmp_path: Path, file: str, content: str, named: str
+) -> None:
+    """A server does not start with them, and says which of its options is to blame."""
+    for known in FILES.glob("*.*"):
+        shutil.copy(known, tmp_path)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(SettingsError, match=rf"{named} .*{file}.*: not usable as PEM: "):
+        async with serving(tls=tls(tmp_path)):
+            pass
+
+
+async def test_garbage_in_a_changed_file_is_said_and_not_used(tmp_path: Path) -> None:
+    """What was good stays in use, and the log does not call the garbage a new certificate."""
+    for file in FILES.glob("*.*"):
+        shutil.copy(file, tmp_path)
+    async with serving(tls=tls(tmp_path, mutual=False)) as server:
+        before = await shown_by(server)
+        (tmp_path / "server.pem").write_text("half a certif")
+        with capture_logs() as logs:
+            assert await shown_by(server) == before
+            assert await shown_by(server) == before
+        assert [entry["event"] for entry in logs] == ["certificate not usable"]

@@ -1,5 +1,6 @@
 """What a server knows of one RM, taken over the wire, without anything that depends on time."""
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,17 @@ class Books:
     """Keys of the asks that wait."""
 
 
+async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
+    """All items of a list that comes in pages; the items are the answer's first field."""
+    while True:
+        page = await method(request)
+        for item in getattr(page, page.DESCRIPTOR.fields[0].name):
+            yield item
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return
+
+
 async def read_books(target: str, rm_id: str = "rm1") -> Books:
     """The books of all partitions of an RM; a name in two of them shows up once."""
     queues: dict[str, tuple[Amounts, Amounts]] = {}
@@ -44,15 +56,20 @@ async def read_books(target: str, rm_id: str = "rm1") -> Books:
         state: Any = StateStub(channel)
         partitions = await state.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
         for name in (partition.name for partition in partitions.partitions):
-            for queue in (await state.ListQueues(ListQueuesRequest(partition=name))).queues:
+            async for queue in listed(state.ListQueues, ListQueuesRequest(partition=name)):
                 queues[queue.path] = (dict(queue.allocated), dict(queue.pending))
-            for node in (await state.ListNodes(ListNodesRequest(partition=name))).nodes:
+            async for node in listed(state.ListNodes, ListNodesRequest(partition=name)):
                 nodes[node.node_id] = (node.schedulable, dict(node.capacity), dict(node.allocated))
-            listed = await state.ListApplications(ListApplicationsRequest(partition=name))
-            for app in listed.applications:
+            request = ListApplicationsRequest(partition=name)
+            async for app in listed(state.ListApplications, request):
                 applications[app.application_id] = (app.queue, app.user)
-                request = GetApplicationRequest(partition=name, application_id=app.application_id)
-                details = await state.GetApplication(request)
+                details = await state.GetApplication(
+                    GetApplicationRequest(
+                        partition=name, application_id=app.application_id, limit=10_000
+                    )
+                )
+                shown = (len(details.asks), len(details.allocations))
+                assert shown == (details.pending_asks, details.allocation_count)
                 allocations |= {item.allocation_key: item.node_id for item in details.allocations}
                 pending |= {item.allocation_key for item in details.asks}
     return Books(queues, nodes, applications, allocations, frozenset(pending))

@@ -70,3 +70,9 @@ class Site:
 def read_openmetrics(text: str) -> list[Metric]:
     """OpenMetrics as a strict reader understands it."""
     return list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
+
+
+async def post(url: str, body: bytes) -> Any:
+    """The JSON that is answered to a body."""
+    async with aiohttp.ClientSession() as client, client.post(url, data=body) as answer:
+        return await answer.json()

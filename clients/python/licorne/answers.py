@@ -3,8 +3,12 @@
 A replay makes the server answer for everything once more: nodes and applications accepted,
 states run through, running allocations echoed. The caller has heard that already, so only
 what has come out differently is passed on.
+
+Only a replay can make a rejection of what was accepted before: the books are new then. At other
+times it is about a repetition or a change of it, and what was accepted stays.
 """
 
+import logging
 from collections.abc import Iterator
 
 from licorne.cache import AppKey, Cache, KnownApplication
@@ -22,6 +26,8 @@ from licorne.events import (
 )
 from licorne.model import Termination
 from licorne.si.v1 import si_pb2 as si
+
+LOG = logging.getLogger("licorne")
 
 # The server has forgotten an application that is in one of these states.
 ENDED = frozenset({"Completed", "Failed", "Expired"})
@@ -67,6 +73,10 @@ class Answers:
                 known.accepted = True
                 events.append(NodeAccepted(accepted.nodeID))
         for rejected in response.rejected:
+            known = self._cache.nodes.get(rejected.nodeID)
+            if known is not None and known.accepted and not self.replaying:
+                LOG.warning("node %s stays as it is: %s", rejected.nodeID, rejected.reason)
+                continue
             self._cache.nodes.pop(rejected.nodeID, None)
             events.append(NodeRejected(rejected.nodeID, rejected.reason))
         return events
@@ -75,9 +85,13 @@ class Answers:
         """Applications that were taken or not, and what state they are in."""
         events: list[Event] = []
         for rejected in response.rejected:
-            for key, known in self._matching(rejected.applicationID):
-                if self.replaying or not known.accepted:
-                    self._forget_application(key)
+            matching = self._matching(rejected.applicationID)
+            gone = [key for key, known in matching if self.replaying or not known.accepted]
+            if matching and not gone:
+                LOG.warning("application %s stays: %s", rejected.applicationID, rejected.reason)
+                continue
+            for key in gone:
+                self._forget_application(key)
             events.append(ApplicationRejected(rejected.applicationID, rejected.reason))
         for accepted in response.accepted:
             for _, known in self._matching(accepted.applicationID):

@@ -2,7 +2,6 @@
 
 import argparse
 import time
-from collections.abc import Iterator
 
 from licorne.v1.state_pb2 import (
     Allocation,
@@ -10,22 +9,28 @@ from licorne.v1.state_pb2 import (
     Ask,
     GetApplicationRequest,
     ListApplicationsRequest,
+    ListApplicationsResponse,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
+from licorne_server.cli.connection import (
+    add_connection_arguments,
+    chosen_partition,
+    pages,
+    with_state,
+)
 from licorne_server.cli.output import (
     NOTHING,
     human_resources,
     print_json,
     print_table,
     printable,
+    say,
     to_plain,
 )
 
 HEADERS = ("APPLICATION", "QUEUE", "USER", "STATE", "AGE", "ALLOCATED", "RUNNING", "PENDING")
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 STATES = ("active", "completed", "rejected")
-PAGE_SIZE = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,44 +50,41 @@ def run(args: argparse.Namespace) -> int:
 
 def show_all(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask page by page and print."""
-    apps = list(pages(stub, args, chosen_partition(stub, args)))
+    partition = chosen_partition(stub, args)
+
+    def ask(token: str) -> ListApplicationsResponse:
+        request = ListApplicationsRequest(
+            partition=partition, queue=args.queue, state=args.state, page_token=token
+        )
+        return stub.ListApplications(request, timeout=args.timeout)
+
+    apps = [app for page in pages(ask) for app in page.applications]
     if args.output == "json":
         print_json({"applications": [to_plain(app) for app in apps]})
     else:
         print_table(HEADERS, [row(app) for app in apps])
 
 
-def pages(stub: StateStub, args: argparse.Namespace, partition: str) -> Iterator[Application]:
-    """All applications that match."""
-    token = ""
-    while True:
-        response = stub.ListApplications(
-            ListApplicationsRequest(
-                partition=partition,
-                queue=args.queue,
-                state=args.state,
-                page_size=PAGE_SIZE,
-                page_token=token,
-            ),
-            timeout=args.timeout,
-        )
-        yield from response.applications
-        token = response.next_page_token
-        if not token:
-            return
-
-
 def show_one(stub: StateStub, args: argparse.Namespace) -> None:
-    """One application, then a line for each of its allocations and asks."""
-    app = stub.GetApplication(
-        GetApplicationRequest(
-            partition=chosen_partition(stub, args), application_id=args.application
-        ),
-        timeout=args.timeout,
+    """One application, then a line for each of its allocations and asks, as far as they came."""
+    request = GetApplicationRequest(
+        partition=chosen_partition(stub, args), application_id=args.application
     )
+    app = stub.GetApplication(request, timeout=args.timeout)
     if args.output == "json":
         print_json(to_plain(app))
-        return
+    else:
+        print_one(app)
+    for what, shown, count in (
+        ("allocations", len(app.allocations), app.allocation_count),
+        ("asks", len(app.asks), app.pending_asks),
+    ):
+        if shown < count:
+            say(f"the first {shown} of {count} {what}")
+
+
+def print_one(app: Application) -> None:
+    """The application, why it was rejected if so, and what it has."""
     print_table(HEADERS, [row(app)])
     if app.rejected_message:
         print(f"\n{printable(app.rejected_message)}")

@@ -1,8 +1,9 @@
 """How the commands reach a running server, and what they exit with when they cannot."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import grpc
 
@@ -21,6 +22,15 @@ DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 OPTIONS = (("grpc.max_receive_message_length", -1),)
+
+
+class Page(Protocol):
+    """An answer with a part of a list."""
+
+    next_page_token: str
+
+
+P = TypeVar("P", bound=Page)
 
 
 class UsageError(Exception):
@@ -101,6 +111,17 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
     if others:
         say(f"partition {printable(chosen)} (others: {printable(', '.join(others))})")
     return chosen
+
+
+def pages(ask: Callable[[str], P]) -> Iterator[P]:
+    """All the answers that make up a list; `ask` gets the token of the page that is wanted."""
+    token = ""
+    while True:
+        page = ask(token)
+        yield page
+        token = page.next_page_token
+        if not token:
+            return
 
 
 def with_state(

@@ -7,6 +7,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
 from licorne_server.cli.output import (
     human_resources,
+    human_text,
     print_json,
     print_table,
     printable,
@@ -50,7 +51,7 @@ def print_explanation(response: ExplainResponse) -> None:
     """The answer for people."""
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print(f"{subject} in {printable(response.queue)}: {response.verdict}")
-    print(printable(response.summary))
+    print(human_text(response.summary))
     if response.verdict != "allocated":
         print(
             f"ahead of it: {response.asks_ahead} asks of the application,"
@@ -69,5 +70,5 @@ def row(gate: Gate) -> tuple[str, ...]:
         human_resources(gate.requested),
         human_resources(gate.used),
         human_resources(gate.limit),
-        printable(gate.message if gate.passed else f"{gate.code}: {gate.message}"),
+        human_text(gate.message if gate.passed else f"{gate.code}: {gate.message}"),
     )

@@ -2,12 +2,13 @@
 
 import argparse
 
-from licorne.v1.state_pb2 import ListNodesRequest, Node
+from licorne.v1.state_pb2 import ListNodesRequest, ListNodesResponse, Node
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
     NotFoundError,
     add_connection_arguments,
     chosen_partition,
+    pages,
     with_state,
 )
 from licorne_server.cli.output import (
@@ -35,10 +36,16 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
-    response = stub.ListNodes(ListNodesRequest(partition=partition), timeout=args.timeout)
-    nodes = [node for node in response.nodes if args.node in ("", node.node_id)]
+
+    def ask(token: str) -> ListNodesResponse:
+        request = ListNodesRequest(partition=partition, page_token=token)
+        return stub.ListNodes(request, timeout=args.timeout)
+
+    everything = (node for page in pages(ask) for node in page.nodes)
+    nodes = [node for node in everything if args.node in ("", node.node_id)]
     if args.node and not nodes:
-        raise NotFoundError(f"node {args.node!r} not found in partition {partition}")
+        name, where = printable(args.node), printable(partition)
+        raise NotFoundError(f"node {name} not found in partition {where}")
     if args.output == "json":
         print_json({"nodes": [to_plain(node) for node in nodes]})
     else:

@@ -5,6 +5,7 @@ Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain t
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, MutableSequence, Sequence
 from typing import Any, TextIO
@@ -15,6 +16,8 @@ NOTHING = "-"
 BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 BYTE_RESOURCES = ("memory", "ephemeral-storage")
 BYTE_PREFIX = "hugepages-"
+_AMOUNT = r"[^\s\[\]]+:-?\d+"
+AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 
 
 def say(text: str) -> None:
@@ -66,6 +69,19 @@ def human_resources(resources: Mapping[str, int]) -> str:
     """``memory=4Gi,vcore=1.5``; a dash for none."""
     parts = (f"{name}={human_amount(name, resources[name])}" for name in sorted(resources))
     return printable(",".join(parts)) or NOTHING
+
+
+def human_text(text: str) -> str:
+    """A sentence of the core's with the amounts in it in human units.
+
+    The core writes them as ``map[memory:1024 vcore:500]``, for programs that know this form.
+    """
+
+    def amounts(match: re.Match[str]) -> str:
+        pairs = (pair.rpartition(":") for pair in match[1].split(" "))
+        return human_resources({name: int(amount) for name, _, amount in pairs})
+
+    return printable(AMOUNTS.sub(amounts, text))
 
 
 def to_plain(value: Any) -> Any:

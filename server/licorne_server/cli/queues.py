@@ -2,12 +2,13 @@
 
 import argparse
 
-from licorne.v1.state_pb2 import ListQueuesRequest, Queue
+from licorne.v1.state_pb2 import ListQueuesRequest, ListQueuesResponse, Queue
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
     NotFoundError,
     add_connection_arguments,
     chosen_partition,
+    pages,
     with_state,
 )
 from licorne_server.cli.output import (
@@ -35,10 +36,16 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
-    response = stub.ListQueues(ListQueuesRequest(partition=partition), timeout=args.timeout)
-    queues = [queue for queue in response.queues if is_below(queue.path, args.path)]
+
+    def ask(token: str) -> ListQueuesResponse:
+        request = ListQueuesRequest(partition=partition, page_token=token)
+        return stub.ListQueues(request, timeout=args.timeout)
+
+    everything = (queue for page in pages(ask) for queue in page.queues)
+    queues = [queue for queue in everything if is_below(queue.path, args.path)]
     if args.path and not queues:
-        raise NotFoundError(f"queue {args.path!r} not found in partition {partition}")
+        path, where = printable(args.path), printable(partition)
+        raise NotFoundError(f"queue {path} not found in partition {where}")
     if args.output == "json":
         print_json({"queues": [to_plain(queue) for queue in queues]})
     else:

@@ -7,11 +7,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from licorne_core.errors import NotFound
+from licorne_server.caps import MAX_CONFIG_BYTES
 
 log = structlog.get_logger(__name__)
 
-MAX_BODY = 512 * 1024
-"""The longest request body that is read, in bytes."""
+MAX_BODY = MAX_CONFIG_BYTES
+"""The longest request body that is read, in bytes: only configurations are sent here."""
 
 
 def failure(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:

@@ -7,8 +7,9 @@ from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.reports import AppReport, AskReport
 from licorne_core.views import Views
+from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import NO_TIME, milliseconds, nanoseconds, rest_name
+from licorne_server.http.units import NO_TIME, milliseconds, rest_name
 
 
 def applications(

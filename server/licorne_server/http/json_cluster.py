@@ -5,8 +5,9 @@ from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.names import is_pattern
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
 from licorne_core.views import Views
+from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import nanoseconds, percentages, rest_name
+from licorne_server.http.units import percentages, rest_name
 
 
 def clusters(views: Views, started_time: float) -> Rows:

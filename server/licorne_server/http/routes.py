@@ -1,8 +1,7 @@
 """The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and who answers them."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
 
 from aiohttp import web
 
@@ -16,8 +15,6 @@ from licorne_server.http import json_apps, json_cluster, json_config, json_nodes
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import send_bytes, send_json
 
-T = TypeVar("T")
-R = TypeVar("R")
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
 BODY_SECONDS = 15.0
@@ -31,7 +28,7 @@ class Reads:
         """Answer from these."""
         self._views: Views = sources.views
         self._started_time = sources.started_time
-        self._reading_yaml = asyncio.Lock()
+        self._reading = sources.reading
 
     def routes(self) -> list[web.RouteDef]:
         """All paths; those that are read answer HEAD as well."""
@@ -66,8 +63,9 @@ class Reads:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
         if "application/json" in request.headers.get("Accept", ""):
-            return await send_json(request, await self._from_yaml(json_config.config_json, rm))
-        text = await self._from_yaml(json_config.config_yaml, rm)
+            shown = await self._reading.run(partial(json_config.config_json, rm))
+            return await send_json(request, shown)
+        text = await self._reading.run(partial(json_config.config_yaml, rm))
         return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
@@ -78,12 +76,8 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        return await send_json(request, await self._from_yaml(json_config.validation, body))
-
-    async def _from_yaml(self, read: Callable[[T], R], source: T) -> R:
-        """Read a configuration in a thread, since a big one takes a while; one at a time."""
-        async with self._reading_yaml:
-            return await asyncio.to_thread(read, source)
+        verdict = await self._reading.run(partial(json_config.validation, body))
+        return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
         """The placement rules in force."""

@@ -1,10 +1,11 @@
 """What the HTTP side reads; the composition root hands it over."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.reading import Reading
 
 
 @dataclass(slots=True)
@@ -50,3 +51,4 @@ class Sources:
     status: Status
     started_time: float
     figures: Callable[[], Figures] = Figures
+    reading: Reading = field(default_factory=Reading)

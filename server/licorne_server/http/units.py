@@ -8,11 +8,6 @@ NO_TIME = "0001-01-01T00:00:00Z"
 """How the older core writes a point in time that there is none of."""
 
 
-def nanoseconds(seconds: float) -> int:
-    """Unix seconds, or a span of seconds, in nanoseconds."""
-    return round(seconds * 1e9)
-
-
 def milliseconds(seconds: float) -> int:
     """Unix seconds in milliseconds."""
     return round(seconds * 1e3)

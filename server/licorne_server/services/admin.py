@@ -1,6 +1,6 @@
 """`licorne.v1.Admin`: reading, checking and changing queue configurations (spec § 13)."""
 
-import asyncio
+from functools import partial
 from typing import Any
 
 import grpc
@@ -25,6 +25,7 @@ from licorne_server.caps import (
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.guard import unary_handler
+from licorne_server.reading import Reading
 
 
 class AdminService:
@@ -32,8 +33,9 @@ class AdminService:
 
     name = "licorne.v1.Admin"
 
-    def __init__(self, engine: Engine, views: Views, access: Access) -> None:
+    def __init__(self, engine: Engine, views: Views, access: Access, reading: Reading) -> None:
         """Over the engine and what can be read of its core."""
+        self._reading = reading
         self._engine = engine
         self._views = views
         self._access = access
@@ -64,7 +66,9 @@ class AdminService:
     async def _validate(self, request: pb.ValidateConfigurationRequest, _: Any) -> Message:
         _check_size(request.config)
         try:
-            configuration = await asyncio.to_thread(load, request.config, strict=request.strict)
+            configuration = await self._reading.run(
+                partial(load, request.config, strict=request.strict)
+            )
         except ConfigError as error:
             problems = [
                 pb.ConfigurationProblem(

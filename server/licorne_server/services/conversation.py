@@ -18,7 +18,7 @@ from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import invalid_argument, shown, unavailable
 from licorne_server.outbox import Sent
-from licorne_server.requests import LAYOUTS, handle_request, more_may_come
+from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.sessions import Rm, Rms, Session, check_registered
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited, split
@@ -38,6 +38,7 @@ NUMBERED = frozenset(
         *REQUESTS,
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
+        UpdateRequest.GOODBYE_FIELD_NUMBER,
     }
 )
 
@@ -100,9 +101,14 @@ class Conversation:
             )
         if envelope.message in NUMBERED and not number:
             raise invalid_argument("a request must have a number", "number")
-        finished = await self._handle(envelope)
-        if number:
-            session.received = number
+        if envelope.message in REQUESTS:
+            await self._rm.outbox.room.wait()
+            self._rm.check()
+        # Whoever resumes is told how far we have come: what was done must have been counted.
+        with self._stream.uncut():
+            finished = await self._handle(envelope)
+            if number:
+                session.received = number
         return finished
 
     async def _handle(self, envelope: Envelope) -> bool:
@@ -112,7 +118,8 @@ class Conversation:
                 await self._request(REQUESTS[field], envelope.payload)
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.dropped.clear()
-                effects = await self._engine.submit(BeginReplay(rm_id=rm_id))
+                command = BeginReplay(rm_id=rm_id)
+                effects = await self._engine.submit(command, still=self._rm.lasting())
                 check_registered(effects, "ReplayBegin")
             case UpdateRequest.REPLAY_END_FIELD_NUMBER:
                 await self._end_replay(parse(ReplayEnd, envelope.payload))
@@ -133,8 +140,6 @@ class Conversation:
             raise invalid_argument(
                 f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
             )
-        await rm.outbox.room.wait()
-        rm.check()
         dropped = await handle_request(self._engine, self._rms, rm, kind, request)
         if dropped:
             self._session.dropped[kind] = self._session.dropped.get(kind, 0) + dropped
@@ -148,7 +153,8 @@ class Conversation:
             applications=end.applications - dropped.get(Kind.APPLICATIONS, 0),
             allocations=end.allocations - dropped.get(Kind.ALLOCATIONS, 0),
         )
-        check_registered(await self._engine.submit(command), "ReplayEnd")
+        effects = await self._engine.submit(command, still=self._rm.lasting())
+        check_registered(effects, "ReplayEnd")
 
     async def write(self, sealer: Sealer, welcome: bytes, resend: list[Sent]) -> None:
         """Send the welcome, what has to be sent again, and then what comes."""
@@ -160,7 +166,7 @@ class Conversation:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
             if batch is not None:
-                if await more_may_come(self._engine, self._stream, batch):
+                if await self._stream.more_may_come(batch.items, busy=self._engine.busy):
                     continue
                 self._session.sent += 1
                 outbox.sending(batch, self._session.sent)

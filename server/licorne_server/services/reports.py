@@ -1,10 +1,20 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
-from licorne_core.reasons import ApplicationGate, Gate, NodesGate, PartitionGate, QueueGate
+from licorne_core.reasons import (
+    ApplicationGate,
+    BackoffGate,
+    Gate,
+    LimitGate,
+    NodesGate,
+    PartitionGate,
+    QueueGate,
+    RunningGate,
+    StartingGate,
+)
 from licorne_core.reports import (
     AppReport,
     AskReport,
@@ -42,9 +52,9 @@ def partition_message(report: PartitionReport) -> pb.Partition:
     )
 
 
-def queue_messages(report: QueueReport) -> Iterator[pb.Queue]:
-    """A queue and all below it, parents first."""
-    yield pb.Queue(
+def queue_message(report: QueueReport) -> pb.Queue:
+    """One queue, without those below it."""
+    return pb.Queue(
         path=report.path,
         parent=report.parent,
         is_leaf=report.is_leaf,
@@ -63,12 +73,10 @@ def queue_messages(report: QueueReport) -> Iterator[pb.Queue]:
         sort_policy=report.sort_policy,
         properties=report.properties,
     )
-    for child in report.children:
-        yield from queue_messages(child)
 
 
 def application_message(report: AppReport) -> pb.Application:
-    """One application, with its asks and allocations if the report has them."""
+    """One application, without its asks and allocations."""
     return pb.Application(
         application_id=report.app_id,
         partition=report.partition,
@@ -86,12 +94,11 @@ def application_message(report: AppReport) -> pb.Application:
         state_log=[
             pb.StateChange(time=nanoseconds(time), state=state) for time, state in report.state_log
         ],
-        asks=[_ask_message(ask) for ask in report.asks],
-        allocations=[_allocation_message(allocation) for allocation in report.allocations],
     )
 
 
-def _ask_message(report: AskReport) -> pb.Ask:
+def ask_message(report: AskReport) -> pb.Ask:
+    """One pending ask."""
     ask = report.ask
     return pb.Ask(
         allocation_key=ask.key,
@@ -103,7 +110,8 @@ def _ask_message(report: AskReport) -> pb.Ask:
     )
 
 
-def _allocation_message(allocation: Allocation) -> pb.Allocation:
+def allocation_message(allocation: Allocation) -> pb.Allocation:
+    """One allocation."""
     ask = allocation.ask
     return pb.Allocation(
         allocation_key=ask.key,
@@ -154,12 +162,21 @@ def _gate_message(gate: Gate) -> pb.Gate:
             message.kind, message.subject = "partition", gate.partition
         case ApplicationGate():
             message.kind, message.subject = "application", gate.app_id
+        case StartingGate():
+            message.kind, message.subject = "starting", gate.queue
+        case BackoffGate():
+            message.kind, message.subject = "backoff", gate.app_id
+        case RunningGate():
+            message.kind, message.subject = "running", gate.subject
+        case LimitGate():
+            message.kind, message.subject = gate.kind, f"{gate.name} in {gate.queue}"
         case QueueGate():
             message.kind, message.subject = "queue", gate.queue
-            message.requested.update(amounts(gate.requested))
-            message.used.update(amounts(gate.allocated))
-            message.limit.update(amounts(gate.max))
         case NodesGate():
             message.kind, message.subject = "nodes", gate.required_node or ""
             message.causes.update(gate.causes)
+    if isinstance(gate, LimitGate | QueueGate):
+        message.requested.update(amounts(gate.requested))
+        message.used.update(amounts(gate.allocated))
+        message.limit.update(amounts(gate.max))
     return message

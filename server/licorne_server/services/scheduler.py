@@ -16,10 +16,16 @@ from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import aborted, failed_precondition, invalid_argument, shown
 from licorne_server.guard import stream_handler, unary_handler
-from licorne_server.requests import LAYOUTS, handle_request, more_may_come, register
+from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.sessions import Rm, Rms
 from licorne_server.streams import Stream
 from licorne_server.wire import Split, split
+
+STREAMS = {
+    "UpdateNode": Kind.NODES,
+    "UpdateApplication": Kind.APPLICATIONS,
+    "UpdateAllocation": Kind.ALLOCATIONS,
+}
 
 
 class SchedulerService:
@@ -40,8 +46,8 @@ class SchedulerService:
                 si.RegisterResourceManagerRequest, self._register
             )
         }
-        for kind in LAYOUTS:
-            methods[kind.value] = stream_handler(self._stream_of(kind))
+        for rpc, kind in STREAMS.items():
+            methods[rpc] = stream_handler(self._stream_of(kind))
         return grpc.method_handlers_generic_handler(self.name, methods)
 
     async def _register(
@@ -49,14 +55,14 @@ class SchedulerService:
     ) -> si.RegisterResourceManagerResponse:
         command = registration(request)
         self._access.check_rm(context, command.rm_id)
-        async with self._rms.registering:
+        async with self._rms.door(command.rm_id):
             self._rms.check_open()
             await register(self._engine, self._rms, command)
-        rm = self._rms.find(command.rm_id)
-        if rm is not None:
-            rm.end_streams(
-                aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION]
-            )
+            rm = self._rms.find(command.rm_id)
+            if rm is not None:
+                rm.end_streams(
+                    aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION]
+                )
         return si.RegisterResourceManagerResponse()
 
     def _stream_of(self, kind: Kind) -> Callable[[Any], Awaitable[None]]:
@@ -67,19 +73,12 @@ class SchedulerService:
 
     async def _serve(self, kind: Kind, context: Any) -> None:
         stream = Stream(context)
-        first = await stream.read()
+        first = await stream.first()
         if first is None:
             return
         request = split(first, LAYOUTS[kind])
         self._access.check_rm(context, request.rm_id)
-        self._rms.check_open()
-        rm = self._rms.get(request.rm_id, LAYOUTS[kind].message)
-        if rm.session is not None:
-            raise failed_precondition(
-                f"RM {rm.rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION"
-            )
-        await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm.rm_id}")
-        rm.attach(kind, stream)
+        rm = await self._take_over(kind, request.rm_id, stream)
         try:
             await stream.run(
                 self._read(rm, kind, stream, request),
@@ -89,12 +88,37 @@ class SchedulerService:
         finally:
             rm.detach(kind, stream)
 
+    async def _take_over(self, kind: Kind, rm_id: str, stream: Stream) -> Rm:
+        """Make the stream the only one of its kind; the RM that it is of.
+
+        Raises:
+            CallError: the RM takes no such stream.
+        """
+        async with self._rms.door(rm_id):
+            rm = self._admitting(kind, rm_id)
+            await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm_id}")
+            # The older one may have had much to finish, and much may have happened.
+            rm = self._admitting(kind, rm_id)
+            rm.attach(kind, stream)
+        return rm
+
+    def _admitting(self, kind: Kind, rm_id: str) -> Rm:
+        self._rms.check_open()
+        rm = self._rms.get(rm_id, LAYOUTS[kind].message)
+        if rm.session is not None:
+            raise failed_precondition(
+                f"RM {rm_id} is served over licorne.v1.Session", "SERVED_BY_SESSION"
+            )
+        return rm
+
     async def _read(self, rm: Rm, kind: Kind, stream: Stream, request: Split) -> None:
         layout = LAYOUTS[kind]
         while True:
             await rm.outbox.room.wait()
+            await rm.settled.wait()
             rm.check()
-            await handle_request(self._engine, self._rms, rm, kind, request)
+            with stream.uncut():
+                await handle_request(self._engine, self._rms, rm, kind, request)
             raw = await stream.read()
             if raw is None:
                 return
@@ -110,7 +134,7 @@ class SchedulerService:
             rm.check()
             batch = rm.outbox.peek(kinds)
             if batch is not None:
-                if await more_may_come(self._engine, stream, batch):
+                if await stream.more_may_come(batch.items, busy=self._engine.busy):
                     continue
                 await stream.write(batch.data)
                 stream.wrote_items = batch.items

@@ -1,5 +1,6 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3)."""
 
+import secrets
 from typing import Any
 
 import grpc
@@ -54,7 +55,7 @@ class SessionService:
 
     async def _serve(self, context: Any) -> None:
         stream = Stream(context)
-        first = await stream.read()
+        first = await stream.first()
         if first is None:
             return
         request = parse(UpdateRequest, first)
@@ -63,9 +64,11 @@ class SessionService:
         hello = request.hello
         command = _registration(hello)
         self._access.check_rm(context, hello.rm_id)
-        async with self._rms.registering:
+        async with self._rms.door(hello.rm_id):
             self._rms.check_open()
             await self._make_way(hello)
+            # The older stream may have had much to finish.
+            self._rms.check_open()
             resend = self._resume(hello)
             if resend is None:
                 await self._register(hello, command)
@@ -90,7 +93,9 @@ class SessionService:
             return
         if hello.instance < rm.session.instance:
             raise failed_precondition(
-                f"instance {hello.instance} of RM {rm.rm_id} is older than {rm.session.instance}",
+                f"instance {hello.instance} of RM {rm.rm_id} is older than instance "
+                f"{rm.session.instance}, which has taken over; if that number is a mistake, "
+                "register the RM over si.v1 to start over",
                 "INSTANCE_FENCED",
             )
         newer = hello.instance > rm.session.instance
@@ -101,7 +106,9 @@ class SessionService:
         """Go on where the stream broke: what to send again; None when that cannot be done."""
         rm = self._rms.find(hello.rm_id)
         session = rm.session if rm else None
-        if rm is None or session is None or rm.halted or hello.resume_token != session.token:
+        if rm is None or session is None or rm.halted:
+            return None
+        if not secrets.compare_digest(hello.resume_token.encode(), session.token.encode()):
             return None
         resend = rm.outbox.after(hello.acknowledged)
         if resend is None or hello.acknowledged > session.sent:
@@ -119,14 +126,20 @@ class SessionService:
                 "REGISTRATION_NEEDED",
             )
         before = self._rms.find(hello.rm_id)
-        if hello.resume_token and before is not None:
-            before.resyncs += 1
-        await register(self._engine, self._rms, command)
-        await self._engine.submit(BeginReplay(rm_id=command.rm_id))
-        rm = self._rms.get(command.rm_id, "Hello")
-        for kind in REQUESTS.values():
-            await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
-        rm.session = Session(hello.instance)
+        if before is not None:
+            # Streams of `si.v1` outlive a registration: nothing of theirs may get into the new
+            # books. They go on if it is refused.
+            before.settled.clear()
+        try:
+            await register(self._engine, self._rms, command)
+            await self._engine.submit(BeginReplay(rm_id=command.rm_id))
+            rm = self._rms.get(command.rm_id, "Hello")
+            for kind in REQUESTS.values():
+                await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
+            rm.session = Session(hello.instance)
+        finally:
+            if before is not None:
+                before.settled.set()
 
     def _current(self, rm_id: str) -> tuple[Rm, Session]:
         rm = self._rms.get(rm_id, "Hello")

@@ -1,26 +1,35 @@
 """`licorne.v1.State`: what the core knows, read between two of its turns."""
 
+from bisect import bisect_right
+from itertools import islice
 from typing import Any
 
 import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.ids import DEFAULT_PARTITION, PartitionName, RmId
+from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument, shown
 from licorne_server.guard import unary_handler
+from licorne_server.services.paging import (
+    MAX_PAGE_SIZE,
+    PAGE_SIZE,
+    Page,
+    Slices,
+    queues_after,
+)
 from licorne_server.services.reports import (
+    allocation_message,
     application_message,
+    ask_message,
     explain_message,
     node_message,
     partition_message,
-    queue_messages,
+    queue_message,
 )
 
-PAGE_SIZE = 1_000
-MAX_PAGE_SIZE = 10_000
 STATES = ("active", "completed", "rejected")
 
 
@@ -33,6 +42,7 @@ class StateService:
         """Over what can be read of the core."""
         self._views = views
         self._access = access
+        self._slices = Slices()
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -62,8 +72,12 @@ class StateService:
         )
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
-        root = self._views.queues(self._partition(request.partition, context))
-        return pb.ListQueuesResponse(queues=queue_messages(root))
+        """A page of the tree; its token is the path of the last queue."""
+        partition = self._partition(request.partition, context)
+        queues = queues_after(self._views, partition, request.page_token)
+        page = await self._slices.make(Page(queues, queue_message, size=request.page_size))
+        token = page.last.path if page.last else ""
+        return pb.ListQueuesResponse(queues=page.rows, next_page_token=token)
 
     async def _applications(self, request: pb.ListApplicationsRequest, context: Any) -> Message:
         """A page of applications in order of their ids; its token is the last of them."""
@@ -71,26 +85,44 @@ class StateService:
         if state not in STATES:
             raise invalid_argument(f"state {shown(state)} is none of {', '.join(STATES)}", "state")
         partition = self._partition(request.partition, context)
-        reports = sorted(
-            self._views.applications(partition, queue=request.queue, state=state),
-            key=lambda report: report.app_id,
-        )
-        rest = [report for report in reports if report.app_id > request.page_token]
-        page = rest[: min(request.page_size or PAGE_SIZE, MAX_PAGE_SIZE)]
-        return pb.ListApplicationsResponse(
-            applications=[application_message(report) for report in page],
-            next_page_token=page[-1].app_id if len(page) < len(rest) else "",
-        )
+
+        def row(name: AppId) -> pb.Application | None:
+            report = self._views.application(partition, name, detail=False)
+            moved_on = bool(report.finished_time) == (state == "active")
+            return None if moved_on else application_message(report)
+
+        names = self._views.app_ids(partition, queue=request.queue, state=state)
+        behind = sorted(name for name in names if name > request.page_token)
+        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        return pb.ListApplicationsResponse(applications=page.rows, next_page_token=page.last or "")
 
     async def _application(self, request: pb.GetApplicationRequest, context: Any) -> Message:
+        """One application with the first of its asks and allocations."""
+        _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
-        return application_message(self._views.application(partition, request.application_id))
+        limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
+        report = self._views.application(partition, request.application_id, limit=limit)
+        message = application_message(report)
+        asks = await self._slices.make(Page(report.asks, ask_message, size=limit))
+        running = Page(report.allocations, allocation_message, size=limit)
+        message.asks.extend(asks.rows)
+        message.allocations.extend((await self._slices.make(running)).rows)
+        return message
 
     async def _nodes(self, request: pb.ListNodesRequest, context: Any) -> Message:
-        reports = self._views.nodes(self._partition(request.partition, context))
-        return pb.ListNodesResponse(nodes=[node_message(report) for report in reports])
+        """A page of nodes in order of their ids; its token is the last of them."""
+        partition = self._partition(request.partition, context)
+
+        def row(node_id: NodeId) -> pb.Node:
+            return node_message(self._views.node(partition, node_id, detail=False))
+
+        ids = self._views.node_ids(partition)
+        behind = islice(ids, bisect_right(ids, request.page_token), None)
+        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        return pb.ListNodesResponse(nodes=page.rows, next_page_token=page.last or "")
 
     async def _explain(self, request: pb.ExplainRequest, context: Any) -> Message:
+        _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
         report = self._views.explain(partition, request.application_id, request.allocation_key)
         return explain_message(report)
@@ -100,3 +132,8 @@ class StateService:
         partition = self._views.resolve(name or DEFAULT_PARTITION)
         self._access.check_read(context, partition[1:].partition("]")[0])
         return partition
+
+
+def _check_given(field: str, value: str) -> None:
+    if not value:
+        raise invalid_argument(f"{field} is empty", field)

@@ -1,5 +1,6 @@
 """`queues`, `apps`, `nodes` and `explain` against a running server."""
 
+import asyncio
 import socket
 
 import pytest
@@ -8,7 +9,8 @@ from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2
 from licorne_server.__main__ import main
-from licorne_server.testing import serve
+from licorne_server.testing import FakeRM, serve
+from support.shim import PATIENCE
 from support.town import CONFIG, Shell, Town
 
 GI = 1024**3
@@ -115,6 +117,7 @@ async def test_explain_names_what_blocks(town: Town) -> None:
     assert blocking.startswith("queue root.prod ")
     assert "QUEUE_MAX_EXCEEDED" in blocking
     assert "memory=4Gi,vcore=4" in blocking
+    assert "map[" not in result.out
 
 
 async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
@@ -199,3 +202,33 @@ async def test_a_plain_server_is_not_reached_over_tls(town: Town) -> None:
     """TLS on one side only is an unreachable server, after the timeout at the latest."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
     assert result.code == 2
+
+
+async def test_long_lists_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """More than fits in one answer of the server is fetched page by page."""
+    names = [f"q{number:04}" for number in range(1_100)]
+    config = f"partitions: [{{name: default, queues: [{{name: root, queues: {leaves(names)}}}]}}]"
+    async with serve(config) as served, FakeRM(served.target, rm_id="big") as rm:
+        await rm.add_nodes(1_100)
+        shell = Shell(served.target, capsys)
+        queues = (await shell("queues", "-o", "json")).json["queues"]
+        assert [queue["path"] for queue in queues] == ["root", *(f"root.{name}" for name in names)]
+        nodes = (await shell("nodes", "-o", "json")).json["nodes"]
+        assert len({node["nodeId"] for node in nodes}) == len(nodes) == 1_100
+
+
+def leaves(names: list[str]) -> str:
+    """Queues with these names, in YAML."""
+    return "[" + ", ".join(f"{{name: {name}}}" for name in names) + "]"
+
+
+async def test_what_an_app_does_not_show_is_counted(town: Town) -> None:
+    """An application of very many asks shows the first of them, and stderr says of how many."""
+    await town.blue.ask("shop", 1_100)
+    async with asyncio.timeout(PATIENCE):
+        while (result := await town.shell("apps", "shop", "-o", "json")).json[
+            "pendingAsks"
+        ] < 1_102:
+            pass
+    assert len(result.json["asks"]) == 1_000
+    assert "the first 1000 of 1102 asks\n" in result.err

@@ -10,6 +10,7 @@ from licorne.v1.state_pb2 import ListQueuesResponse, Queue
 from licorne_server.cli.output import (
     human_amount,
     human_resources,
+    human_text,
     print_json,
     print_table,
     printable,
@@ -94,3 +95,17 @@ def test_json_has_raw_numbers_under_proto_json_names(capsys: pytest.CaptureFixtu
     assert queue["guaranteed"] == {}
     assert queue["maxApplications"] == 0
     assert message == json_format.Parse(printed, ListQueuesResponse())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("over by map[memory:8589934592 vcore:2000]", "over by memory=8Gi,vcore=2"),
+        ("by map[example.com/gpu:1], map[vcore:-5]", "by example.com/gpu=1, vcore=-5m"),
+        ("queue root.map[x] and map[]", "queue root.map[x] and map[]"),
+        ("bad\x1bname", "bad\\x1bname"),
+    ],
+)
+def test_sentences_get_human_amounts(text: str, shown: str) -> None:
+    """Amounts in a sentence of the core's are shown in the units of the tables."""
+    assert human_text(text) == shown

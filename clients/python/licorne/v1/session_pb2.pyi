@@ -35,7 +35,9 @@ class UpdateRequest(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """Counts the messages of a session from 1, on across streams; 0 in Hello and Ack."""
+    """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
+    request once begun is carried out and counted, whatever becomes of its stream.
+    """
     acknowledged: _builtins.int
     """The highest UpdateResponse.number that the RM has dealt with."""
     @_builtins.property
@@ -83,7 +85,7 @@ Global___UpdateRequest: _TypeAlias = UpdateRequest  # noqa: Y015
 
 @_typing.final
 class UpdateResponse(_message.Message):
-    """Core to RM. The first message of a stream is a Welcome or a Redirect."""
+    """Core to RM. The first message of a stream is a Welcome."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -125,7 +127,9 @@ class UpdateResponse(_message.Message):
     @_builtins.property
     def drain(self) -> Global___Drain: ...
     @_builtins.property
-    def goodbye(self) -> Global___Goodbye: ...
+    def goodbye(self) -> Global___Goodbye:
+        """For cores that hand RMs on to each other. Today's core ends a stream with its status alone."""
+
     def __init__(
         self,
         *,
@@ -216,9 +220,11 @@ class Welcome(_message.Message):
     heartbeat_seconds: _builtins.int
     """The RM should send something at least this often; and so will the core."""
     max_items: _builtins.int
-    """The most items (nodes, applications, asks and releases) one request may carry."""
+    """The most items (nodes, applications, asks and releases) that one request should carry."""
     redirect: _builtins.str
-    """Non-empty: another address serves this RM; connect there. The stream ends."""
+    """Non-empty: another address serves this RM; connect there. The stream ends. For cores that share
+    the RMs among them; a core that is alone never sends it.
+    """
     def __init__(
         self,
         *,
@@ -283,16 +289,18 @@ Global___ReplayEnd: _TypeAlias = ReplayEnd  # noqa: Y015
 
 @_typing.final
 class ReplayResult(_message.Message):
-    """Answers ReplayEnd, or asks for a replay."""
+    """Answers ReplayEnd."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPLETE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
-    """True: the RM is being scheduled. False: send everything again between begin and end."""
+    """True: the RM is being scheduled. False: something got lost. Say Hello without a token, which
+    drops what did arrive, and replay.
+    """
     reason: _builtins.str
-    """What did not match, or why a replay is wanted."""
+    """What did not match."""
     def __init__(
         self,
         *,

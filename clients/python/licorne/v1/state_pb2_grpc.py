@@ -29,6 +29,11 @@ class StateStub(object):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     def __init__(self, channel):
@@ -73,6 +78,11 @@ class StateServicer(object):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     def ListPartitions(self, request, context):
@@ -156,6 +166,11 @@ class State(object):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     @staticmethod

@@ -30,6 +30,11 @@ class StateStub:
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     @_typing.overload
@@ -48,6 +53,11 @@ class StateAsyncStub(StateStub):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -62,6 +72,11 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
     means the partition of the RM that registered first with one of that name. Resources
     are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+
+    Lists come in pages: of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
+    where these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
+    is the `page_token` of the next page. Each item is true at the moment it was looked at; what
+    came or went in between two may be missing, and nothing is listed twice.
     """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,114 @@
+"""Answers made a slice at a time and in pages, so that a long one keeps nobody waiting."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from time import perf_counter
+from typing import Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import PartitionName
+from licorne_core.reports import QueueReport
+from licorne_core.views import Views
+
+PAGE_SIZE = 1_000
+MAX_PAGE_SIZE = 10_000
+MAX_PAGE_BYTES = 1024 * 1024
+"""Where a page ends, however few its rows are: clients take 4 MiB unless told otherwise."""
+
+SLICE_SECONDS = 0.001
+"""How long rows are made before everything else gets a turn."""
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+
+
+class Page(Generic[T, M]):
+    """The rows that fit; an item without a row, or gone by its turn, is passed over."""
+
+    def __init__(
+        self, items: Iterable[T], to_row: Callable[[T], M | None], *, size: int = 0
+    ) -> None:
+        """Of at most `size` rows, 0 standing for PAGE_SIZE; nothing is looked at yet."""
+        self.rows: list[M] = []
+        self._items = iter(items)
+        self._to_row = to_row
+        self._room = min(size or PAGE_SIZE, MAX_PAGE_SIZE)
+        self._bytes = MAX_PAGE_BYTES
+        self._last: T | None = None
+        self._done = False
+
+    def fill(self) -> bool:
+        """Make rows for a slice of time; whether there are more to make."""
+        stop = perf_counter() + SLICE_SECONDS
+        while not self._done and perf_counter() < stop:
+            self._next()
+        return not self._done
+
+    def _next(self) -> None:
+        try:
+            item = next(self._items)
+        except StopIteration:
+            self._last, self._done = None, True
+            return
+        if not self._room or self._bytes <= 0:
+            self._done = True
+            return
+        self._last = item
+        try:
+            row = self._to_row(item)
+        except NotFound:
+            return
+        if row is not None:
+            self.rows.append(row)
+            self._room -= 1
+            self._bytes -= row.ByteSize()
+
+    @property
+    def last(self) -> T | None:
+        """The item at which the page ended though there may be more; None at the end of all."""
+        return self._last
+
+
+class Slices:
+    """Lets one page be made at a time, and everything else have a turn after each slice."""
+
+    def __init__(self) -> None:
+        """Idle."""
+        self._making = asyncio.Lock()
+
+    async def make(self, page: Page[T, M]) -> Page[T, M]:
+        """The same page, filled."""
+        more = True
+        while more:
+            async with self._making:
+                more = page.fill()
+                await asyncio.sleep(0)
+        return page
+
+
+def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport]:
+    """The queues behind a path, or all for the empty one: parents first, children by name.
+
+    The path need not be there any more. Each queue is looked at when its turn comes.
+    """
+    behind = _names(path)
+    waiting = [views.queue(partition, "root").path]
+    while waiting:
+        names = _names(waiting[-1])
+        whole_branch_before = names < behind and names != behind[: len(names)]
+        try:
+            report = None if whole_branch_before else views.queue(partition, waiting[-1])
+        except NotFound:
+            report = None
+        waiting.pop()
+        if report is None:
+            continue
+        waiting += reversed(report.child_names)
+        if names > behind:
+            yield report
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(path.split(".")) if path else ()
