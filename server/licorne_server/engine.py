@@ -69,6 +69,7 @@ class Engine:
         self._pacer = Pacer()
         self.pace = self._pacer.pace()
         self.busy = False
+        self._stopped = False
         self.turns = 0
         self.turn_seconds = 0.0
         self.commands = 0
@@ -96,6 +97,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop at the end of the turn; whoever still waits for an answer is cancelled."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -115,6 +117,8 @@ class Engine:
             Defect: the core failed on it; the RM is on hold and the error is in the log.
         """
         future = asyncio.get_running_loop().create_future()
+        if self._stopped:
+            future.cancel()
         self._inbox.append(_Entry(command, future, still))
         self._wake.set()
         effects: list[Effect] = await future

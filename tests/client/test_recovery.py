@@ -20,6 +20,7 @@ from licorne import (
 from licorne_server.testing import FakeRM, serve
 from support.books import read_books
 from support.proxy import Proxy
+from support.shim import eventually
 
 CONFIG = """
 partitions:
@@ -98,8 +99,7 @@ async def test_cuts_in_the_middle_of_a_request_change_nothing() -> None:
                 apps = [Application(application_id=f"a{i}", user="ann") for i in range(900)]
                 await rm.client.add_nodes(nodes)
                 await rm.client.submit_applications(apps)
-                while not server.views.partitions()[0].nodes:
-                    await asyncio.sleep(0)
+                await eventually(lambda: server.views.partitions()[0].nodes)
                 for _ in range(2 * cut):
                     await asyncio.sleep(0)
                 await proxy.cut()

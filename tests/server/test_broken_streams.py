@@ -10,6 +10,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.ids import RmId
 from licorne_server import streams as server_streams
 from licorne_server.app import Server
+from licorne_server.services import scheduler as scheduler_service
 from support.shim import Call, RawSession, Shim, ask, eventually, node, releases
 
 MANY = 8_000
@@ -137,15 +138,28 @@ async def test_refused_session_leaves_the_older_streams_alone(shim: Shim) -> Non
     assert len((await shim.nodes(call, node("more", vcore=1))).accepted) == 1
 
 
-async def test_stream_without_a_word_is_ended(
-    shim: Shim, session: RawSession, monkeypatch: pytest.MonkeyPatch
+async def test_session_without_a_word_is_ended(
+    session: RawSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stream whose first message does not come in time ends, and says why."""
+    """A session whose hello does not come in time ends, and says why."""
     monkeypatch.setattr(server_streams, "FIRST_SECONDS", 0.05)
-    for call in (session.open(), shim.open("UpdateNode")):
-        code, text = await call.ending()
-        assert code is grpc.StatusCode.UNAVAILABLE
-        assert text == "nothing was said for 0 s after the stream was opened"
+    code, text = await session.open().ending()
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert text == "nothing was said for 0 s after the stream was opened"
+
+
+async def test_silent_streams_are_limited_in_number_not_in_time(
+    shim: Shim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published stubs open streams long before they use them; only too many at once are refused."""
+    monkeypatch.setattr(scheduler_service, "MAX_SILENT", 1)
+    monkeypatch.setattr(server_streams, "FIRST_SECONDS", 0.01)
+    await shim.register()
+    quiet = shim.open("UpdateNode")
+    code, text = await shim.open("UpdateApplication").ending()
+    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert text == "1 streams are open that have sent nothing"
+    assert len((await shim.nodes(quiet, node("n1", vcore=1))).accepted) == 1
 
 
 async def test_registration_over_si_frees_a_wrong_instance_number(session: RawSession) -> None:

@@ -200,8 +200,10 @@ async def test_newer_instance_fences_the_older(session: RawSession) -> None:
     refused = await session.hello(instance=1, token=welcome.welcome.resume_token)
     assert await refused.ending() == (
         grpc.StatusCode.FAILED_PRECONDITION,
-        "instance 1 of RM rm is older than instance 2, which has taken over; if that number is a "
-        "mistake, register the RM over si.v1 to start over",
+        (
+            "instance 1 of RM rm is older than instance 2, which has taken over; if that number "
+            "is a mistake, register the RM over si.v1 to start over"
+        ),
     )
     assert (await session.replay(newer)).complete
 

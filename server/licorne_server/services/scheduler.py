@@ -14,7 +14,13 @@ from licorne_server.access import Access
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
-from licorne_server.errors import aborted, failed_precondition, invalid_argument, shown
+from licorne_server.errors import (
+    aborted,
+    exhausted,
+    failed_precondition,
+    invalid_argument,
+    shown,
+)
 from licorne_server.guard import stream_handler, unary_handler
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.sessions import Rm, Rms
@@ -27,6 +33,9 @@ STREAMS = {
     "UpdateAllocation": Kind.ALLOCATIONS,
 }
 
+MAX_SILENT = 512
+"""Streams, of all RMs, whose first message has not come yet."""
+
 
 class SchedulerService:
     """The RPCs that published stubs know."""
@@ -38,6 +47,7 @@ class SchedulerService:
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._silent = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -73,7 +83,7 @@ class SchedulerService:
 
     async def _serve(self, kind: Kind, context: Any) -> None:
         stream = Stream(context)
-        first = await stream.first()
+        first = await self._first(stream)
         if first is None:
             return
         request = split(first, LAYOUTS[kind])
@@ -87,6 +97,22 @@ class SchedulerService:
             )
         finally:
             rm.detach(kind, stream)
+
+    async def _first(self, stream: Stream) -> bytes | None:
+        """The first message, however long it takes: published stubs open their streams early.
+
+        Raises:
+            CallError: there are too many streams already that have said nothing yet.
+        """
+        if self._silent >= MAX_SILENT:
+            raise exhausted(
+                f"{MAX_SILENT} streams are open that have sent nothing", "TOO_MANY_SILENT_STREAMS"
+            )
+        self._silent += 1
+        try:
+            return await stream.read()
+        finally:
+            self._silent -= 1
 
     async def _take_over(self, kind: Kind, rm_id: str, stream: Stream) -> Rm:
         """Make the stream the only one of its kind; the RM that it is of.
