@@ -53,8 +53,8 @@ async def test_both_doors_wait_in_the_same_line() -> None:
         assert waited.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         url = f"http://{server.http_address}/ws/v1/validate-conf"
         over_http = asyncio.create_task(post(url, DEFAULT_CONFIG.encode()))
-        await asyncio.sleep(0.2)
-        assert not over_http.done()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(over_http), timeout=0.2)
         go.set()
         assert await busy
         assert (await over_grpc(request)).allowed
