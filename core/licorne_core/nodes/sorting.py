@@ -7,20 +7,18 @@ from licorne_core.nodes.node import Node
 class NodeOrder:
     """Scores nodes under one policy: the lowest score is looked at first, ties by node id."""
 
-    __slots__ = ("_sign", "_weights", "policy")
+    __slots__ = ("_weights", "fullest_first", "policy")
 
     def __init__(self, policy: NodeSortPolicy) -> None:
-        """Take the policy's type and weights; types without weight do not count."""
+        """Take the policy's type and weights; types without weight do not count.
+
+        `fullest_first`: an allocation moves its node towards the front.
+        """
         self.policy = policy
         self._weights = tuple(
             sorted((name, weight) for name, weight in policy.weights.items() if weight > 0)
         )
-        self._sign = -1.0 if policy.type is NodeSortType.BINPACKING else 1.0
-
-    @property
-    def fullest_first(self) -> bool:
-        """Whether an allocation moves its node towards the front."""
-        return self._sign < 0
+        self.fullest_first = policy.type is NodeSortType.BINPACKING
 
     def utilization(self, node: Node) -> float:
         """Weighted mean of what is taken of each type: 0.0 empty, 1.0 full (spec § 7.5)."""
@@ -37,4 +35,4 @@ class NodeOrder:
 
     def score(self, node: Node) -> float:
         """The sort key: utilization for fair, its negative for bin packing."""
-        return self._sign * self.utilization(node)
+        return -self.utilization(node) if self.fullest_first else self.utilization(node)
