@@ -112,6 +112,7 @@ class AppReport:
     submission_time: float
     start_time: float
     finished_time: float
+    backoff_until: float
     allocated: Resources
     max_allocated: Resources
     pending: Resources

@@ -285,6 +285,7 @@ def _app_report(
         submission_time=app.submission_time,
         start_time=app.start_time,
         finished_time=app.finished_time,
+        backoff_until=app.backoff_until,
         allocated=dict(app.allocated),
         max_allocated=dict(app.max_allocated),
         pending=dict(app.pending_total),

@@ -9,7 +9,7 @@ from licorne_core.reports import AppReport, AskReport
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import NO_TIME, milliseconds, rest_name
+from licorne_server.http.units import milliseconds, point_in_time, rest_name
 
 
 def applications(
@@ -50,7 +50,7 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
         "hasReserved": False,
         "reservations": [],
         "resourceHistory": {},
-        "backoffDeadline": NO_TIME,
+        "backoffDeadline": point_in_time(app.backoff_until),
         "requests": Rows(app.asks, partial(ask_json, common)),
         "allocations": Rows(app.allocations, partial(allocation_json, common)),
     }

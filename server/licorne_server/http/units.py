@@ -1,5 +1,7 @@
 """Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
 
+from datetime import UTC, datetime
+
 from licorne_core.ids import PartitionName, bare_partition
 from licorne_core.resources import Resources
 from licorne_core.views import Views
@@ -11,6 +13,13 @@ NO_TIME = "0001-01-01T00:00:00Z"
 def milliseconds(seconds: float) -> int:
     """Unix seconds in milliseconds."""
     return round(seconds * 1e3)
+
+
+def point_in_time(seconds: float) -> str:
+    """Unix seconds as RFC 3339 has them, in UTC; 0 for none."""
+    if not seconds:
+        return NO_TIME
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def duration(seconds: float) -> str:

@@ -158,3 +158,20 @@ async def test_completed_application_is_kept(ready: Site) -> None:
         "Completing",
         "Completed",
     ]
+
+
+@pytest.mark.row(103)
+async def test_a_back_off_shows_its_end(site: Site) -> None:
+    """An application that rests says until when; when it has rested, that there is no such time."""
+    tired = CONFIG.replace(
+        "- name: a\n",
+        "- name: a\n            properties: {application.unschedasks.backoff: '1', "
+        "application.unschedasks.backoff.delay: 5s}\n",
+    )
+    site.driver.do(register(tired), apps(app("app-1", "root.a")))
+    site.driver.do(nodes(*(node(f"n{number}", vcore=10) for number in range(3))))
+    site.driver.do(asks(ask("app-1", "big", priority=1, vcore=20), ask("app-1", "k", vcore=1)))
+    assert (await site.get(BASE + "application/app-1"))["backoffDeadline"] == "1970-01-12T13:46:45Z"
+    site.driver.do(releases(release("app-1", "big")))
+    site.driver.wait(5)
+    assert (await site.get(BASE + "application/app-1"))["backoffDeadline"] == "0001-01-01T00:00:00Z"
