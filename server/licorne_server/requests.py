@@ -1,5 +1,7 @@
 """From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
 
+import structlog
+
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
@@ -8,6 +10,8 @@ from licorne_server.engine import Engine
 from licorne_server.errors import config_refused
 from licorne_server.sessions import Rm, Rms, check_registered
 from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
+
+log = structlog.get_logger(__name__)
 
 LAYOUTS = {
     Kind.NODES: NODE_REQUEST,
@@ -27,6 +31,7 @@ async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
         effects = await engine.submit(command)
     for effect in effects:
         if isinstance(effect, RegistrationFailed):
+            log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
             raise config_refused(effect.reason, effect.problems)
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
@@ -68,6 +69,24 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
     assert len(found) == 2
     running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
     assert running.config == CONFIG
+
+
+@pytest.mark.row(3, 54)
+async def test_refused_configurations_are_in_the_log(shim: Shim, admin: "AdminAsyncStub") -> None:
+    """Whoever runs the server reads which RM's configuration was refused, and why."""
+    await shim.register(CONFIG)
+    with capture_logs() as lines:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await admin.UpdateConfiguration(
+                pb.UpdateConfigurationRequest(rm_id="rm", config=BROKEN)
+            )
+        with pytest.raises(grpc.aio.AioRpcError):
+            await shim.register(BROKEN)
+    told = {line["event"]: line for line in lines if line["log_level"] == "warning"}
+    assert told.keys() == {"configuration refused", "registration refused"}
+    for line in told.values():
+        assert line["rm_id"] == "rm"
+        assert "unknown key 'submitall'" in line["reason"]
 
 
 @pytest.mark.row(55)

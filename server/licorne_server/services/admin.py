@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import grpc
+import structlog
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
@@ -26,6 +27,8 @@ from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.guard import unary_handler
 from licorne_server.reading import Reading
+
+log = structlog.get_logger(__name__)
 
 
 class AdminService:
@@ -108,9 +111,11 @@ class AdminService:
                 case NotRegistered():
                     raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
                 case ConfigurationRefused():
+                    log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
                     raise config_refused(effect.reason, effect.problems)
                 case ConfigurationUpdated():
                     changed = effect.changed
+                    log.info("configuration updated", rm_id=effect.rm_id, changed=changed)
         checksum = self._views.rm(request.rm_id).checksum
         return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
 
