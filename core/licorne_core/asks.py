@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.resources import Resources, has_negative
+from licorne_core.resources import Items, Resources, has_negative
 
 NO_TAGS: Mapping[str, str] = {}
 
@@ -17,18 +17,37 @@ class AskClass:
     """Everything that decides on which nodes an ask fits: asks of one class share it.
 
     Whoever creates asks in bulk keeps the class of equal resources and hands the same
-    object to all of them; equal classes compare equal all the same.
+    object to all of them; equal classes compare equal all the same. `size` is the class of
+    the same resources and required node for which no predicates are asked.
     """
 
-    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
+    __slots__ = (
+        "_hash",
+        "has_negative",
+        "items",
+        "predicate",
+        "required_node",
+        "resources",
+        "size",
+    )
 
-    def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
-        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed."""
+    def __init__(
+        self,
+        resources: Resources,
+        required_node: NodeId | None = None,
+        predicate: str | None = None,
+    ) -> None:
+        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed.
+
+        With `predicate` the RM decides which nodes will do, with equal verdicts for equal texts.
+        """
         self.resources = resources
         self.required_node = required_node
+        self.predicate = predicate
+        self.size = self if predicate is None else AskClass(resources, required_node)
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
         self.has_negative = has_negative(resources)
-        self._hash = hash((self.items, required_node))
+        self._hash = hash((self.items, required_node, predicate))
 
     def __hash__(self) -> int:
         """Computed once: classes are looked up for every ask."""
@@ -40,11 +59,18 @@ class AskClass:
             return True
         if not isinstance(other, AskClass):
             return NotImplemented
-        return self.items == other.items and self.required_node == other.required_node
+        return (
+            self.items == other.items
+            and self.required_node == other.required_node
+            and self.predicate == other.predicate
+        )
 
     def __lt__(self, other: "AskClass") -> bool:
         """An order for reports and walks that must not depend on hashes."""
-        return (self.items, self.required_node or "") < (other.items, other.required_node or "")
+        return self._order() < other._order()
+
+    def _order(self) -> tuple[Items, str, str]:
+        return (self.items, self.required_node or "", self.predicate or "")
 
     def __repr__(self) -> str:
         """``AskClass(memory=10, vcore=100 @node-1)``."""

@@ -10,9 +10,27 @@ from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.resources import Resources
 
 
+class FailMode(Enum):
+    """What a question that was not answered in time means for the nodes asked about."""
+
+    CLOSED = "refused"
+    OPEN = "accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatePolicy:
+    """An RM decides itself which nodes its asks may go to; `deadline` is in seconds (§ 8.4)."""
+
+    deadline: float = 2.0
+    fail_mode: FailMode = FailMode.CLOSED
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterRm:
-    """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3)."""
+    """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3).
+
+    Without `predicates` the RM is not asked, and all predicates pass.
+    """
 
     rm_id: RmId
     version: str = ""
@@ -20,6 +38,7 @@ class RegisterRm:
     build_info: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
     extra_config: Mapping[str, str] = field(default_factory=dict)
+    predicates: PredicatePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +151,23 @@ class UpdateAllocations:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRefusal:
+    """A node that the RM does not want an ask on, and why."""
+
+    node_id: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPredicates:
+    """The RM's answer to a PredicatesAsked; nodes that are not refused are accepted."""
+
+    rm_id: RmId
+    question: int
+    refused: Sequence[NodeRefusal] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BeginReplay:
     """The RM starts to tell all it has; none of its asks is scheduled until it has ended."""
 
@@ -180,6 +216,7 @@ Command = (
     | UpdateNodes
     | UpdateApplications
     | UpdateAllocations
+    | AnswerPredicates
     | BeginReplay
     | EndReplay
     | SetHold

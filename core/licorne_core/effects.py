@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from licorne_core.asks import Allocation
 from licorne_core.commands import TerminationType
 from licorne_core.errors import Problem
+from licorne_core.events import Fact
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 
 
@@ -156,6 +157,51 @@ class ReplayEnded:
     missing: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatesAsked:
+    """The RM should say which of the nodes the ask may go to, by an AnswerPredicates.
+
+    `question` rises by one with each of a registration. `allocate` is False where a reservation is
+    meant (spec § 1.6.12). The first node is where the ask would go now. `deadline` is in unix
+    seconds: later answers are ignored.
+    """
+
+    rm_id: RmId
+    partition: PartitionName
+    question: int
+    app_id: AppId
+    key: AllocationKey
+    allocate: bool
+    nodes: Sequence[NodeId]
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerState:
+    """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
+
+    app_id: AppId
+    key: AllocationKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerStatesChanged:
+    """What an autoscaler should know, once for each ask."""
+
+    rm_id: RmId
+    partition: PartitionName
+    states: Sequence[ContainerState]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happened:
+    """What happened while a command was handled, in order; only while events are tracked."""
+
+    rm_id: RmId
+    facts: Sequence[Fact]
+
+
 Effect = (
     NotRegistered
     | Registered
@@ -169,4 +215,7 @@ Effect = (
     | AllocationsReleased
     | AllocationsRejected
     | ReplayEnded
+    | PredicatesAsked
+    | ContainerStatesChanged
+    | Happened
 )

@@ -12,6 +12,7 @@ from licorne_core.commands import Hold
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
+from licorne_core.events import Journal
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
@@ -41,16 +42,21 @@ class Partition:
         self,
         name: PartitionName,
         holds: dict[Hold, None],
+        journal: Journal,
         config: PartitionConfig,
         now: float,
         tuning: Tuning,
     ) -> None:
-        """An empty partition; raises ConfigError if it cannot be built. The holds are its RM's."""
+        """An empty partition; raises ConfigError if it cannot be built.
+
+        Holds and journal are its RM's.
+        """
         self.name = name
         self.config = config
         self.state_time = now
         self.rm_id: RmId = rm_of(name)
         self.holds = holds
+        self.journal = journal
         self.tree = QueueTree(config.root)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import read_extra
 from licorne_core.config.schema import Configuration
+from licorne_core.events import Journal
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
 
@@ -48,6 +49,9 @@ class Rm:
         self._found: dict[str, Partition] = {}
         self.replay: ReplayCounts | None = None
         self.nodes_without_partition = 0
+        self.predicates = request.predicates
+        self.journal = Journal()
+        self.journal.on = self.extra.event_tracking
 
     def normalized(self, name: str) -> str:
         """The partition's normalized name, or the name as it came if it is another RM's."""
@@ -83,6 +87,7 @@ class Rm:
         """Another extra configuration is in force (spec § 2.8)."""
         self.extra_config = dict(extra_config)
         self.extra = read_extra(extra_config)
+        self.journal.on = self.extra.event_tracking
         for partition in self.partitions.values():
             partition.follow(self.extra)
 

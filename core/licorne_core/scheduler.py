@@ -9,6 +9,7 @@ from collections import deque
 from typing import assert_never
 
 from licorne_core.commands import (
+    AnswerPredicates,
     BeginReplay,
     Command,
     EndReplay,
@@ -21,11 +22,12 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.effects import Effect, NotRegistered
+from licorne_core.effects import Effect, Happened, NotRegistered
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.configuration import register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
+from licorne_core.handlers.predicates import answer_predicates
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import PartitionName
@@ -45,6 +47,7 @@ _OfRm = (
     | UpdateApplications
     | UpdateNodes
     | UpdateConfiguration
+    | AnswerPredicates
     | BeginReplay
     | EndReplay
     | SetHold
@@ -73,6 +76,14 @@ class Scheduler:
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Carry out one command at a time given in unix seconds; what came of it, in order."""
+        effects = self._carry_out(command, now)
+        for rm in self._registry.rms.values():
+            facts = rm.journal.take()
+            if facts:
+                effects.append(Happened(rm_id=rm.rm_id, facts=facts))
+        return effects
+
+    def _carry_out(self, command: Command, now: float) -> list[Effect]:
         if isinstance(command, Tick):
             return self._tick(command, now)
         if isinstance(command, RegisterRm):
@@ -106,6 +117,8 @@ class Scheduler:
                 return update_configuration(
                     self._registry, rm, command, self._default_config, self._tuning, now
                 )
+            case AnswerPredicates():
+                return answer_predicates(rm, command, now)
             case BeginReplay():
                 return begin_replay(rm, command)
             case EndReplay():

@@ -10,9 +10,12 @@ from licorne_core.effects import (
     ApplicationsUpdated,
     ConfigurationRefused,
     ConfigurationUpdated,
+    ContainerStatesChanged,
     Effect,
+    Happened,
     NodesAnswered,
     NotRegistered,
+    PredicatesAsked,
     Registered,
     RegistrationFailed,
     ReplayEnded,
@@ -49,6 +52,14 @@ def told(effect: Effect) -> list[str]:
                 *(f"accepted {node_id}" for node_id in effect.accepted),
                 *(f"refused {r.node_id}: {r.reason}" for r in effect.rejected),
             ]
+        case ContainerStatesChanged():
+            return [f"no node takes {s.app_id}/{s.key}: {s.reason}" for s in effect.states]
+        case PredicatesAsked():
+            what = "go to" if effect.allocate else "wait for"
+            nodes = " ".join(effect.nodes)
+            return [f"asked {effect.question}: may {effect.app_id}/{effect.key} {what} {nodes}"]
+        case Happened():
+            return []
         case _:
             return [_told_of_rm(effect)]
 

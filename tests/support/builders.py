@@ -10,6 +10,7 @@ from licorne_core.commands import (
     NewApplication,
     NodeAction,
     NodeUpdate,
+    PredicatePolicy,
     RegisterRm,
     ReleaseRequest,
     RemoveApplication,
@@ -25,9 +26,16 @@ from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 RM = "rm1"
 
 
-def register(config: str, rm: str = RM, extra: Mapping[str, str] | None = None) -> RegisterRm:
+def register(
+    config: str,
+    rm: str = RM,
+    extra: Mapping[str, str] | None = None,
+    predicates: PredicatePolicy | None = None,
+) -> RegisterRm:
     """An RM registers with a configuration."""
-    return RegisterRm(rm_id=RmId(rm), config=config, extra_config=extra or {})
+    return RegisterRm(
+        rm_id=RmId(rm), config=config, extra_config=extra or {}, predicates=predicates
+    )
 
 
 def reload(
@@ -97,6 +105,7 @@ def ask(
     created: float | None = None,
     on_node: str | None = None,
     required_node: str | None = None,
+    predicate: str | None = None,
     partition: str = "",
     size: Mapping[str, int] | None = None,
     **amounts: int,
@@ -106,7 +115,7 @@ def ask(
         key=AllocationKey(key),
         app_id=AppId(app_id),
         ask_class=AskClass(
-            size or amounts, None if required_node is None else NodeId(required_node)
+            size or amounts, None if required_node is None else NodeId(required_node), predicate
         ),
         priority=priority,
         create_time=created,

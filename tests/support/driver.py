@@ -14,7 +14,9 @@ from licorne_core.effects import (
     ApplicationsAnswered,
     ApplicationsUpdated,
     Effect,
+    Happened,
 )
+from licorne_core.events import Fact
 from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_core.tuning import Tuning
@@ -33,10 +35,16 @@ class Driver:
         self.views = self.scheduler.views
         self.now = START
         self.ledger = Ledger()
+        self.facts: list[Fact] = []
 
     def send(self, command: Command) -> list[Effect]:
-        """Hand in one command at the present time."""
-        effects = self.scheduler.handle(command, self.now)
+        """Hand in one command at the present time; what is only for watchers goes to `facts`."""
+        effects: list[Effect] = []
+        for effect in self.scheduler.handle(command, self.now):
+            if isinstance(effect, Happened):
+                self.facts += effect.facts
+            else:
+                effects.append(effect)
         check_invariants(self.scheduler)
         if isinstance(command, RegisterRm | RemoveRm):
             self.ledger.forget(command.rm_id, effects)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from heapq import heappop, heappush, nsmallest
+from typing import NamedTuple
 
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
@@ -10,6 +11,7 @@ from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
 from licorne_core.quotas import Quota, within_max
 from licorne_core.ranking import Ranking
+from licorne_core.reservations import Reservation
 from licorne_core.resources import charge, refund
 from licorne_core.trackers import Tracker
 
@@ -23,13 +25,22 @@ PendingAsk = tuple[int, float, int, Ask]
 """A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
 
 
+class LogEntry(NamedTuple):
+    """A reason for which asks of a run were passed over: when last (unix seconds), how often."""
+
+    time: float
+    times: int
+
+
 class Run:
     """The pending asks of one class of one application, first in order at the top.
 
     `unplaceable`: when last tried, no node would take them, and none has come up since.
+    `attempted`: they were within their user's quota when last tried. `log` tells what stopped
+    them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13).
     """
 
-    __slots__ = ("app", "ask_class", "heap", "unplaceable", "waiting")
+    __slots__ = ("app", "ask_class", "attempted", "heap", "log", "told", "unplaceable", "waiting")
 
     def __init__(self, app: "Application", ask_class: AskClass) -> None:
         """Start empty."""
@@ -38,6 +49,9 @@ class Run:
         self.heap: list[PendingAsk] = []
         self.waiting = 0
         self.unplaceable = False
+        self.attempted = False
+        self.log: dict[str, LogEntry] = {}
+        self.told: set[AllocationKey] = set()
 
     def first(self) -> PendingAsk | None:
         """The first ask that is still pending."""
@@ -62,6 +76,7 @@ class Application:
         "backoff_until",
         "finished_time",
         "group",
+        "held",
         "max_allocated",
         "message",
         "pending",
@@ -70,6 +85,7 @@ class Application:
         "queue_path",
         "quotas",
         "ranking",
+        "reservations",
         "runs",
         "start_time",
         "state",
@@ -109,6 +125,9 @@ class Application:
         self.allocations: dict[AllocationKey, Allocation] = {}
         self.allocated: dict[str, int] = {}
         self.max_allocated: dict[str, int] = {}
+        # Nodes that are reserved for pending asks; allocations that wait for a word of the RM.
+        self.reservations: dict[AllocationKey, Reservation] = {}
+        self.held: dict[AllocationKey, PendingAsk] = {}
         # Set by the limit book: what counts the application's usage, and what bounds its asks.
         self.group = ""
         self.trackers: tuple[Tracker, ...] = ()

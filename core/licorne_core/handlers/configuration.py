@@ -60,7 +60,7 @@ def register(
 
 def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
-    partition = rm.partitions[name] = Partition(name, rm.holds, config, now, tuning)
+    partition = rm.partitions[name] = Partition(name, rm.holds, rm.journal, config, now, tuning)
     partition.follow(rm.extra)
     return partition
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from licorne_core.asks import Allocation
-from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.asks import Allocation, AskClass
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, Resources
 
 
@@ -24,8 +25,10 @@ class Node:
         "foreign",
         "node_id",
         "occupied",
+        "reservations",
         "schedulable",
         "score",
+        "verdicts",
         "version",
     )
 
@@ -47,6 +50,10 @@ class Node:
         self.available: dict[str, int] = dict(capacity)
         self.allocations: dict[Allocation, None] = {}
         self.foreign: dict[AllocationKey, Allocation] = {}
+        self.reservations: dict[tuple[AppId, AllocationKey], Reservation] = {}
+        # What the RM said of asks of a class while the node was as it is now: empty for «accepted»,
+        # or the reason for which it refused; the flag is False where a reservation was meant.
+        self.verdicts: dict[tuple[AskClass, bool], str] = {}
         self.birth = 0
         self.score = 0.0
         self.version = 0

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from licorne_core.asks import Ask
 from licorne_core.commands import (
+    AnswerPredicates,
     BeginReplay,
     Command,
     EndReplay,
@@ -76,6 +77,7 @@ class Oracle:
         | UpdateNodes
         | UpdateApplications
         | UpdateAllocations
+        | AnswerPredicates
         | BeginReplay
         | EndReplay
         | SetHold,
@@ -93,6 +95,8 @@ class Oracle:
                 self._update_applications(command, now)
             case UpdateAllocations():
                 self._update_allocations(command, now)
+            case AnswerPredicates():
+                pass
             case BeginReplay():
                 self.holds[rm_id].add(Hold.REPLAY)
                 self.replays[rm_id] = []

@@ -25,35 +25,51 @@ _sym_db = _symbol_database.Default()
 from licorne.si.v1 import si_pb2 as licorne_dot_si_dot_v1_dot_si__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18licorne/v1/session.proto\x12\nlicorne.v1\x1a\x16licorne/si/v1/si.proto\"\xbf\x03\n\rUpdateRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x04\x12\"\n\x05hello\x18\x03 \x01(\x0b\x32\x11.licorne.v1.HelloH\x00\x12#\n\x05nodes\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12\x31\n\x0c\x61pplications\x18\x05 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12/\n\x0b\x61llocations\x18\x06 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12/\n\x0creplay_begin\x18\x07 \x01(\x0b\x32\x17.licorne.v1.ReplayBeginH\x00\x12+\n\nreplay_end\x18\x08 \x01(\x0b\x32\x15.licorne.v1.ReplayEndH\x00\x12*\n\theartbeat\x18\t \x01(\x0b\x32\x15.licorne.v1.HeartbeatH\x00\x12\x1e\n\x03\x61\x63k\x18\n \x01(\x0b\x32\x0f.licorne.v1.AckH\x00\x12&\n\x07goodbye\x18\x0b \x01(\x0b\x32\x13.licorne.v1.GoodbyeH\x00\x42\t\n\x07message\"\xe0\x03\n\x0eUpdateResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07session\x18\x03 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x04 \x01(\x04\x12&\n\x07welcome\x18\x05 \x01(\x0b\x32\x13.licorne.v1.WelcomeH\x00\x12$\n\x05nodes\x18\x06 \x01(\x0b\x32\x13.si.v1.NodeResponseH\x00\x12\x32\n\x0c\x61pplications\x18\x07 \x01(\x0b\x32\x1a.si.v1.ApplicationResponseH\x00\x12\x30\n\x0b\x61llocations\x18\x08 \x01(\x0b\x32\x19.si.v1.AllocationResponseH\x00\x12\x31\n\rreplay_result\x18\t \x01(\x0b\x32\x18.licorne.v1.ReplayResultH\x00\x12*\n\theartbeat\x18\n \x01(\x0b\x32\x15.licorne.v1.HeartbeatH\x00\x12\x1e\n\x03\x61\x63k\x18\x0b \x01(\x0b\x32\x0f.licorne.v1.AckH\x00\x12\"\n\x05\x64rain\x18\x0c \x01(\x0b\x32\x11.licorne.v1.DrainH\x00\x12&\n\x07goodbye\x18\r \x01(\x0b\x32\x13.licorne.v1.GoodbyeH\x00\x42\t\n\x07message\"\xa3\x01\n\x05Hello\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\x04\x12\x10\n\x08protocol\x18\x03 \x01(\r\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\x05 \x01(\x04\x12;\n\x0cregistration\x18\x06 \x01(\x0b\x32%.si.v1.RegisterResourceManagerRequest\"p\n\x07Welcome\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x19\n\x11heartbeat_seconds\x18\x03 \x01(\r\x12\x11\n\tmax_items\x18\x04 \x01(\r\x12\x10\n\x08redirect\x18\x05 \x01(\t\"\r\n\x0bReplayBegin\"E\n\tReplayEnd\x12\r\n\x05nodes\x18\x01 \x01(\r\x12\x14\n\x0c\x61pplications\x18\x02 \x01(\r\x12\x13\n\x0b\x61llocations\x18\x03 \x01(\r\"0\n\x0cReplayResult\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x0b\n\tHeartbeat\"\x05\n\x03\x41\x63k\"9\n\x05\x44rain\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12 \n\x18retry_after_milliseconds\x18\x02 \x01(\r\"-\n\x07Goodbye\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nunregister\x18\x02 \x01(\x08\x32N\n\x07Session\x12\x43\n\x06Update\x12\x19.licorne.v1.UpdateRequest\x1a\x1a.licorne.v1.UpdateResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18licorne/v1/session.proto\x12\nlicorne.v1\x1a\x16licorne/si/v1/si.proto\"\xf3\x03\n\rUpdateRequest\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x04\x12\"\n\x05hello\x18\x03 \x01(\x0b\x32\x11.licorne.v1.HelloH\x00\x12#\n\x05nodes\x18\x04 \x01(\x0b\x32\x12.si.v1.NodeRequestH\x00\x12\x31\n\x0c\x61pplications\x18\x05 \x01(\x0b\x32\x19.si.v1.ApplicationRequestH\x00\x12/\n\x0b\x61llocations\x18\x06 \x01(\x0b\x32\x18.si.v1.AllocationRequestH\x00\x12/\n\x0creplay_begin\x18\x07 \x01(\x0b\x32\x17.licorne.v1.ReplayBeginH\x00\x12+\n\nreplay_end\x18\x08 \x01(\x0b\x32\x15.licorne.v1.ReplayEndH\x00\x12*\n\theartbeat\x18\t \x01(\x0b\x32\x15.licorne.v1.HeartbeatH\x00\x12\x1e\n\x03\x61\x63k\x18\n \x01(\x0b\x32\x0f.licorne.v1.AckH\x00\x12&\n\x07goodbye\x18\x0b \x01(\x0b\x32\x13.licorne.v1.GoodbyeH\x00\x12\x32\n\npredicates\x18\x0c \x01(\x0b\x32\x1c.licorne.v1.PredicatesAnswerH\x00\x42\t\n\x07message\"\xf5\x04\n\x0eUpdateResponse\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07session\x18\x03 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x04 \x01(\x04\x12&\n\x07welcome\x18\x05 \x01(\x0b\x32\x13.licorne.v1.WelcomeH\x00\x12$\n\x05nodes\x18\x06 \x01(\x0b\x32\x13.si.v1.NodeResponseH\x00\x12\x32\n\x0c\x61pplications\x18\x07 \x01(\x0b\x32\x1a.si.v1.ApplicationResponseH\x00\x12\x30\n\x0b\x61llocations\x18\x08 \x01(\x0b\x32\x19.si.v1.AllocationResponseH\x00\x12\x31\n\rreplay_result\x18\t \x01(\x0b\x32\x18.licorne.v1.ReplayResultH\x00\x12*\n\theartbeat\x18\n \x01(\x0b\x32\x15.licorne.v1.HeartbeatH\x00\x12\x1e\n\x03\x61\x63k\x18\x0b \x01(\x0b\x32\x0f.licorne.v1.AckH\x00\x12\"\n\x05\x64rain\x18\x0c \x01(\x0b\x32\x11.licorne.v1.DrainH\x00\x12&\n\x07goodbye\x18\r \x01(\x0b\x32\x13.licorne.v1.GoodbyeH\x00\x12\x34\n\npredicates\x18\x0e \x01(\x0b\x32\x1e.licorne.v1.PredicatesQuestionH\x00\x12\x37\n\x10\x63ontainer_states\x18\x0f \x01(\x0b\x32\x1b.licorne.v1.ContainerStatesH\x00\x12$\n\x06\x65vents\x18\x10 \x01(\x0b\x32\x12.licorne.v1.EventsH\x00\x42\t\n\x07message\"\xcd\x01\n\x05Hello\x12\r\n\x05rm_id\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\x04\x12\x10\n\x08protocol\x18\x03 \x01(\r\x12\x14\n\x0cresume_token\x18\x04 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\x05 \x01(\x04\x12;\n\x0cregistration\x18\x06 \x01(\x0b\x32%.si.v1.RegisterResourceManagerRequest\x12(\n\tcallbacks\x18\x07 \x01(\x0b\x32\x15.licorne.v1.Callbacks\"a\n\tCallbacks\x12*\n\npredicates\x18\x01 \x01(\x0b\x32\x16.licorne.v1.Predicates\x12\x18\n\x10\x63ontainer_states\x18\x02 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x03 \x01(\x08\"T\n\nPredicates\x12\x1d\n\x15\x64\x65\x61\x64line_milliseconds\x18\x01 \x01(\r\x12\'\n\tfail_mode\x18\x02 \x01(\x0e\x32\x14.licorne.v1.FailMode\"p\n\x07Welcome\x12\x0f\n\x07resumed\x18\x01 \x01(\x08\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x19\n\x11heartbeat_seconds\x18\x03 \x01(\r\x12\x11\n\tmax_items\x18\x04 \x01(\r\x12\x10\n\x08redirect\x18\x05 \x01(\t\"\r\n\x0bReplayBegin\"E\n\tReplayEnd\x12\r\n\x05nodes\x18\x01 \x01(\r\x12\x14\n\x0c\x61pplications\x18\x02 \x01(\r\x12\x13\n\x0b\x61llocations\x18\x03 \x01(\r\"0\n\x0cReplayResult\x12\x10\n\x08\x63omplete\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xab\x01\n\x12PredicatesQuestion\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x16\n\x0epartition_name\x18\x02 \x01(\t\x12\x16\n\x0e\x61pplication_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61llocation_key\x18\x04 \x01(\t\x12\x10\n\x08\x61llocate\x18\x05 \x01(\x08\x12\x10\n\x08node_ids\x18\x06 \x03(\t\x12\x1d\n\x15\x64\x65\x61\x64line_milliseconds\x18\x07 \x01(\r\"H\n\x10PredicatesAnswer\x12\n\n\x02id\x18\x01 \x01(\x04\x12(\n\x07refused\x18\x02 \x03(\x0b\x32\x17.licorne.v1.NodeRefusal\".\n\x0bNodeRefusal\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"O\n\x0f\x43ontainerStates\x12<\n\x06states\x18\x01 \x03(\x0b\x32,.si.v1.UpdateContainerSchedulingStateRequest\"?\n\x06\x45vents\x12\x10\n\x08\x66irst_id\x18\x01 \x01(\x04\x12#\n\x07records\x18\x02 \x03(\x0b\x32\x12.si.v1.EventRecord\"\x0b\n\tHeartbeat\"\x05\n\x03\x41\x63k\"9\n\x05\x44rain\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12 \n\x18retry_after_milliseconds\x18\x02 \x01(\r\"-\n\x07Goodbye\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x12\n\nunregister\x18\x02 \x01(\x08**\n\x08\x46\x61ilMode\x12\x0f\n\x0b\x46\x41IL_CLOSED\x10\x00\x12\r\n\tFAIL_OPEN\x10\x01\x32N\n\x07Session\x12\x43\n\x06Update\x12\x19.licorne.v1.UpdateRequest\x1a\x1a.licorne.v1.UpdateResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'licorne.v1.session_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_FAILMODE']._serialized_start=2409
+  _globals['_FAILMODE']._serialized_end=2451
   _globals['_UPDATEREQUEST']._serialized_start=65
-  _globals['_UPDATEREQUEST']._serialized_end=512
-  _globals['_UPDATERESPONSE']._serialized_start=515
-  _globals['_UPDATERESPONSE']._serialized_end=995
-  _globals['_HELLO']._serialized_start=998
-  _globals['_HELLO']._serialized_end=1161
-  _globals['_WELCOME']._serialized_start=1163
-  _globals['_WELCOME']._serialized_end=1275
-  _globals['_REPLAYBEGIN']._serialized_start=1277
-  _globals['_REPLAYBEGIN']._serialized_end=1290
-  _globals['_REPLAYEND']._serialized_start=1292
-  _globals['_REPLAYEND']._serialized_end=1361
-  _globals['_REPLAYRESULT']._serialized_start=1363
-  _globals['_REPLAYRESULT']._serialized_end=1411
-  _globals['_HEARTBEAT']._serialized_start=1413
-  _globals['_HEARTBEAT']._serialized_end=1424
-  _globals['_ACK']._serialized_start=1426
-  _globals['_ACK']._serialized_end=1431
-  _globals['_DRAIN']._serialized_start=1433
-  _globals['_DRAIN']._serialized_end=1490
-  _globals['_GOODBYE']._serialized_start=1492
-  _globals['_GOODBYE']._serialized_end=1537
-  _globals['_SESSION']._serialized_start=1539
-  _globals['_SESSION']._serialized_end=1617
+  _globals['_UPDATEREQUEST']._serialized_end=564
+  _globals['_UPDATERESPONSE']._serialized_start=567
+  _globals['_UPDATERESPONSE']._serialized_end=1196
+  _globals['_HELLO']._serialized_start=1199
+  _globals['_HELLO']._serialized_end=1404
+  _globals['_CALLBACKS']._serialized_start=1406
+  _globals['_CALLBACKS']._serialized_end=1503
+  _globals['_PREDICATES']._serialized_start=1505
+  _globals['_PREDICATES']._serialized_end=1589
+  _globals['_WELCOME']._serialized_start=1591
+  _globals['_WELCOME']._serialized_end=1703
+  _globals['_REPLAYBEGIN']._serialized_start=1705
+  _globals['_REPLAYBEGIN']._serialized_end=1718
+  _globals['_REPLAYEND']._serialized_start=1720
+  _globals['_REPLAYEND']._serialized_end=1789
+  _globals['_REPLAYRESULT']._serialized_start=1791
+  _globals['_REPLAYRESULT']._serialized_end=1839
+  _globals['_PREDICATESQUESTION']._serialized_start=1842
+  _globals['_PREDICATESQUESTION']._serialized_end=2013
+  _globals['_PREDICATESANSWER']._serialized_start=2015
+  _globals['_PREDICATESANSWER']._serialized_end=2087
+  _globals['_NODEREFUSAL']._serialized_start=2089
+  _globals['_NODEREFUSAL']._serialized_end=2135
+  _globals['_CONTAINERSTATES']._serialized_start=2137
+  _globals['_CONTAINERSTATES']._serialized_end=2216
+  _globals['_EVENTS']._serialized_start=2218
+  _globals['_EVENTS']._serialized_end=2281
+  _globals['_HEARTBEAT']._serialized_start=2283
+  _globals['_HEARTBEAT']._serialized_end=2294
+  _globals['_ACK']._serialized_start=2296
+  _globals['_ACK']._serialized_end=2301
+  _globals['_DRAIN']._serialized_start=2303
+  _globals['_DRAIN']._serialized_end=2360
+  _globals['_GOODBYE']._serialized_start=2362
+  _globals['_GOODBYE']._serialized_end=2407
+  _globals['_SESSION']._serialized_start=2453
+  _globals['_SESSION']._serialized_end=2531
 # @@protoc_insertion_point(module_scope)

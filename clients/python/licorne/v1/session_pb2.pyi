@@ -3,8 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from licorne.si.v1 import si_pb2 as _si_pb2
 import builtins as _builtins
 import sys
@@ -16,6 +19,26 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _FailMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FailModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FAIL_CLOSED: _FailMode.ValueType  # 0
+    """The nodes asked about count as refused for that try."""
+    FAIL_OPEN: _FailMode.ValueType  # 1
+    """They count as accepted."""
+
+class FailMode(_FailMode, metaclass=_FailModeEnumTypeWrapper):
+    """What an unanswered question means."""
+
+FAIL_CLOSED: FailMode.ValueType  # 0
+"""The nodes asked about count as refused for that try."""
+FAIL_OPEN: FailMode.ValueType  # 1
+"""They count as accepted."""
+Global___FailMode: _TypeAlias = FailMode  # noqa: Y015
 
 @_typing.final
 class UpdateRequest(_message.Message):
@@ -34,6 +57,7 @@ class UpdateRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
+    PREDICATES_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
     request once begun is carried out and counted, whatever becomes of its stream.
@@ -58,6 +82,8 @@ class UpdateRequest(_message.Message):
     def ack(self) -> Global___Ack: ...
     @_builtins.property
     def goodbye(self) -> Global___Goodbye: ...
+    @_builtins.property
+    def predicates(self) -> Global___PredicatesAnswer: ...
     def __init__(
         self,
         *,
@@ -72,12 +98,13 @@ class UpdateRequest(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         ack: Global___Ack | None = ...,
         goodbye: Global___Goodbye | None = ...,
+        predicates: Global___PredicatesAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicates", b"predicates", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicates", b"predicates", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicates"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -102,6 +129,9 @@ class UpdateResponse(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
+    PREDICATES_FIELD_NUMBER: _builtins.int
+    CONTAINER_STATES_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -130,6 +160,12 @@ class UpdateResponse(_message.Message):
     def goodbye(self) -> Global___Goodbye:
         """For cores that hand RMs on to each other. Today's core ends a stream with its status alone."""
 
+    @_builtins.property
+    def predicates(self) -> Global___PredicatesQuestion: ...
+    @_builtins.property
+    def container_states(self) -> Global___ContainerStates: ...
+    @_builtins.property
+    def events(self) -> Global___Events: ...
     def __init__(
         self,
         *,
@@ -146,12 +182,15 @@ class UpdateResponse(_message.Message):
         ack: Global___Ack | None = ...,
         drain: Global___Drain | None = ...,
         goodbye: Global___Goodbye | None = ...,
+        predicates: Global___PredicatesQuestion | None = ...,
+        container_states: Global___ContainerStates | None = ...,
+        events: Global___Events | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "drain", b"drain", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "replay_result", b"replay_result", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicates", b"predicates", "replay_result", b"replay_result", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "drain", b"drain", "epoch", b"epoch", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "replay_result", b"replay_result", "session", b"session", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicates", b"predicates", "replay_result", b"replay_result", "session", b"session", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "predicates", "container_states", "events"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -169,6 +208,7 @@ class Hello(_message.Message):
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGED_FIELD_NUMBER: _builtins.int
     REGISTRATION_FIELD_NUMBER: _builtins.int
+    CALLBACKS_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     instance: _builtins.int
     """Rises with every start of the RM's process; a newer instance fences the older one."""
@@ -182,6 +222,12 @@ class Hello(_message.Message):
     def registration(self) -> _si_pb2.RegisterResourceManagerRequest:
         """What to register with, where the session is not resumed. Its rmID must be empty or `rm_id`."""
 
+    @_builtins.property
+    def callbacks(self) -> Global___Callbacks:
+        """What the RM wants to be asked and told beside the answers to its requests. It holds for the
+        session: that of a hello which resumes one is ignored.
+        """
+
     def __init__(
         self,
         *,
@@ -191,14 +237,76 @@ class Hello(_message.Message):
         resume_token: _builtins.str = ...,
         acknowledged: _builtins.int = ...,
         registration: _si_pb2.RegisterResourceManagerRequest | None = ...,
+        callbacks: Global___Callbacks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["registration", b"registration"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["callbacks", b"callbacks", "registration", b"registration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "instance", b"instance", "protocol", b"protocol", "registration", b"registration", "resume_token", b"resume_token", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledged", b"acknowledged", "callbacks", b"callbacks", "instance", b"instance", "protocol", b"protocol", "registration", b"registration", "resume_token", b"resume_token", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Hello: _TypeAlias = Hello  # noqa: Y015
+
+@_typing.final
+class Callbacks(_message.Message):
+    """What an RM takes part in. Without it no predicates are asked, so that all pass, and nothing is
+    told of events and container states.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREDICATES_FIELD_NUMBER: _builtins.int
+    CONTAINER_STATES_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    container_states: _builtins.bool
+    """Whether ContainerStates are wanted."""
+    events: _builtins.bool
+    """Whether Events are wanted."""
+    @_builtins.property
+    def predicates(self) -> Global___Predicates:
+        """Set: the RM decides which nodes its asks may go to, see PredicatesQuestion."""
+
+    def __init__(
+        self,
+        *,
+        predicates: Global___Predicates | None = ...,
+        container_states: _builtins.bool = ...,
+        events: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["predicates", b"predicates"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_states", b"container_states", "events", b"events", "predicates", b"predicates"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Callbacks: _TypeAlias = Callbacks  # noqa: Y015
+
+@_typing.final
+class Predicates(_message.Message):
+    """How the RM answers questions about nodes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    FAIL_MODE_FIELD_NUMBER: _builtins.int
+    deadline_milliseconds: _builtins.int
+    """A question not answered by then counts by `fail_mode` for that try. 0 means 2,000; at least
+    10, 60,000 at the most.
+    """
+    fail_mode: Global___FailMode.ValueType
+    def __init__(
+        self,
+        *,
+        deadline_milliseconds: _builtins.int = ...,
+        fail_mode: Global___FailMode.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_milliseconds", b"deadline_milliseconds", "fail_mode", b"fail_mode"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Predicates: _TypeAlias = Predicates  # noqa: Y015
 
 @_typing.final
 class Welcome(_message.Message):
@@ -314,6 +422,156 @@ class ReplayResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReplayResult: _TypeAlias = ReplayResult  # noqa: Y015
+
+@_typing.final
+class PredicatesQuestion(_message.Message):
+    """Asks which of the nodes the ask may go to. The RM answers in its own time; the core goes on with
+    other work, keeps room for the ask on the first node meanwhile, and remembers each verdict as long
+    as nothing changes on its node. Asks of one RM share verdicts where their resources, required
+    node and allocation tag `licorne/predicate-class` are equal; an ask without the tag is alone.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PARTITION_NAME_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    ALLOCATE_FIELD_NUMBER: _builtins.int
+    NODE_IDS_FIELD_NUMBER: _builtins.int
+    DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Rises with every question of a registration."""
+    partition_name: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    allocate: _builtins.bool
+    """True: the full check, for an allocation. False: whether a reservation makes sense, whatever is
+    on the nodes now.
+    """
+    deadline_milliseconds: _builtins.int
+    """Time left for the answer, from when the question was asked."""
+    @_builtins.property
+    def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first is where the ask would go now; those behind it come next."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        partition_name: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        allocate: _builtins.bool = ...,
+        node_ids: _abc.Iterable[_builtins.str] | None = ...,
+        deadline_milliseconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocate", b"allocate", "allocation_key", b"allocation_key", "application_id", b"application_id", "deadline_milliseconds", b"deadline_milliseconds", "id", b"id", "node_ids", b"node_ids", "partition_name", b"partition_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicatesQuestion: _TypeAlias = PredicatesQuestion  # noqa: Y015
+
+@_typing.final
+class PredicatesAnswer(_message.Message):
+    """Answers a PredicatesQuestion. Nodes that are not refused are accepted. An answer to a question
+    that is not open any more is ignored.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeRefusal]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        refused: _abc.Iterable[Global___NodeRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicatesAnswer: _TypeAlias = PredicatesAnswer  # noqa: Y015
+
+@_typing.final
+class NodeRefusal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    reason: _builtins.str
+    """Shown to users as it stands; equal reasons are counted together."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeRefusal: _TypeAlias = NodeRefusal  # noqa: Y015
+
+@_typing.final
+class ContainerStates(_message.Message):
+    """Asks that quota would admit and no node can take: what an autoscaler is after. Each is told once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.UpdateContainerSchedulingStateRequest]: ...
+    def __init__(
+        self,
+        *,
+        states: _abc.Iterable[_si_pb2.UpdateContainerSchedulingStateRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["states", b"states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerStates: _TypeAlias = ContainerStates  # noqa: Y015
+
+@_typing.final
+class Events(_message.Message):
+    """What happened in the RM's partitions, ids rising by one from `first_id`. Where events could not be
+    sent in time there is a gap; State.ListEvents still has them for a while.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_ID_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    first_id: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.EventRecord]: ...
+    def __init__(
+        self,
+        *,
+        first_id: _builtins.int = ...,
+        records: _abc.Iterable[_si_pb2.EventRecord] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first_id", b"first_id", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Events: _TypeAlias = Events  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):

@@ -7,6 +7,8 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from licorne.si.v1 import si_pb2 as _si_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -17,6 +19,21 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _UsageKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UsageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    USAGE_OF_USERS: _UsageKind.ValueType  # 0
+    USAGE_OF_GROUPS: _UsageKind.ValueType  # 1
+
+class UsageKind(_UsageKind, metaclass=_UsageKindEnumTypeWrapper): ...
+
+USAGE_OF_USERS: UsageKind.ValueType  # 0
+USAGE_OF_GROUPS: UsageKind.ValueType  # 1
+Global___UsageKind: _TypeAlias = UsageKind  # noqa: Y015
 
 @_typing.final
 class ListPartitionsRequest(_message.Message):
@@ -600,6 +617,10 @@ class Application(_message.Message):
     STATE_LOG_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    BACKOFF_DEADLINE_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -610,6 +631,13 @@ class Application(_message.Message):
     rejected_message: _builtins.str
     pending_asks: _builtins.int
     allocation_count: _builtins.int
+    backoff_deadline: _builtins.int
+    """Until when its asks are not looked at, 0 if they are."""
+    group: _builtins.str
+    """The group that it counts for, empty for none."""
+    reservations: _builtins.int
+    """Asks with a reserved node."""
+    start_time: _builtins.int
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -641,10 +669,14 @@ class Application(_message.Message):
         state_log: _abc.Iterable[Global___StateChange] | None = ...,
         asks: _abc.Iterable[Global___Ask] | None = ...,
         allocations: _abc.Iterable[Global___Allocation] | None = ...,
+        backoff_deadline: _builtins.int = ...,
+        group: _builtins.str = ...,
+        reservations: _builtins.int = ...,
+        start_time: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "finished_time", b"finished_time", "groups", b"groups", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "queue", b"queue", "rejected_message", b"rejected_message", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "finished_time", b"finished_time", "group", b"group", "groups", b"groups", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -722,14 +754,34 @@ class Ask(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     REQUEST_TIME_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    ALLOCATION_LOG_FIELD_NUMBER: _builtins.int
+    SCHEDULING_ATTEMPTED_FIELD_NUMBER: _builtins.int
+    TRIGGERED_SCALE_UP_FIELD_NUMBER: _builtins.int
+    RESERVED_NODE_FIELD_NUMBER: _builtins.int
+    HELD_NODE_FIELD_NUMBER: _builtins.int
+    REQUIRED_NODE_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     priority: _builtins.int
     request_time: _builtins.int
+    scheduling_attempted: _builtins.bool
+    """Whether it was within its user's quota when it was looked at."""
+    triggered_scale_up: _builtins.bool
+    """Whether the RM was told that no node takes it."""
+    reserved_node: _builtins.str
+    """The node that is reserved for it, empty for none."""
+    held_node: _builtins.str
+    """The node that the RM is being asked about for it, empty for none."""
+    required_node: _builtins.str
+    """The only node it may go to, empty for any."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def allocation_log(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocationLogEntry]:
+        """Why it was not allocated so far, each reason with its last time and how often."""
+
     def __init__(
         self,
         *,
@@ -739,14 +791,45 @@ class Ask(_message.Message):
         priority: _builtins.int = ...,
         request_time: _builtins.int = ...,
         tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        allocation_log: _abc.Iterable[Global___AllocationLogEntry] | None = ...,
+        scheduling_attempted: _builtins.bool = ...,
+        triggered_scale_up: _builtins.bool = ...,
+        reserved_node: _builtins.str = ...,
+        held_node: _builtins.str = ...,
+        required_node: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "priority", b"priority", "request_time", b"request_time", "resources", b"resources", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_log", b"allocation_log", "application_id", b"application_id", "held_node", b"held_node", "priority", b"priority", "request_time", b"request_time", "required_node", b"required_node", "reserved_node", b"reserved_node", "resources", b"resources", "scheduling_attempted", b"scheduling_attempted", "tags", b"tags", "triggered_scale_up", b"triggered_scale_up"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Ask: _TypeAlias = Ask  # noqa: Y015
+
+@_typing.final
+class AllocationLogEntry(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    LAST_TIME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    message: _builtins.str
+    last_time: _builtins.int
+    count: _builtins.int
+    def __init__(
+        self,
+        *,
+        message: _builtins.str = ...,
+        last_time: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "last_time", b"last_time", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AllocationLogEntry: _TypeAlias = AllocationLogEntry  # noqa: Y015
 
 @_typing.final
 class Allocation(_message.Message):
@@ -994,12 +1077,15 @@ class Node(_message.Message):
     UTILIZATION_FIELD_NUMBER: _builtins.int
     ALLOCATION_COUNT_FIELD_NUMBER: _builtins.int
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    FOREIGN_COUNT_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     partition: _builtins.str
     schedulable: _builtins.bool
     utilization: _builtins.float
     """0 for empty to 1 for full, by the weights of the node sort policy."""
     allocation_count: _builtins.int
+    foreign_count: _builtins.int
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1012,6 +1098,10 @@ class Node(_message.Message):
 
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
+        """Asks that the node is reserved for."""
+
     def __init__(
         self,
         *,
@@ -1025,14 +1115,536 @@ class Node(_message.Message):
         utilization: _builtins.float = ...,
         allocation_count: _builtins.int = ...,
         attributes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        reservations: _abc.Iterable[Global___Reservation] | None = ...,
+        foreign_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "foreign_count", b"foreign_count", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class Reservation(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    time: _builtins.int
+    required: _builtins.bool
+    """Whether the ask may go to no other node."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        time: _builtins.int = ...,
+        required: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "node_id", b"node_id", "required", b"required", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Reservation: _TypeAlias = Reservation  # noqa: Y015
+
+@_typing.final
+class ListReservationsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReservationsRequest: _TypeAlias = ListReservationsRequest  # noqa: Y015
+
+@_typing.final
+class ListReservationsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESERVATIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
+        """By node id, then by time."""
+
+    def __init__(
+        self,
+        *,
+        reservations: _abc.Iterable[Global___Reservation] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "reservations", b"reservations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListReservationsResponse: _TypeAlias = ListReservationsResponse  # noqa: Y015
+
+@_typing.final
+class ListUsageRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    kind: Global___UsageKind.ValueType
+    name: _builtins.str
+    """Empty: all users or groups."""
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        kind: Global___UsageKind.ValueType = ...,
+        name: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsageRequest: _TypeAlias = ListUsageRequest  # noqa: Y015
+
+@_typing.final
+class ListUsageResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    USAGES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def usages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Usage]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        usages: _abc.Iterable[Global___Usage] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "usages", b"usages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsageResponse: _TypeAlias = ListUsageResponse  # noqa: Y015
+
+@_typing.final
+class Usage(_message.Message):
+    """What one user or group has, queue by queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ApplicationGroupsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    APPLICATION_GROUPS_FIELD_NUMBER: _builtins.int
+    ROOT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    @_builtins.property
+    def application_groups(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Applications that count, each with the group that it counts for, empty for none."""
+
+    @_builtins.property
+    def root(self) -> Global___QueueUsage: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        application_groups: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        root: Global___QueueUsage | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["root", b"root"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_groups", b"application_groups", "name", b"name", "root", b"root"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Usage: _TypeAlias = Usage  # noqa: Y015
+
+@_typing.final
+class QueueUsage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class AllocatedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class MaxEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    ALLOCATED_FIELD_NUMBER: _builtins.int
+    RUNNING_APPLICATIONS_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    MAX_APPLICATIONS_FIELD_NUMBER: _builtins.int
+    CHILDREN_FIELD_NUMBER: _builtins.int
+    queue: _builtins.str
+    max_applications: _builtins.int
+    """0 for no limit."""
+    @_builtins.property
+    def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def running_applications(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Applications that have something."""
+
+    @_builtins.property
+    def max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The limit; a name that is absent is unlimited."""
+
+    @_builtins.property
+    def children(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueUsage]: ...
+    def __init__(
+        self,
+        *,
+        queue: _builtins.str = ...,
+        allocated: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        running_applications: _abc.Iterable[_builtins.str] | None = ...,
+        max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        max_applications: _builtins.int = ...,
+        children: _abc.Iterable[Global___QueueUsage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "children", b"children", "max", b"max", "max_applications", b"max_applications", "queue", b"queue", "running_applications", b"running_applications"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueUsage: _TypeAlias = QueueUsage  # noqa: Y015
+
+@_typing.final
+class ListOutstandingRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOutstandingRequest: _TypeAlias = ListOutstandingRequest  # noqa: Y015
+
+@_typing.final
+class ListOutstandingResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHAPES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def shapes(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutstandingShape]:
+        """The largest count first."""
+
+    def __init__(
+        self,
+        *,
+        shapes: _abc.Iterable[Global___OutstandingShape] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["shapes", b"shapes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOutstandingResponse: _TypeAlias = ListOutstandingResponse  # noqa: Y015
+
+@_typing.final
+class OutstandingShape(_message.Message):
+    """Asks of one size that quota would admit and no node takes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class QueuesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    @_builtins.property
+    def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def queues(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """How many of them in each queue."""
+
+    def __init__(
+        self,
+        *,
+        resources: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        count: _builtins.int = ...,
+        queues: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "queues", b"queues", "resources", b"resources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OutstandingShape: _TypeAlias = OutstandingShape  # noqa: Y015
+
+@_typing.final
+class ListEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    """Empty: the RM that registered first."""
+    start: _builtins.int
+    """The first id wanted."""
+    count: _builtins.int
+    """At most so many, 0 for as many as one answer takes."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        start: _builtins.int = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "rm_id", b"rm_id", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEventsRequest: _TypeAlias = ListEventsRequest  # noqa: Y015
+
+@_typing.final
+class ListEventsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    LOWEST_ID_FIELD_NUMBER: _builtins.int
+    HIGHEST_ID_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
+    """Changes when ids start anew: with every start of the server and registration of the RM."""
+    lowest_id: _builtins.int
+    """The ids that are kept; with none kept `highest_id` is below `lowest_id`."""
+    highest_id: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
+    def __init__(
+        self,
+        *,
+        instance: _builtins.str = ...,
+        lowest_id: _builtins.int = ...,
+        highest_id: _builtins.int = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "highest_id", b"highest_id", "instance", b"instance", "lowest_id", b"lowest_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListEventsResponse: _TypeAlias = ListEventsResponse  # noqa: Y015
+
+@_typing.final
+class Event(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    @_builtins.property
+    def record(self) -> _si_pb2.EventRecord: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        record: _si_pb2.EventRecord | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Event: _TypeAlias = Event  # noqa: Y015
+
+@_typing.final
+class WatchEventsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    """Empty: the RM that registered first."""
+    start: _builtins.int
+    """Where to begin; without it with what happens next."""
+    instance: _builtins.str
+    """The instance that `start` is of; another one ends the call with OUT_OF_RANGE. Empty: any."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        start: _builtins.int | None = ...,
+        instance: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_start", b"_start", "start", b"start"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_start", b"_start", "instance", b"instance", "rm_id", b"rm_id", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__start: _TypeAlias = _typing.Literal["start"]  # noqa: Y015
+    _WhichOneofArgType__start: _TypeAlias = _typing.Literal["_start", b"_start"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__start) -> _WhichOneofReturnType__start | None: ...
+
+Global___WatchEventsRequest: _TypeAlias = WatchEventsRequest  # noqa: Y015
+
+@_typing.final
+class WatchEventsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INSTANCE_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    instance: _builtins.str
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
+    def __init__(
+        self,
+        *,
+        instance: _builtins.str = ...,
+        events: _abc.Iterable[Global___Event] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "instance", b"instance"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchEventsResponse: _TypeAlias = WatchEventsResponse  # noqa: Y015
 
 @_typing.final
 class ExplainRequest(_message.Message):
@@ -1076,7 +1688,9 @@ class ExplainResponse(_message.Message):
     application_id: _builtins.str
     queue: _builtins.str
     verdict: _builtins.str
-    """"allocated", "pending" or "waiting" (schedulable, not tried yet)."""
+    """"allocated", "held" (the RM is being asked whether the node will do), "pending" or "waiting"
+    (schedulable, not tried yet).
+    """
     summary: _builtins.str
     """One sentence: the first gate that blocks, or where the allocation is."""
     asks_ahead: _builtins.int
@@ -1204,7 +1818,7 @@ class Gate(_message.Message):
     CAUSES_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue",
-    "nodes".
+    "predicates", "nodes".
     """
     subject: _builtins.str
     """What was tested: a queue's path, an application's id, a user and a queue, …."""
@@ -1222,7 +1836,7 @@ class Gate(_message.Message):
     def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def causes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For nodes: how many were out, by cause."""
+        """For nodes: how many were out, by cause: "full: vcore", "reserved", "refused: <reason>", …."""
 
     def __init__(
         self,

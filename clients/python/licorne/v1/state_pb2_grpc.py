@@ -72,6 +72,31 @@ class StateStub(object):
                 request_serializer=licorne_dot_v1_dot_state__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.ListUsage = channel.unary_unary(
+                '/licorne.v1.State/ListUsage',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListUsageRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListUsageResponse.FromString,
+                _registered_method=True)
+        self.ListReservations = channel.unary_unary(
+                '/licorne.v1.State/ListReservations',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListReservationsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListReservationsResponse.FromString,
+                _registered_method=True)
+        self.ListOutstanding = channel.unary_unary(
+                '/licorne.v1.State/ListOutstanding',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
+                _registered_method=True)
+        self.ListEvents = channel.unary_unary(
+                '/licorne.v1.State/ListEvents',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListEventsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListEventsResponse.FromString,
+                _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/licorne.v1.State/WatchEvents',
+                request_serializer=licorne_dot_v1_dot_state__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.WatchEventsResponse.FromString,
+                _registered_method=True)
 
 
 class StateServicer(object):
@@ -121,6 +146,41 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsage(self, request, context):
+        """What users or groups have and may have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReservations(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListOutstanding(self, request, context):
+        """What quota would admit and no node takes, by shape: how much the cluster is short of.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEvents(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEvents(self, request, context):
+        """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
+        events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+        id to go on from.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_StateServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -153,6 +213,31 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ExplainRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.ExplainResponse.SerializeToString,
+            ),
+            'ListUsage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsage,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListUsageRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListUsageResponse.SerializeToString,
+            ),
+            'ListReservations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReservations,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListReservationsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListReservationsResponse.SerializeToString,
+            ),
+            'ListOutstanding': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOutstanding,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.SerializeToString,
+            ),
+            'ListEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvents,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListEventsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListEventsResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.WatchEventsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.WatchEventsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -325,6 +410,141 @@ class State(object):
             '/licorne.v1.State/Explain',
             licorne_dot_v1_dot_state__pb2.ExplainRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListUsage',
+            licorne_dot_v1_dot_state__pb2.ListUsageRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReservations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListReservations',
+            licorne_dot_v1_dot_state__pb2.ListReservationsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListReservationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOutstanding(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListOutstanding',
+            licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListOutstandingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListEvents',
+            licorne_dot_v1_dot_state__pb2.ListEventsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/licorne.v1.State/WatchEvents',
+            licorne_dot_v1_dot_state__pb2.WatchEventsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.WatchEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,17 @@ class StateStub:
     GetApplication: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetApplicationRequest, _state_pb2.Application]
     ListNodes: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListNodesRequest, _state_pb2.ListNodesResponse]
     Explain: _grpc.UnaryUnaryMultiCallable[_state_pb2.ExplainRequest, _state_pb2.ExplainResponse]
+    ListUsage: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]
+    """What users or groups have and may have."""
+    ListReservations: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]
+    ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
+    """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListEvents: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]
+    WatchEvents: _grpc.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]
+    """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
+    events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+    id to go on from.
+    """
 
 @_typing.type_check_only
 class StateAsyncStub(StateStub):
@@ -67,6 +78,17 @@ class StateAsyncStub(StateStub):
     GetApplication: _aio.UnaryUnaryMultiCallable[_state_pb2.GetApplicationRequest, _state_pb2.Application]  # type: ignore[assignment]
     ListNodes: _aio.UnaryUnaryMultiCallable[_state_pb2.ListNodesRequest, _state_pb2.ListNodesResponse]  # type: ignore[assignment]
     Explain: _aio.UnaryUnaryMultiCallable[_state_pb2.ExplainRequest, _state_pb2.ExplainResponse]  # type: ignore[assignment]
+    ListUsage: _aio.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]  # type: ignore[assignment]
+    """What users or groups have and may have."""
+    ListReservations: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]  # type: ignore[assignment]
+    ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
+    """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+    ListEvents: _aio.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]  # type: ignore[assignment]
+    WatchEvents: _aio.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]  # type: ignore[assignment]
+    """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
+    events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+    id to go on from.
+    """
 
 class StateServicer(metaclass=_abc_1.ABCMeta):
     """What the core knows, read-only. A partition is named `[rmID]name`, or by its bare name, which
@@ -120,5 +142,46 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ExplainRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ExplainResponse, _abc.Awaitable[_state_pb2.ExplainResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListUsage(
+        self,
+        request: _state_pb2.ListUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListUsageResponse, _abc.Awaitable[_state_pb2.ListUsageResponse]]:
+        """What users or groups have and may have."""
+
+    @_abc_1.abstractmethod
+    def ListReservations(
+        self,
+        request: _state_pb2.ListReservationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListReservationsResponse, _abc.Awaitable[_state_pb2.ListReservationsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListOutstanding(
+        self,
+        request: _state_pb2.ListOutstandingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListOutstandingResponse, _abc.Awaitable[_state_pb2.ListOutstandingResponse]]:
+        """What quota would admit and no node takes, by shape: how much the cluster is short of."""
+
+    @_abc_1.abstractmethod
+    def ListEvents(
+        self,
+        request: _state_pb2.ListEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListEventsResponse, _abc.Awaitable[_state_pb2.ListEventsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def WatchEvents(
+        self,
+        request: _state_pb2.WatchEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_state_pb2.WatchEventsResponse], _abc.AsyncIterator[_state_pb2.WatchEventsResponse]]:
+        """Events as they happen. A watcher that does not keep up is ended with ABORTED, one that asks for
+        events that are not kept any more with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
+        id to go on from.
+        """
 
 def add_StateServicer_to_server(servicer: StateServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,0 +1,22 @@
+"""Reservations as values: a node is kept free for an ask that fits on none (spec §§ 8.5-8.7)."""
+
+from dataclasses import dataclass
+
+from licorne_core.ids import AllocationKey, AppId, NodeId
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A node is reserved for a pending ask, since `time` in unix seconds.
+
+    An ask has at most one. A node has at most one too, but asks that `require` the node, those
+    that may go nowhere else, may share it. Found by identity.
+    """
+
+    app_id: AppId
+    key: AllocationKey
+    node_id: NodeId
+    time: float
+    required: bool
+
+    __hash__ = object.__hash__
