@@ -6,7 +6,8 @@ earlier one blocks, so that all that stands in the way can be seen at once.
 
 from collections import Counter
 
-from licorne_core.apps.application import Application, PendingAsk
+from licorne_core.apps.application import Application
+from licorne_core.apps.runs import PendingAsk
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.errors import NotFound
@@ -139,7 +140,7 @@ def _running_gate(quota: Quota) -> RunningGate:
     return RunningGate(
         kind=kind,
         subject=subject,
-        running=quota.running_applications,
+        running=quota.started_applications,
         max_applications=quota.max_applications,
     )
 

@@ -10,8 +10,11 @@ A3  A leaf has what its applications have, a parent what its children have: allo
 A4  An application's totals are the sums of its allocations and asks.
 A5  What a user or a group has in a queue is what its applications there have; nobody is kept for
     nothing.
-A6  Applications and nodes agree on every allocation, and queues and partition on every application.
+A6  Applications and nodes agree on every allocation and reservation, queues and partition on every
+    application; a reservation is for a pending ask, and the only one on its node but for those that
+    can go nowhere else.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
+L1  What is kept for somebody has a deadline: a reservation, a rest, a wait for the RM's word.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 """
 
@@ -21,7 +24,7 @@ from typing import Protocol
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import InvariantBroken
-from licorne_core.ids import PartitionName
+from licorne_core.ids import AppId, PartitionName
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.priorities import NO_PRIORITY
@@ -35,6 +38,7 @@ from licorne_core.resources import (
     subtract,
     sum_of,
 )
+from licorne_core.scheduling.reserving import UNRESERVE
 from licorne_core.trackers import Tracker
 
 _LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, AppState.FAILING}
@@ -66,6 +70,7 @@ def check_partition(partition: Partition) -> None:
         _check_queue(queue)
         _check_members(partition, queue)
     _check_trackers(partition)
+    _check_reservations(partition)
     _check_sums(partition)
 
 
@@ -151,6 +156,41 @@ def _check_members(partition: Partition, queue: Queue) -> None:
     for app_id, app in queue.applications.items():
         listed = partition.applications.get(app_id) is app and app.queue_path == queue.path
         _hold("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
+
+
+def _check_reservations(partition: Partition) -> None:
+    """A6 and L1 for what is reserved, and who is about to run for it."""
+    known: set[object] = set()
+    for app in partition.applications.values():
+        for key, reservation in app.reservations.items():
+            node = partition.nodes.by_id.get(reservation.node_id)
+            at = f"reservation of {reservation.node_id} for {app.app_id}/{key}"
+            _hold("A6", key in app.pending, f"{at}, which does not wait")
+            listed = node and node.reservations.get((app.app_id, key))
+            _hold("A6", listed is reservation, f"{at} is not the node's")
+            _hold("L1", (UNRESERVE, app.app_id, key) in partition.timers, f"{at} has no end")
+            known.add(reservation)
+    for node in partition.nodes.by_id.values():
+        there = list(node.reservations.values())
+        at = f"node {node.node_id}"
+        _hold("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
+        shared = len(there) < 2 or all(reservation.required for reservation in there)
+        _hold("A6", shared, f"{at} is reserved for {len(there)} asks")
+        _same("A6", f"{at}: open", node.schedulable and not there, node.open)
+        known.difference_update(there)
+    _hold("A6", not known, f"{len(known)} reservations are on no node")
+    for queue in partition.tree.walk():
+        _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
+
+
+def _allocating(queue: Queue) -> set[AppId]:
+    if not queue.is_leaf:
+        return {app_id for child in queue.children.values() for app_id in child.allocating}
+    return {
+        app.app_id
+        for app in queue.applications.values()
+        if app.state is AppState.ACCEPTED and app.is_allocating
+    }
 
 
 def _check_trackers(partition: Partition) -> None:

@@ -3,16 +3,18 @@
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
 from licorne_core.effects import ApplicationUpdate
-from licorne_core.ids import AppId
+from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
 from licorne_core.placement.tags import tag_value
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.frontier import BACKOFF
+from licorne_core.scheduling.frontier import AGE, BACKOFF
+from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
 
 COMPLETE = "complete"
 STARTED = "started"
 RESTED = "rested"
+RIPE = "ripe"
 EXPIRE = "expire"
 FORGET_REJECTED = "forget rejected"
 
@@ -25,6 +27,10 @@ MAX_REMEMBERED = 10_000
 """Completed and rejected applications, of each, that a partition keeps for those who look."""
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
+
+
+NO_APP = AppId("")
+NO_KEY = AllocationKey("")
 
 
 def advance(
@@ -41,12 +47,13 @@ def advance(
         return []
     leaf = partition.leaf_of(app)
     _count_running(partition, leaf, before, app.state)
+    note_allocating(leaf, app)
     if before is AppState.COMPLETING:
-        partition.timers.cancel((COMPLETE, app.app_id))
+        partition.timers.cancel((COMPLETE, app.app_id, NO_KEY))
     if app.state is not AppState.RUNNING:
         _end_start(partition, leaf, app)
     if app.state is AppState.COMPLETING:
-        partition.timers.set((COMPLETE, app.app_id), now + COMPLETING_TIME)
+        partition.timers.set((COMPLETE, app.app_id, NO_KEY), now + COMPLETING_TIME)
     partition.frontier.app_changed(app, leaf)
     if app.state in _TERMINAL:
         app.finished_time = now
@@ -76,20 +83,21 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     leaf = partition.leaf_of(app)
     _count_running(partition, leaf, app.state, AppState.COMPLETED)
     _end_start(partition, leaf, app)
-    partition.timers.cancel((RESTED, app.app_id))
+    partition.timers.cancel((RESTED, app.app_id, NO_KEY))
+    partition.timers.cancel((RIPE, app.app_id, NO_KEY))
     partition.limits.leave(app)
     partition.frontier.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)
-    partition.timers.cancel((COMPLETE, app.app_id))
+    partition.timers.cancel((COMPLETE, app.app_id, NO_KEY))
     clean_later(partition, leaf, now)
 
 
 def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
     """See to it that an empty queue that should go is looked at by the cleaner."""
     if any(queue.may_be_removed for queue in leaf.lineage):
-        name = (CLEAN_QUEUES, AppId(""))
+        name = (CLEAN_QUEUES, NO_APP, NO_KEY)
         if name not in partition.timers:
             partition.timers.set(name, now + CLEANING_TIME)
 
@@ -98,7 +106,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
     """Keep a rejected application for those who look (spec § 3.12)."""
     forget_rejected(partition, app.app_id)
     partition.rejected[app.app_id] = app
-    partition.timers.set((FORGET_REJECTED, app.app_id), now + TERMINATED_TIME)
+    partition.timers.set((FORGET_REJECTED, app.app_id, NO_KEY), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
         forget_rejected(partition, next(iter(partition.rejected)))
 
@@ -106,7 +114,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 def forget_rejected(partition: Partition, app_id: AppId) -> None:
     """The application is of no interest any more, if it was one that was rejected."""
     if partition.rejected.pop(app_id, None) is not None:
-        partition.timers.cancel((FORGET_REJECTED, app_id))
+        partition.timers.cancel((FORGET_REJECTED, app_id, NO_KEY))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
@@ -115,14 +123,25 @@ def note_start(partition: Partition, leaf: Queue, app: Application, now: float) 
         _end_start(partition, leaf, app)
     elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
         partition.frontier.starter_changed(leaf, app)
-        partition.timers.set((STARTED, app.app_id), now + STARTING_TIME)
+        partition.timers.set((STARTED, app.app_id, NO_KEY), now + STARTING_TIME)
 
 
 def rest(partition: Partition) -> None:
-    """Set the timers of the applications that the last turn sent into a back-off (§ 8.3a)."""
+    """Set the timers of what the last turn put aside for a time (spec §§ 8.3a, 8.5)."""
     for app in partition.frontier.resting:
-        partition.timers.set((RESTED, app.app_id), app.backoff_until)
+        partition.timers.set((RESTED, app.app_id, NO_KEY), app.backoff_until)
     partition.frontier.resting.clear()
+    for app, ripe_at in partition.frontier.ripening:
+        if not app.ripe_at or ripe_at < app.ripe_at:
+            app.ripe_at = ripe_at
+            partition.timers.set((RIPE, app.app_id, NO_KEY), ripe_at)
+    partition.frontier.ripening.clear()
+
+
+def _ripen(partition: Partition, app: Application) -> None:
+    """Some asks have become old enough to have a node reserved (spec § 8.5)."""
+    app.ripe_at = 0.0
+    partition.frontier.open((app, AGE))
 
 
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
@@ -137,7 +156,7 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
     if leaf.newcomers.starter is app:
-        partition.timers.cancel((STARTED, app.app_id))
+        partition.timers.cancel((STARTED, app.app_id, NO_KEY))
         partition.frontier.starter_changed(leaf, None)
 
 
@@ -149,7 +168,7 @@ def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
     """Do what the partition's timers say is due; empty queues go without a word."""
     updates: list[ApplicationUpdate] = []
     while (due := partition.timers.take_due(now)) is not None:
-        what, name = due
+        what, name, key = due
         if what == COMPLETE:
             updates += advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
         elif what == EXPIRE:
@@ -163,6 +182,10 @@ def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
             app = partition.applications[name]
             app.backoff_until = 0.0
             partition.frontier.open((app, BACKOFF))
+        elif what == UNRESERVE:
+            partition.reservations.end(partition.applications[name], key)
+        elif what == RIPE:
+            _ripen(partition, partition.applications[name])
         elif what == CLEAN_QUEUES:
             partition.tree.clean()
     return updates
@@ -181,8 +204,8 @@ def _remember(partition: Partition, app: Application, now: float) -> None:
     """Keep a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
     name = AppId(f"{app.app_id}-{int(now)}")
     partition.completed[name] = app
-    partition.timers.set((EXPIRE, name), now + TERMINATED_TIME)
+    partition.timers.set((EXPIRE, name, NO_KEY), now + TERMINATED_TIME)
     if len(partition.completed) > MAX_REMEMBERED:
         oldest = next(iter(partition.completed))
         del partition.completed[oldest]
-        partition.timers.cancel((EXPIRE, oldest))
+        partition.timers.cancel((EXPIRE, oldest, NO_KEY))

@@ -17,6 +17,7 @@ from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, 
 from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
+from licorne_core.options import Options
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
@@ -25,11 +26,10 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.cycle import Candidate, Cycle
 from licorne_core.scheduling.frontier import Frontier
 from licorne_core.scheduling.order import settle_priority
-from licorne_core.timers import Timers
-from licorne_core.tuning import Tuning
+from licorne_core.scheduling.reserving import Reservations
+from licorne_core.timers import TimerName, Timers
 
 CLEAN_QUEUES = "clean queues"
-TimerName = tuple[str, AppId]
 
 
 class Partition:
@@ -45,7 +45,7 @@ class Partition:
         journal: Journal,
         config: PartitionConfig,
         now: float,
-        tuning: Tuning,
+        options: Options,
     ) -> None:
         """An empty partition; raises ConfigError if it cannot be built.
 
@@ -66,9 +66,17 @@ class Partition:
         self.nodes = NodeBook(config.node_sort)
         self.timers: Timers[TimerName] = Timers()
         self.counters = Counters()
-        self.index = NodeIndex(self.nodes, indexed=tuning.node_index)
-        self.frontier = Frontier(self.tree)
-        self.cycle = Cycle(self.tree.root, self.index, self.frontier, tuning)
+        self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
+        self.frontier = Frontier(self.tree, self.index)
+        self.reservations = Reservations(self.nodes, self.frontier, self.timers)
+        self.cycle = Cycle(
+            self.tree.root,
+            self.nodes,
+            self.index,
+            self.frontier,
+            options.tuning,
+            reserving=options.reservations,
+        )
         self.limits = LimitBook()
         self.foreign: dict[AllocationKey, Node] = {}
         self.types: dict[str, None] = {}
@@ -100,7 +108,6 @@ class Partition:
         run = app.run_of(ask.ask_class)
         if not run.waiting:
             self.frontier.class_came(ask.ask_class)
-            self.frontier.knows(items)
         was_first = app.add_ask(run, ask, create_time, arrival)
         for queue in leaf.lineage:
             charge(queue.pending, items)
@@ -121,12 +128,14 @@ class Partition:
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         self.frontier.app_changed(app, leaf)
+        if key in app.reservations:
+            self.reservations.end(app, key)
         return ask
 
     def _unask(self, app: Application, key: AllocationKey) -> Ask:
         ask, run = app.drop_ask(key)
-        if not run.waiting and self.frontier.class_went(ask.ask_class, app.quotas):
-            self.index.drop(ask.ask_class)
+        if not run.waiting:
+            self.frontier.class_went(ask.ask_class, app.quotas)
         return ask
 
     # Allocations
@@ -152,6 +161,10 @@ class Partition:
                 else:
                     del pending[name]
         self._book(allocation, app, node)
+        if app.reservations and ask.key in app.reservations:
+            self.reservations.end(app, ask.key)
+        if node.reservations and ask.ask_class.required_node is not None:
+            self.reservations.give_way(node)
         self.frontier.allocated(app, leaf, same_priority=app.priorities.top == top)
         self.counters.allocations_made += 1
         leaf.counters.allocations_made += 1
@@ -183,6 +196,7 @@ class Partition:
         self._freed(app, node)
 
     def _book(self, allocation: Allocation, app: Application, node: Node) -> None:
+        refused = bool(node.verdicts) and any(node.verdicts.values())
         app.add_allocation(allocation)
         node.add_allocation(allocation)
         items = allocation.ask.ask_class.items
@@ -193,7 +207,7 @@ class Partition:
         if len(app.allocations) == 1:
             for tracker in app.trackers:
                 tracker.applications[app.app_id] = None
-        if self.nodes.order.fullest_first:
+        if self.nodes.order.fullest_first or refused:
             self.node_changed(node)
         else:
             node.score = self.nodes.order.score(node)
@@ -228,12 +242,14 @@ class Partition:
     def resize_node(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self.nodes.resize(node, capacity)
+        self.reservations.shrunk(node)
         self.cluster_resized()
         self.node_changed(node)
 
     def remove_node(self, node_id: NodeId) -> Node:
         """Let an empty node go; the cluster shrinks."""
         node = self.nodes.by_id[node_id]
+        self.reservations.leave(node)
         self.nodes.remove(node)
         self.cluster_resized()
         return node
@@ -246,10 +262,9 @@ class Partition:
         self.node_changed(node)
 
     def node_changed(self, node: Node) -> None:
-        """A node may have more room, be schedulable again or come earlier in the order."""
+        """The node has more room, may be schedulable again or come earlier in the order."""
         node.score = self.nodes.order.score(node)
-        for ask_class in self.index.changed(node):
-            self.frontier.open(ask_class)
+        self.frontier.node_changed(node)
 
     def cluster_resized(self) -> None:
         """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""

@@ -7,6 +7,7 @@ applications may run, and the ask classes that were found too large for what is 
 from typing import Protocol
 
 from licorne_core.asks import AskClass
+from licorne_core.ids import AppId
 from licorne_core.resources import Items, Resources
 
 
@@ -24,8 +25,12 @@ class Quota(Protocol):
         ...
 
     @property
-    def running_applications(self) -> int:
+    def started_applications(self) -> int:
         """Applications that count against `max_applications`."""
+        ...
+
+    def counts(self, app_id: AppId) -> bool:
+        """Whether an application that does not run yet is among them already."""
         ...
 
 
@@ -47,4 +52,4 @@ def within_max(quota: Quota, items: Items) -> bool:
 
 def may_run_one_more(quota: Quota) -> bool:
     """Whether another application may start to run (spec §§ 4.12, 10.5)."""
-    return not quota.max_applications or quota.running_applications < quota.max_applications
+    return not quota.max_applications or quota.started_applications < quota.max_applications

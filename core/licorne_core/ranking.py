@@ -85,6 +85,11 @@ class Ranking(Generic[T]):
         if item in self._parked:
             self._unpark(item)
 
+    def key(self, item: T) -> Key | None:
+        """The key of an active item."""
+        entry = self._active.get(item)
+        return None if entry is None else entry[0]
+
     def top(self) -> T | None:
         """The active item with the smallest key."""
         heap = self._heap

@@ -31,6 +31,7 @@ from licorne_core.handlers.predicates import answer_predicates
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import PartitionName
+from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.registry import Registry, Rm
 from licorne_core.tuning import Tuning
@@ -61,10 +62,22 @@ AT_ONCE = 0.0
 class Scheduler:
     """A deterministic state machine: commands and times in, effects out."""
 
-    def __init__(self, *, default_config: str = "", tuning: Tuning | None = None) -> None:
-        """`default_config` is for RMs that register without one; empty for the built-in default."""
-        self._default_config = default_config
-        self._tuning = tuning or Tuning()
+    def __init__(
+        self,
+        *,
+        default_config: str = "",
+        reservations: bool = True,
+        tuning: Tuning | None = None,
+    ) -> None:
+        """`default_config` is for RMs that register without one; empty for the built-in default.
+
+        Without `reservations` no node is ever kept free for an ask (spec § 2.8).
+        """
+        self._options = Options(
+            default_config=default_config,
+            reservations=reservations,
+            tuning=tuning or Tuning(),
+        )
         self._registry = Registry()
         self._turns: deque[PartitionName] = deque()
         self.views = Views(self._registry)
@@ -87,7 +100,7 @@ class Scheduler:
         if isinstance(command, Tick):
             return self._tick(command, now)
         if isinstance(command, RegisterRm):
-            return register(self._registry, command, self._default_config, self._tuning, now)
+            return register(self._registry, command, self._options, now)
         rm = self._registry.rms.get(command.rm_id)
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
@@ -114,9 +127,7 @@ class Scheduler:
             case UpdateNodes():
                 return update_nodes(rm, command, now)
             case UpdateConfiguration():
-                return update_configuration(
-                    self._registry, rm, command, self._default_config, self._tuning, now
-                )
+                return update_configuration(self._registry, rm, command, self._options, now)
             case AnswerPredicates():
                 return answer_predicates(rm, command, now)
             case BeginReplay():

@@ -3,7 +3,12 @@
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
+from licorne_core.ids import AllocationKey, AppId
+
 T = TypeVar("T")
+
+TimerName = tuple[str, AppId, AllocationKey]
+"""What is due, and for which application and ask; empty where it is not about one."""
 
 _SLACK = 64
 

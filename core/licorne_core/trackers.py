@@ -45,6 +45,10 @@ class Tracker:
         return False
 
     @property
-    def running_applications(self) -> int:
+    def started_applications(self) -> int:
         """Applications with at least one allocation (spec § 10.5)."""
         return len(self.applications)
+
+    def counts(self, app_id: AppId) -> bool:
+        """Whether the application is one of them."""
+        return app_id in self.applications

@@ -3,9 +3,9 @@
 import pytest
 
 from licorne_core import priorities, ranking
-from licorne_core.apps import application
+from licorne_core.apps import application, runs
 from licorne_core.handlers import turn
-from licorne_core.scheduling import candidates
+from licorne_core.scheduling import candidates, node_heap
 from licorne_core.tuning import Tuning
 from properties.test_decisions import agree
 
@@ -13,7 +13,7 @@ from properties.test_decisions import agree
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    for module in (ranking, candidates, priorities):
+    for module in (ranking, node_heap, runs, priorities):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(application, "RUN_SLACK", -1000)
     monkeypatch.setattr(candidates, "LOG_SLACK", -1000)

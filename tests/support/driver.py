@@ -29,9 +29,17 @@ MAX_TURNS = 100_000
 class Driver:
     """A scheduler, its clock, and everything it answered so far."""
 
-    def __init__(self, *, default_config: str = "", tuning: Tuning | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        default_config: str = "",
+        reservations: bool = True,
+        tuning: Tuning | None = None,
+    ) -> None:
         """A core that nobody has registered with, at a time that is no special one."""
-        self.scheduler = Scheduler(default_config=default_config, tuning=tuning)
+        self.scheduler = Scheduler(
+            default_config=default_config, reservations=reservations, tuning=tuning
+        )
         self.views = self.scheduler.views
         self.now = START
         self.ledger = Ledger()

@@ -5,7 +5,8 @@ books. The ledger watches effects instead, as somebody outside would.
 
 D1  A new allocation fits its node, every queue above it, and what its user and group may have.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
-D3  Nothing new on a node that is drained or gone, or for an unknown application.
+D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, nor
+    for an unknown application.
 """
 
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ class Ledger:
     def __init__(self) -> None:
         """Nothing yet."""
         self._live: dict[Key, str] = {}
+        self._reserved: dict[Key, str] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
         """An RM registered anew or left: its keys are free, unless it was refused."""
@@ -40,7 +42,14 @@ class Ledger:
                 for allocation in effect.allocations:
                     self._enter(partition, allocation)
                     if decided:
-                        check_decision(partition, allocation)
+                        kept = self._reserved.get(_key(partition, allocation))
+                        check_decision(partition, allocation, kept)
+        self._reserved = {
+            (partition.name, app.app_id, key): reservation.node_id
+            for partition in scheduler.partitions.values()
+            for app in partition.applications.values()
+            for key, reservation in app.reservations.items()
+        }
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
         """Forget keys that the core says are allocated no more."""
@@ -53,9 +62,13 @@ class Ledger:
             del self._live[key]
 
     def _enter(self, partition: Partition, allocation: Allocation) -> None:
-        key = (partition.name, allocation.ask.app_id, allocation.key)
+        key = _key(partition, allocation)
         assert key not in self._live, f"D2: {key} on {self._live[key]} and {allocation.node_id}"
         self._live[key] = allocation.node_id
+
+
+def _key(partition: Partition, allocation: Allocation) -> Key:
+    return (partition.name, allocation.ask.app_id, allocation.key)
 
 
 def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
@@ -64,8 +77,8 @@ def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
     return app_id in apps and allocation_key in apps[app_id].allocations  # type: ignore[index]
 
 
-def check_decision(partition: Partition, allocation: Allocation) -> None:
-    """D1 and D3 for one decision of the turn that has just ended.
+def check_decision(partition: Partition, allocation: Allocation, kept: str | None) -> None:
+    """D1 and D3 for one decision of the turn that has just ended; `kept` is the node reserved.
 
     Usage only grows within a turn, so what fits at its end has fitted at every decision.
     """
@@ -74,7 +87,9 @@ def check_decision(partition: Partition, allocation: Allocation) -> None:
     assert node is not None, f"D3: {ask.key} on unknown node {allocation.node_id}"
     required = ask.ask_class.required_node
     assert required in (None, node.node_id), f"D3: {ask.key} wants {required}, got {node!r}"
-    assert node.schedulable or required, f"D3: {ask.key} on drained {node!r}"
+    assert node.schedulable or required or kept == node.node_id, (
+        f"D3: {ask.key} on drained {node!r}"
+    )
     app = partition.applications.get(ask.app_id)
     assert app is not None, f"D3: {ask.key} of unknown application {ask.app_id}"
     assert partition.tree.get(app.queue_path), f"D3: {ask.key} in unknown queue {app.queue_path}"

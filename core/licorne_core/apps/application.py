@@ -1,9 +1,9 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
 from collections.abc import Mapping
-from heapq import heappop, heappush, nsmallest
-from typing import NamedTuple
+from heapq import heappush, nsmallest
 
+from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.identity import UserGroup
@@ -15,54 +15,8 @@ from licorne_core.reservations import Reservation
 from licorne_core.resources import charge, refund
 from licorne_core.trackers import Tracker
 
-RUN_SLACK = 64
-"""Entries of asks that are gone that a run may keep, beside one for each that waits."""
-
 EMPTY_RUNS = 16
 """Runs that an application may have before one that becomes empty is forgotten."""
-
-PendingAsk = tuple[int, float, int, Ask]
-"""A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
-
-
-class LogEntry(NamedTuple):
-    """A reason for which asks of a run were passed over: when last (unix seconds), how often."""
-
-    time: float
-    times: int
-
-
-class Run:
-    """The pending asks of one class of one application, first in order at the top.
-
-    `unplaceable`: when last tried, no node would take them, and none has come up since.
-    `attempted`: they were within their user's quota when last tried. `log` tells what stopped
-    them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13).
-    """
-
-    __slots__ = ("app", "ask_class", "attempted", "heap", "log", "told", "unplaceable", "waiting")
-
-    def __init__(self, app: "Application", ask_class: AskClass) -> None:
-        """Start empty."""
-        self.app = app
-        self.ask_class = ask_class
-        self.heap: list[PendingAsk] = []
-        self.waiting = 0
-        self.unplaceable = False
-        self.attempted = False
-        self.log: dict[str, LogEntry] = {}
-        self.told: set[AllocationKey] = set()
-
-    def first(self) -> PendingAsk | None:
-        """The first ask that is still pending."""
-        heap = self.heap
-        pending = self.app.pending
-        while heap:
-            entry = heap[0]
-            if pending.get(entry[3].key) is entry:
-                return entry
-            heappop(heap)
-        return None
 
 
 class Application:
@@ -86,6 +40,7 @@ class Application:
         "quotas",
         "ranking",
         "reservations",
+        "ripe_at",
         "runs",
         "start_time",
         "state",
@@ -113,6 +68,7 @@ class Application:
         self.start_time = 0.0
         self.finished_time = 0.0
         self.backoff_until = 0.0
+        self.ripe_at = 0.0
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -120,7 +76,7 @@ class Application:
         self.pending: dict[AllocationKey, PendingAsk] = {}
         self.pending_total: dict[str, int] = {}
         self.runs: dict[AskClass, Run] = {}
-        self.ranking: Ranking[Run] = Ranking()
+        self.ranking: Ranking[Run | Claim] = Ranking()
         self.priorities = PriorityCounts()
         self.allocations: dict[AllocationKey, Allocation] = {}
         self.allocated: dict[str, int] = {}
@@ -159,11 +115,11 @@ class Application:
         """The run of a class, an empty one if nothing of the class is pending."""
         run = self.runs.get(ask_class)
         if run is None:
-            run = self.runs[ask_class] = Run(self, ask_class)
+            run = self.runs[ask_class] = Run(ask_class, self.pending, self.reservations)
         return run
 
     def add_ask(self, run: Run, ask: Ask, create_time: float, arrival: int = 0) -> bool:
-        """Take a pending ask into the run of its class; True when it comes first there.
+        """Take a pending ask into the run of its class; True when there is something new to try.
 
         `arrival` is its place among equals, given only to one that had been here before.
         """
@@ -178,8 +134,9 @@ class Application:
         self.priorities.add(ask.priority)
         if create_time < self.submission_time:
             self.submission_time = create_time
+        claims = run.claim is not None and self.claim_again(run.claim, entry)
         if run.heap[0] is not entry:
-            return False
+            return claims
         self.ranking.put(run, entry[:3])
         return True
 
@@ -189,11 +146,15 @@ class Application:
         ask = entry[3]
         run = self.runs[ask.ask_class]
         run.waiting -= 1
+        run.told.discard(key)
         refund(self.pending_total, ask.ask_class.items)
         self.priorities.remove(ask.priority)
         if run.waiting == 0:
             run.heap.clear()
             self.ranking.discard(run)
+            if run.claim is not None:
+                self.ranking.discard(run.claim)
+                run.claim = None
             # A few are kept, as asks of the same classes keep coming.
             if len(self.runs) > EMPTY_RUNS:
                 del self.runs[ask.ask_class]
@@ -202,10 +163,17 @@ class Application:
             assert first is not None, "a run with waiting asks has a first one"
             self.ranking.put(run, first[:3])
         elif len(run.heap) > RUN_SLACK + 2 * run.waiting:
-            run.heap = sorted(
-                entry for entry in run.heap if self.pending.get(entry[3].key) is entry
-            )
+            run.heap = sorted(filter(run.waits, run.heap))
         return ask, run
+
+    def claim_again(self, claim: Claim, entry: PendingAsk) -> bool:
+        """An ask is new in a claim, or has lost its node; True when the claim should be tried."""
+        if not claim.add(entry):
+            return False
+        key = claim.key()
+        assert key is not None, "somebody wants a node now"
+        self.ranking.put(claim, key)
+        return True
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation."""
@@ -236,7 +204,7 @@ class Application:
             for run in self.runs.values()
             if run.unplaceable and self.within_quotas(run)
             for entry in run.heap
-            if self.pending.get(entry[3].key) is entry
+            if run.waits(entry)
         ]
         if len(stuck) < threshold:
             return False
@@ -248,6 +216,11 @@ class Application:
     def within_quotas(self, run: Run) -> bool:
         """Whether the run's asks fit under every maximum of user, group and queues."""
         return all(within_max(quota, run.ask_class.items) for quota in self.quotas)
+
+    @property
+    def is_allocating(self) -> bool:
+        """Whether a node is reserved or held for one of its asks."""
+        return bool(self.reservations or self.held)
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""

@@ -140,16 +140,32 @@ def _ask_again(
         _book(partition, app, placed, create_time, now, outcome)
     elif resized is not known:
         check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
-        partition.drop_ask(app, ask.key)
-        partition.add_ask(app, resized, create_time, arrival)
+        _resize_ask(partition, app, resized, create_time, arrival)
+
+
+def _resize_ask(
+    partition: Partition, app: Application, ask: Ask, create_time: float, arrival: int
+) -> None:
+    """A pending ask of another size keeps its place, and its node if that can ever hold it."""
+    reservation = app.reservations.get(ask.key)
+    partition.drop_ask(app, ask.key)
+    partition.add_ask(app, ask, create_time, arrival)
+    if reservation is not None:
+        node = partition.nodes.by_id[reservation.node_id]
+        if reservation.required or node.holds(ask.ask_class.items):
+            leaf = partition.leaf_of(app)
+            entry = app.pending[ask.key]
+            partition.reservations.reserve(leaf, app, entry, node, reservation.time)
+            partition.node_changed(node)
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
     """The known ask in the size of the new one; nothing else of a known ask ever changes."""
     if ask.ask_class.items == known.ask_class.items:
         return known
-    required = known.ask_class.required_node
-    return replace(known, ask_class=AskClass(ask.ask_class.resources, required))
+    before = known.ask_class
+    resized = AskClass(ask.ask_class.resources, before.required_node, before.predicate)
+    return replace(known, ask_class=resized)
 
 
 def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None:

@@ -19,11 +19,11 @@ from licorne_core.errors import ConfigError, Problem
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import advance, clean_later
+from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm
-from licorne_core.tuning import Tuning
 
 PARTITION_REMOVED = "PartitionRemoved"
 _LAST_EVENT = {
@@ -37,20 +37,18 @@ _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 
-def register(
-    registry: Registry, command: RegisterRm, default_config: str, tuning: Tuning, now: float
-) -> list[Effect]:
+def register(registry: Registry, command: RegisterRm, options: Options, now: float) -> list[Effect]:
     """Drop what the RM had and start anew; a refused registration changes nothing."""
     rm_id = command.rm_id
     try:
         if not rm_id or "[" in rm_id or "]" in rm_id:
             raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
-        configuration = load(command.config or default_config)
+        configuration = load(command.config or options.default_config)
         before = registry.rms.get(rm_id)
         holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
         rm = Rm(command, configuration, registry.next_session(rm_id), holds, now)
         for config in configuration.partitions:
-            _build(rm, config, tuning, now)
+            _build(rm, config, options, now)
     except ConfigError as error:
         reason = f"registration of RM failed: {error}"
         return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
@@ -58,9 +56,9 @@ def register(
     return [Registered(rm_id=rm_id, session=rm.session)]
 
 
-def _build(rm: Rm, config: PartitionConfig, tuning: Tuning, now: float) -> Partition:
+def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
-    partition = rm.partitions[name] = Partition(name, rm.holds, rm.journal, config, now, tuning)
+    partition = rm.partitions[name] = Partition(name, rm.holds, rm.journal, config, now, options)
     partition.follow(rm.extra)
     return partition
 
@@ -69,8 +67,7 @@ def update_configuration(
     registry: Registry,
     rm: Rm,
     command: UpdateConfiguration,
-    default_config: str,
-    tuning: Tuning,
+    options: Options,
     now: float,
 ) -> list[Effect]:
     """Take a new configuration whole or not at all, over all partitions (spec § 2.7).
@@ -82,7 +79,7 @@ def update_configuration(
     if command.policy_group:
         rm.policy_group = command.policy_group
     try:
-        configuration = load(command.config or default_config)
+        configuration = load(command.config or options.default_config)
         if configuration.checksum == rm.configuration.checksum:
             return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
         problems = [
@@ -93,7 +90,7 @@ def update_configuration(
     except ConfigError as error:
         reason = f"update of configuration failed: {error}"
         return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
-    effects = _apply(registry, rm, configuration, tuning, now)
+    effects = _apply(registry, rm, configuration, options, now)
     rm.configuration = configuration
     return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *effects]
 
@@ -106,7 +103,7 @@ def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
 
 
 def _apply(
-    registry: Registry, rm: Rm, configuration: Configuration, tuning: Tuning, now: float
+    registry: Registry, rm: Rm, configuration: Configuration, options: Options, now: float
 ) -> list[Effect]:
     wanted = {partition_name(rm.rm_id, config.name): config for config in configuration.partitions}
     effects: list[Effect] = []
@@ -115,7 +112,7 @@ def _apply(
     for name, config in wanted.items():
         partition = rm.partitions.get(name)
         if partition is None:
-            partition = registry.partitions[name] = _build(rm, config, tuning, now)
+            partition = registry.partitions[name] = _build(rm, config, options, now)
             rm.removed.pop(name, None)
         else:
             _reload(partition, config, now)

@@ -80,10 +80,10 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     if update.action is NodeAction.DECOMISSION:
         return _decommission(rm, partition, node, now)
     if update.action is NodeAction.DRAIN_NODE:
-        node.schedulable = False
+        node.set_schedulable(schedulable=False)
     elif update.action is NodeAction.DRAIN_TO_SCHEDULABLE:
-        node.schedulable = True
-        partition.node_changed(node)
+        node.set_schedulable(schedulable=True)
+        partition.frontier.node_changed(node)
     elif update.capacity is not None:
         # An update is never answered, so one that cannot be is ignored as a whole.
         with suppress(Rejected):
@@ -95,7 +95,7 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
 def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
     """Free all that is on the node, then let it go (spec § 7)."""
     message = f"Node {node.node_id} Removed"
-    node.schedulable = False
+    node.set_schedulable(schedulable=False)
     releases: list[Release] = []
     touched: dict[Application, None] = {}
     for key in node.foreign:

@@ -6,6 +6,7 @@ from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
 from licorne_core.lifecycle import advance, fire, note_start, rest
 from licorne_core.partition import Partition
+from licorne_core.scheduling.cycle import Claimed
 
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
@@ -25,11 +26,14 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     commit = partition.commit
     partition.counters.turns += 1
     cycle.begin_turn(now, TRIES * (decisions + 1))
-    while len(made) < decisions:
+    for _ in range(decisions):
         candidate = cycle.next()
         if candidate is None:
             partition.frontier.runnable = cycle.tired
             break
+        if isinstance(candidate, Claimed):
+            partition.reservations.reserve(*candidate, now)
+            continue
         made.append(commit(candidate, now))
         leaf, app = candidate[:2]
         by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE

@@ -30,7 +30,7 @@ class NodeBook:
     def remove(self, node: Node) -> None:
         """Let a node go; it is not schedulable any more, whoever still holds it."""
         del self.by_id[node.node_id]
-        node.schedulable = False
+        node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
 
     def resize(self, node: Node, capacity: Resources) -> None:

@@ -11,8 +11,9 @@ from licorne_core.resources import Items, Resources
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    `version` rises with every change of what is available; `birth` tells nodes apart that have
-    the same id one after the other.
+    `version` rises with every change of the node, and what the RM said of it is forgotten then;
+    `birth` tells nodes apart that have the same id one after the other. An *open* node is
+    schedulable and reserved for nobody.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class Node:
         "foreign",
         "node_id",
         "occupied",
+        "open",
         "reservations",
         "schedulable",
         "score",
@@ -44,6 +46,7 @@ class Node:
         self.node_id = node_id
         self.attributes = attributes
         self.schedulable = schedulable
+        self.open = schedulable
         self.capacity: Resources = capacity
         self.allocated: dict[str, int] = {}
         self.occupied: dict[str, int] = {}
@@ -66,10 +69,35 @@ class Node:
             f"{len(self.allocations)} allocations>"
         )
 
+    def set_schedulable(self, *, schedulable: bool) -> None:
+        """Drain the node, or let it take asks again."""
+        self.schedulable = schedulable
+        self.open = schedulable and not self.reservations
+        self._changed()
+
+    def add_reservation(self, reservation: Reservation) -> None:
+        """Keep the node for an ask."""
+        self.reservations[reservation.app_id, reservation.key] = reservation
+        self.open = False
+
+    def drop_reservation(self, reservation: Reservation) -> None:
+        """Keep it no longer."""
+        del self.reservations[reservation.app_id, reservation.key]
+        self.open = self.schedulable and not self.reservations
+
+    def accepts(self, ask_class: AskClass, *, allocate: bool = True) -> bool:
+        """Whether the RM has not refused asks of the class here (spec § 8.4)."""
+        return not self.verdicts or not self.verdicts.get((ask_class, allocate))
+
+    def _changed(self) -> None:
+        self.version += 1
+        if self.verdicts:
+            self.verdicts.clear()
+
     def resize(self, capacity: Resources) -> None:
         """Replace the capacity; what runs goes on running."""
         self.capacity = capacity
-        self.version += 1
+        self._changed()
         self.available = dict(capacity)
         for taken in (self.allocated, self.occupied):
             for name, value in taken.items():
@@ -90,7 +118,7 @@ class Node:
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
         self.allocations[allocation] = None
-        self.version += 1
+        self._changed()
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
@@ -100,7 +128,7 @@ class Node:
     def drop_allocation(self, allocation: Allocation) -> None:
         """Forget an allocation that ended."""
         del self.allocations[allocation]
-        self.version += 1
+        self._changed()
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:

@@ -27,6 +27,7 @@ class Queue:
     __slots__ = (
         "admin_acl",
         "allocated",
+        "allocating",
         "applications",
         "children",
         "counted_priority",
@@ -81,6 +82,8 @@ class Queue:
         self.allocated: dict[str, int] = {}
         self.pending: dict[str, int] = {}
         self.running_applications = 0
+        # Accepted applications that have a node reserved or held (spec § 4.12).
+        self.allocating: dict[AppId, None] = {}
         self.counters = QueueCounters()
         # Order among siblings, and of what is inside: children or applications.
         self.denominators: dict[str, int] = {}
@@ -103,6 +106,15 @@ class Queue:
     def strict(self) -> bool:
         """Root has what its nodes have, and nothing else (spec § 4.5)."""
         return self.parent is None
+
+    @property
+    def started_applications(self) -> int:
+        """Applications that run or are about to (spec § 4.12)."""
+        return self.running_applications + len(self.allocating)
+
+    def counts(self, app_id: AppId) -> bool:
+        """Whether the application is about to run."""
+        return app_id in self.allocating
 
     @property
     def is_empty(self) -> bool:

@@ -1,22 +1,36 @@
-"""The regular pass: which ask is served next, and by which node (spec §§ 8.2-8.4).
+"""The pass: which ask is served next, and by which node (spec §§ 8.1-8.7).
 
-The pass goes down from root in key order: queues, applications, runs of asks; the first ask that
-every gate lets through wins. What is blocked is parked under its gate on the way, so the
-next pass starts where this one had to stop looking.
+Reserved asks come first. Then the regular pass goes down from root in key order: queues,
+applications, runs of asks; the first ask that every gate lets through wins. What is blocked is
+parked under its gate on the way, so the next pass starts where this one had to stop looking.
 """
 
-from licorne_core.apps.application import Application, PendingAsk, Run
-from licorne_core.apps.states import AppState
+from typing import Any, NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.runs import Claim, PendingAsk, Run, claim_key
+from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.asks import AskClass
+from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_run_one_more, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.frontier import BACKOFF, RUNNING, Frontier, Gate
+from licorne_core.scheduling.frontier import AGE, BACKOFF, RUNNING, Frontier, Gate
 from licorne_core.tuning import Tuning
 
 Candidate = tuple[Queue, Application, PendingAsk, Node]
 """The decision: this ask of this application in this leaf goes to this node."""
+
+
+class Claimed(NamedTuple):
+    """The other decision: this node is to be reserved for this ask (spec §§ 8.5, 8.7)."""
+
+    leaf: Queue
+    app: Application
+    entry: PendingAsk
+    node: Node
 
 
 class Cycle:
@@ -26,21 +40,34 @@ class Cycle:
         "_frontier",
         "_index",
         "_limit",
+        "_nodes",
         "_now",
         "_parked",
         "_parking",
+        "_reserving",
         "_root",
         "tired",
         "tried",
     )
 
-    def __init__(self, root: Queue, index: NodeIndex, frontier: Frontier, tuning: Tuning) -> None:
-        """Over these queues and nodes."""
+    def __init__(
+        self,
+        root: Queue,
+        nodes: NodeBook,
+        index: NodeIndex,
+        frontier: Frontier,
+        tuning: Tuning,
+        *,
+        reserving: bool,
+    ) -> None:
+        """Over these queues and nodes; without `reserving` no node is ever reserved."""
         self._root = root
+        self._nodes = nodes.by_id
         self._index = index
         self._frontier = frontier
         self._parking = tuning.parking
-        self._parked: list[Ranking[Run]] = []
+        self._reserving = reserving
+        self._parked: list[Ranking[Any]] = []
         self._now = 0.0
         self._limit: int | None = None
         self.tired = False
@@ -52,21 +79,51 @@ class Cycle:
         self._limit = self.tried + self._index.work + work if self._parking else None
         self.tired = False
 
-    def next(self) -> Candidate | None:
+    def next(self) -> Candidate | Claimed | None:
         """The next decision; None when nothing can be done until something changes.
 
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
         frontier = self._frontier
         frontier.settle()
-        candidate = self._in_queue(self._root)
+        candidate: Candidate | Claimed | None = None
+        if frontier.reserved.ready:
+            candidate = self._among_reserved()
         if candidate is None and not self.tired:
-            frontier.awake.clear()
+            candidate = self._in_queue(self._root)
+            if candidate is None and not self.tired:
+                frontier.awake.clear()
         if not self._parking:
             self._unpark()
         return candidate
 
-    def _in_queue(self, queue: Queue) -> Candidate | None:
+    def _among_reserved(self) -> Candidate | None:
+        """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
+        reserved = self._frontier.reserved
+        while reserved.ready:
+            if self._is_spent():
+                return None
+            reservation = reserved.first(self._frontier.types)
+            leaf, app, ask_class = reserved.owner(reservation)
+            if app.state in SCHEDULABLE and self._quota_gate(app, ask_class) is None:
+                node: Node | None = self._nodes[reservation.node_id]
+                assert node is not None, "a reservation goes with its node"
+                if not (node.fits(ask_class.items) and node.accepts(ask_class)):
+                    node = None if reservation.required else self._index.best(ask_class)
+                if node is not None:
+                    return leaf, app, app.pending[reservation.key], node
+            del reserved.ready[reservation]
+        return None
+
+    def _is_spent(self) -> bool:
+        """Whether the turn has tried enough; if not, another try is counted."""
+        if self._limit is not None and self.tried + self._index.work >= self._limit:
+            self.tired = True
+            return True
+        self.tried += 1
+        return False
+
+    def _in_queue(self, queue: Queue) -> Candidate | Claimed | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
         awake = self._frontier.awake
@@ -97,7 +154,7 @@ class Cycle:
                 child.ranking.wake_all()
                 self._park(ranking, child, (gate,))
 
-    def _in_app(self, leaf: Queue, app: Application) -> Candidate | None:
+    def _in_app(self, leaf: Queue, app: Application) -> Candidate | Claimed | None:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
@@ -110,11 +167,14 @@ class Cycle:
                 if threshold:
                     self._rests(leaf, app, None)
                 return None
-            if self._limit is not None and self.tried + self._index.work >= self._limit:
-                self.tired = True
+            if self._is_spent():
                 return None
-            self.tried += 1
-            gate = self._quota_gate(app, run)
+            if isinstance(run, Claim):
+                claimed = self._claim(leaf, app, run)
+                if claimed is None:
+                    continue
+                return None if threshold and self._rests(leaf, app, claimed.entry) else claimed
+            gate = self._quota_gate(app, run.ask_class)
             run.unplaceable = gate is None
             if gate is None:
                 node = self._index.best(run.ask_class)
@@ -122,18 +182,68 @@ class Cycle:
                     run.unplaceable = False
                     found = leaf, app, run.heap[0], node
                     return None if threshold and self._rests(leaf, app, found[2]) else found
-                gate = run.ask_class
+                gate = self._index.gate(run.ask_class)
+                if self._reserving:
+                    self._rank_claim(app, run)
             awake.discard(gate)
             self._park(ranking, run, (gate,))
 
-    def _quota_gate(self, app: Application, run: Run) -> Gate | None:
+    def _claim(self, leaf: Queue, app: Application, claim: Claim) -> Claimed | None:
+        """A node to reserve for the first ask of the claim that is old enough (§§ 8.5, 8.7)."""
+        ranking = app.ranking
+        run = claim.run
+        entry = claim.first(self._now)
+        gate: Gate | None = None
+        if entry is not None:
+            key = claim_key(entry)
+            if ranking.key(claim) != key:
+                ranking.put(claim, key)
+                return None
+            gate = self._quota_gate(app, run.ask_class)
+            if gate is None:
+                node = self._index.to_reserve(run.ask_class)
+                if node is not None:
+                    return Claimed(leaf, app, entry, node)
+                gate = self._index.claim_gate(run.ask_class)
+        self._rest_claim(app, claim, gate)
+        return None
+
+    def _rank_claim(self, app: Application, run: Run) -> None:
+        """A run has found no node: from now on its asks may have one reserved."""
+        if run.claim is None:
+            run.claim = Claim(run)
+            key = run.claim.key()
+            if key is not None:
+                app.ranking.put(run.claim, key)
+
+    def _rest_claim(self, app: Application, claim: Claim, gate: Gate | None) -> None:
+        """Put a claim aside until the gate opens, or an ask that would come first is old enough."""
+        ranking = app.ranking
+        key = claim.key()
+        if key is None:
+            ranking.discard(claim)
+            return
+        gates: list[Gate] = []
+        if gate is not None:
+            self._frontier.awake.discard(gate)
+            gates.append(gate)
+        ripe_at = claim.ripens(self._now)
+        if ripe_at is not None:
+            self._frontier.ripening.append((app, ripe_at))
+            self._frontier.awake.discard((app, AGE))
+            gates.append((app, AGE))
+        # While it rests it stands where it could come to stand at the earliest.
+        ranking.put(claim, key)
+        self._park(ranking, claim, tuple(gates))
+
+    def _quota_gate(self, app: Application, ask_class: AskClass) -> Gate | None:
         """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
-        ask_class = run.ask_class
         items = ask_class.items
         for quota in app.quotas:
             if quota.max is not None and not within_max(quota, items):
-                quota.short_of[ask_class] = None
-                return (quota, ask_class)
+                size = ask_class.size
+                quota.short_of[size] = None
+                return (quota, size)
         return None
 
     def _app_gate(self, app: Application) -> Gate | None:
@@ -142,7 +252,7 @@ class Cycle:
             return (app, BACKOFF)
         if app.state is AppState.ACCEPTED:
             for quota in app.quotas:
-                if not may_run_one_more(quota):
+                if not (may_run_one_more(quota) or quota.counts(app.app_id)):
                     return (quota, RUNNING)
         return None
 
@@ -155,7 +265,12 @@ class Cycle:
         self._frontier.resting.append(app)
         return True
 
-    def _park(self, ranking: Ranking[Run], item: Run, gates: "tuple[Gate, ...]") -> None:
+    def _park(
+        self,
+        ranking: Ranking[Any],
+        item: Run | Claim | Application | Queue,
+        gates: "tuple[Gate, ...]",
+    ) -> None:
         ranking.park(item, gates)
         if not self._parking:
             self._parked.append(ranking)

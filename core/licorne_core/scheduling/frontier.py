@@ -13,16 +13,20 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
+from licorne_core.nodes.node import Node
 from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.quotas import Quota, may_run_one_more, within_max
-from licorne_core.resources import Items
+from licorne_core.scheduling.candidates import RESERVE, NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
+from licorne_core.scheduling.reserved import ReservedAsks
 
 Gate = Hashable
+AGE = "age"
+"""Stands for the class in the gate of claims whose asks are not old enough yet."""
 BACKOFF = "back-off"
 """Stands for the class in the gate of an application that is not looked at for a while."""
 RUNNING = "running applications"
@@ -32,30 +36,38 @@ RUNNING = "running applications"
 class Frontier:
     """The changes of one partition that the next pass has to take up.
 
-    `resting` are the applications that the last pass found in need of a back-off.
+    `resting` are the applications that the last passes found in need of a back-off, `ripening`
+    those with asks that will be old enough for a reservation, and when. `reserved` are the asks
+    with a reservation, `types` the resource types that asks were heard of with, sorted.
     """
 
     __slots__ = (
         "_apps",
         "_classes",
+        "_index",
         "_leaves",
         "_tree",
-        "_types",
         "awake",
+        "reserved",
         "resting",
+        "ripening",
         "runnable",
         "state_aware_as_fifo",
+        "types",
     )
 
-    def __init__(self, tree: QueueTree) -> None:
-        """Over this tree."""
+    def __init__(self, tree: QueueTree, index: NodeIndex) -> None:
+        """Over these queues and nodes."""
         self._tree = tree
+        self._index = index
         self._apps: dict[Application, Queue] = {}
         self._leaves: dict[Queue, None] = {}
-        self._types: tuple[str, ...] = ()
+        self.types: tuple[str, ...] = ()
         self._classes: dict[AskClass, int] = {}
         self.awake: set[Gate] = set()
         self.resting: list[Application] = []
+        self.ripening: list[tuple[Application, float]] = []
+        self.reserved = ReservedAsks()
         self.state_aware_as_fifo = False
         self.runnable = False
 
@@ -80,41 +92,58 @@ class Frontier:
             for app in queue.applications.values():
                 self.app_changed(app, queue)
                 app.ranking.wake_all()
+        self.reserved.wake_all()
         self.runnable = True
 
     def forget(self, app: Application) -> None:
         """The application is gone."""
         self._apps.pop(app, None)
 
-    def knows(self, items: Items) -> None:
-        """Note the resource types of a new ask; a new type changes every queue's key."""
-        for name, _ in items:
-            if name not in self._types:
-                self._types = tuple(sorted((*self._types, name)))
-                self._tree.shares_stale = True
-
     def class_came(self, ask_class: AskClass) -> None:
-        """One more application asks for the class."""
+        """One more application asks for the class; a new resource type changes every key."""
         self._classes[ask_class] = self._classes.get(ask_class, 0) + 1
+        for name, _ in ask_class.items:
+            if name not in self.types:
+                self.types = tuple(sorted((*self.types, name)))
+                self._tree.shares_stale = True
+        if ask_class.size is not ask_class:
+            self.class_came(ask_class.size)
 
-    def class_went(self, ask_class: AskClass, quotas: Iterable[Quota]) -> bool:
-        """One application less asks for the class; True when it was the last one.
+    def class_went(self, ask_class: AskClass, quotas: Iterable[Quota]) -> None:
+        """One application less asks for the class.
 
-        What the class was found too large for is forgotten with it.
+        With the last one, what the class was found too large for is forgotten.
         """
         left = self._classes[ask_class] - 1
         if left:
             self._classes[ask_class] = left
-            return False
-        del self._classes[ask_class]
-        for quota in quotas:
-            quota.short_of.pop(ask_class, None)
-        return True
+        else:
+            del self._classes[ask_class]
+            self._index.drop(ask_class)
+            for quota in quotas:
+                quota.short_of.pop(ask_class, None)
+        if ask_class.size is not ask_class:
+            self.class_went(ask_class.size, quotas)
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
         self.awake.add(gate)
         self.runnable = True
+
+    def open_for(self, ask_class: AskClass, gate: Gate) -> None:
+        """The same for a gate that only asks of a class stand at, reserved ones included."""
+        self.open(gate)
+        self.reserved.wake(ask_class)
+
+    def node_changed(self, node: Node) -> None:
+        """The node is new, has more room, is open again, or comes earlier: who can use it?"""
+        for ask_class in self._index.changed(node):
+            self.open_for(ask_class, ask_class)
+        for ask_class in self._index.claimable(node):
+            self.open((RESERVE, ask_class))
+        if node.reservations:
+            self.reserved.wake_on(node)
+            self.runnable = True
 
     def room_in(self, quotas: Iterable[Quota]) -> None:
         """Something was freed: open the gates of the maxima that let more asks through now."""
@@ -125,7 +154,7 @@ class Frontier:
                         del quota.short_of[ask_class]
                     elif within_max(quota, ask_class.items):
                         del quota.short_of[ask_class]
-                        self.open((quota, ask_class))
+                        self.open_for(ask_class, (quota, ask_class))
 
     def may_run_again(self, quotas: Iterable[Quota]) -> None:
         """One application less runs: another one may start."""
@@ -204,7 +233,7 @@ class Frontier:
         if parent is None:
             return
         if queue.pending and queue.state is not QueueState.STOPPED:
-            key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self._types)
+            key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
             parent.ranking.put(queue, key)
         else:
             parent.ranking.discard(queue)

@@ -55,7 +55,7 @@ class _Pair:
     """A core and an oracle that are told the same."""
 
     def __init__(self, tuning: Tuning | None) -> None:
-        self.driver = Driver(tuning=tuning)
+        self.driver = Driver(reservations=False, tuning=tuning)
         self.oracle = Oracle()
         self.decisions = 0
 

@@ -1,0 +1,163 @@
+"""The asks of one application by class: what is tried, and what a node may be reserved for.
+
+The asks of a run fit alike, so when one finds no node, none does. Each of them may then have a node
+reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5, 8.7).
+"""
+
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from licorne_core.asks import Ask, AskClass
+from licorne_core.ids import AllocationKey
+from licorne_core.reservations import Reservation
+
+RUN_SLACK = 64
+"""Entries of asks that are gone that a run may keep, beside one for each that waits."""
+
+RESERVATION_AGE = 2.0
+"""Seconds that an ask has to have waited before a node is reserved for it."""
+
+_SLACK = 64
+
+PendingAsk = tuple[int, float, int, Ask]
+"""A pending ask with its place in the order: (-priority, create time, arrival, ask)."""
+
+ClaimKey = tuple[int, float, int, int]
+
+
+class LogEntry(NamedTuple):
+    """A reason for which asks of a run were passed over: when last (unix seconds), how often."""
+
+    time: float
+    times: int
+
+
+class Run:
+    """The pending asks of one class of one application, first in order at the top.
+
+    `unplaceable`: when last tried, no node would take them, and none has come up since.
+    `attempted`: they were within their user's quota when last tried. `log` tells what stopped
+    them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13). `claim` is
+    there once they have found none.
+    """
+
+    __slots__ = (
+        "_pending",
+        "ask_class",
+        "attempted",
+        "claim",
+        "heap",
+        "log",
+        "reservations",
+        "told",
+        "unplaceable",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        ask_class: AskClass,
+        pending: Mapping[AllocationKey, PendingAsk],
+        reservations: Mapping[AllocationKey, Reservation],
+    ) -> None:
+        """Start empty, in an application with these asks and reservations."""
+        self.ask_class = ask_class
+        self._pending = pending
+        self.reservations = reservations
+        self.heap: list[PendingAsk] = []
+        self.waiting = 0
+        self.unplaceable = False
+        self.attempted = False
+        self.log: dict[str, LogEntry] = {}
+        self.told: set[AllocationKey] = set()
+        self.claim: Claim | None = None
+
+    def first(self) -> PendingAsk | None:
+        """The first ask that is still pending."""
+        heap = self.heap
+        pending = self._pending
+        while heap:
+            entry = heap[0]
+            if pending.get(entry[3].key) is entry:
+                return entry
+            heappop(heap)
+        return None
+
+    def waits(self, entry: PendingAsk) -> bool:
+        """Whether the ask is still pending."""
+        return self._pending.get(entry[3].key) is entry
+
+
+class Claim:
+    """The asks of a run that have no node reserved yet, as one item among the runs.
+
+    By priority, each level oldest first: within a level the first is always the first to be old
+    enough. Asks that are gone or have a node are forgotten when they come to the top.
+    """
+
+    __slots__ = ("_age", "_kept", "_levels", "run")
+
+    def __init__(self, run: Run) -> None:
+        """Over all asks of the run. Those that require a node need not wait for it."""
+        self.run = run
+        self._age = RESERVATION_AGE if run.ask_class.required_node is None else 0.0
+        self._fill()
+
+    def add(self, entry: PendingAsk) -> bool:
+        """One more ask without a node; True when it is the first of its priority."""
+        level = self._levels.setdefault(entry[0], [])
+        heappush(level, entry)
+        self._kept += 1
+        if self._kept > _SLACK + 2 * self.run.waiting:
+            self._fill()
+        return level[0] is entry
+
+    def key(self) -> ClaimKey | None:
+        """Where the claim stands among runs, at the earliest; None when every ask has a node."""
+        first = next(iter(self._tops()), None)
+        return None if first is None else claim_key(first)
+
+    def first(self, now: float) -> PendingAsk | None:
+        """The first ask in order that is old enough."""
+        return next((top for top in self._tops() if top[1] + self._age <= now), None)
+
+    def ripens(self, now: float) -> float | None:
+        """When another ask, one that comes before the first, will be old enough; None for never."""
+        ages = []
+        for top in self._tops():
+            if top[1] + self._age <= now:
+                break
+            ages.append(top[1] + self._age)
+        return min(ages, default=None)
+
+    def _tops(self) -> list[PendingAsk]:
+        """The first ask of each priority, the highest first."""
+        tops = []
+        for priority in sorted(self._levels):
+            level = self._levels[priority]
+            while level and not self._wants(level[0]):
+                heappop(level)
+                self._kept -= 1
+            if level:
+                tops.append(level[0])
+            else:
+                del self._levels[priority]
+        return tops
+
+    def _wants(self, entry: PendingAsk) -> bool:
+        return self.run.waits(entry) and entry[3].key not in self.run.reservations
+
+    def _fill(self) -> None:
+        entries = [entry for entry in self.run.heap if self._wants(entry)]
+        self._levels: dict[int, list[PendingAsk]] = {}
+        for entry in entries:
+            self._levels.setdefault(entry[0], []).append(entry)
+        for level in self._levels.values():
+            heapify(level)
+        self._kept = len(entries)
+
+
+def claim_key(entry: PendingAsk) -> ClaimKey:
+    """A claim's place while this ask is the one that wants a node: just behind the ask itself."""
+    return (*entry[:3], 1)

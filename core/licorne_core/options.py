@@ -1,0 +1,17 @@
+"""What a scheduler is told once, when it is made."""
+
+from dataclasses import dataclass, field
+
+from licorne_core.tuning import Tuning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`default_config` is for RMs that register without one, empty for the built-in default.
+
+    Without `reservations` no node is ever kept free for an ask (spec § 2.8).
+    """
+
+    default_config: str = ""
+    reservations: bool = True
+    tuning: Tuning = field(default_factory=Tuning)
