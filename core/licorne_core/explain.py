@@ -9,7 +9,7 @@ from collections import Counter
 from licorne_core.apps.application import Application
 from licorne_core.apps.runs import PendingAsk
 from licorne_core.apps.states import SCHEDULABLE, AppState
-from licorne_core.asks import AskClass
+from licorne_core.asks import Ask, AskClass
 from licorne_core.errors import NotFound
 from licorne_core.ids import AllocationKey, NodeId
 from licorne_core.nodes.node import Node
@@ -23,6 +23,7 @@ from licorne_core.reasons import (
     LimitGate,
     NodesGate,
     PartitionGate,
+    PredicatesGate,
     QueueGate,
     RunningGate,
     StartingGate,
@@ -39,12 +40,14 @@ def explain(partition: Partition, app: Application, key: str) -> Explanation:
     allocation_key = AllocationKey(key) if key else min(app.pending.values())[3].key
     allocation = app.allocations.get(allocation_key)
     if allocation is not None:
+        held = allocation_key in app.held
+        where = f"node {allocation.node_id}"
         return Explanation(
             app_id=app.app_id,
             key=allocation_key,
             queue=app.queue_path,
-            verdict="allocated",
-            summary=f"allocated on node {allocation.node_id}",
+            verdict="held" if held else "allocated",
+            summary=f"held on {where} until the RM agrees" if held else f"allocated on {where}",
             node_id=allocation.node_id,
         )
     entry = app.pending.get(allocation_key)
@@ -56,7 +59,7 @@ def explain(partition: Partition, app: Application, key: str) -> Explanation:
 def _explain_pending(partition: Partition, app: Application, entry: PendingAsk) -> Explanation:
     leaf = partition.leaf_of(app)
     ask = entry[3]
-    gates = gates_of(partition, app, leaf, ask.ask_class)
+    gates = gates_of(partition, app, leaf, ask)
     blocking = next((gate for gate in gates if not gate.passed), None)
     asks_ahead = sum(1 for other in app.pending.values() if other < entry)
     return Explanation(
@@ -83,10 +86,9 @@ def _applications_ahead(app: Application, leaf: Queue) -> int:
     )
 
 
-def gates_of(
-    partition: Partition, app: Application, leaf: Queue, ask_class: AskClass
-) -> tuple[Gate, ...]:
-    """All gates of an ask of the class, in the order of the pass."""
+def gates_of(partition: Partition, app: Application, leaf: Queue, ask: Ask) -> tuple[Gate, ...]:
+    """All gates of an ask, in the order of the pass."""
+    ask_class = ask.ask_class
     gates: list[Gate] = [
         PartitionGate(
             partition=partition.name,
@@ -127,7 +129,11 @@ def gates_of(
         )
         for queue in leaf.lineage
     ]
-    gates.append(_nodes_gate(partition, ask_class))
+    if ask_class.predicate is not None:
+        gates.append(
+            PredicatesGate(waiting=partition.questions.waiting, most=partition.questions.most)
+        )
+    gates.append(_nodes_gate(partition, app, ask))
     return tuple(gates)
 
 
@@ -145,12 +151,14 @@ def _running_gate(quota: Quota) -> RunningGate:
     )
 
 
-def _nodes_gate(partition: Partition, ask_class: AskClass) -> NodesGate:
+def _nodes_gate(partition: Partition, app: Application, ask: Ask) -> NodesGate:
     """Every node asked; of those out, the first cause (spec § 7.4)."""
-    required = ask_class.required_node
+    required = ask.ask_class.required_node
     nodes = _asked_nodes(partition, required)
+    reservation = app.reservations.get(ask.key)
+    own = reservation.node_id if reservation is not None else required
     causes = Counter(
-        cause for cause in (_cause(node, ask_class) for node in nodes) if cause is not None
+        cause for cause in (_cause(node, ask.ask_class, own) for node in nodes) if cause is not None
     )
     return NodesGate(
         total=len(nodes),
@@ -167,14 +175,18 @@ def _asked_nodes(partition: Partition, required: NodeId | None) -> list[Node]:
     return [] if node is None else [node]
 
 
-def _cause(node: Node, ask_class: AskClass) -> str | None:
-    """Why the node does not take the ask; None when it would."""
-    if not node.schedulable and ask_class.required_node is None:
-        return "unschedulable"
+def _cause(node: Node, ask_class: AskClass, own: NodeId | None) -> str | None:
+    """Why the node does not take the ask; None when it would. Its `own` node is kept for it."""
+    if node.node_id != own:
+        if not node.schedulable:
+            return "unschedulable"
+        if node.reservations:
+            return "reserved"
     for name, value in ask_class.items:
         if node.capacity.get(name, 0) < value:
             return f"too small: {name}"
     for name, value in ask_class.items:
         if node.available.get(name, 0) < value:
             return f"full: {name}"
-    return None
+    refused = node.verdicts.get((ask_class, True))
+    return f"refused: {refused}" if refused else None

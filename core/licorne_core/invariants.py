@@ -66,6 +66,7 @@ def check_partition(partition: Partition) -> None:
         _check_node(partition, node)
     for app in partition.applications.values():
         _check_application(partition, app)
+        _check_held(partition, app)
     for queue in partition.tree.walk():
         _check_queue(queue)
         _check_members(partition, queue)
@@ -181,6 +182,15 @@ def _check_reservations(partition: Partition) -> None:
     _hold("A6", not known, f"{len(known)} reservations are on no node")
     for queue in partition.tree.walk():
         _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
+
+
+def _check_held(partition: Partition, app: Application) -> None:
+    """A6 and L1 for allocations that wait for the RM's word."""
+    for key in app.held:
+        at = f"held allocation {app.app_id}/{key}"
+        _hold("A6", key in app.allocations, f"{at} is not booked")
+        waiting = partition.questions.is_waiting(app.app_id, key)
+        _hold("L1", waiting, f"{at} waits for no answer that has a deadline")
 
 
 def _allocating(queue: Queue) -> set[AppId]:

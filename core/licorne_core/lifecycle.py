@@ -10,6 +10,7 @@ from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.frontier import AGE, BACKOFF
 from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
+from licorne_core.timers import TimerName
 
 COMPLETE = "complete"
 STARTED = "started"
@@ -138,12 +139,6 @@ def rest(partition: Partition) -> None:
     partition.frontier.ripening.clear()
 
 
-def _ripen(partition: Partition, app: Application) -> None:
-    """Some asks have become old enough to have a node reserved (spec § 8.5)."""
-    app.ripe_at = 0.0
-    partition.frontier.open((app, AGE))
-
-
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
     """Told to the RM (§ 5.1.2), unless the id is another application's by now."""
     app.enter(AppEvent.EXPIRE, now)
@@ -164,31 +159,34 @@ def _starts_at_once(app: Application) -> bool:
     return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
 
 
-def fire(partition: Partition, now: float) -> list[ApplicationUpdate]:
-    """Do what the partition's timers say is due; empty queues go without a word."""
-    updates: list[ApplicationUpdate] = []
-    while (due := partition.timers.take_due(now)) is not None:
-        what, name, key = due
-        if what == COMPLETE:
-            updates += advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
-        elif what == EXPIRE:
-            updates += _expire(partition, partition.completed.pop(name), now)
-        elif what == FORGET_REJECTED:
-            partition.rejected.pop(name, None)
-        elif what == STARTED:
-            app = partition.applications[name]
-            _end_start(partition, partition.leaf_of(app), app)
-        elif what == RESTED:
-            app = partition.applications[name]
-            app.backoff_until = 0.0
-            partition.frontier.open((app, BACKOFF))
-        elif what == UNRESERVE:
-            partition.reservations.end(partition.applications[name], key)
-        elif what == RIPE:
-            _ripen(partition, partition.applications[name])
-        elif what == CLEAN_QUEUES:
-            partition.tree.clean()
-    return updates
+def on_time(partition: Partition, due: TimerName, now: float) -> list[ApplicationUpdate]:
+    """Do what one of the partition's timers says; empty queues go without a word."""
+    what, name, key = due
+    if what == COMPLETE:
+        return advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
+    if what == EXPIRE:
+        return _expire(partition, partition.completed.pop(name), now)
+    if what == FORGET_REJECTED:
+        partition.rejected.pop(name, None)
+    elif what == CLEAN_QUEUES:
+        partition.tree.clean()
+    else:
+        _on_time_of(partition, partition.applications[name], what, key)
+    return []
+
+
+def _on_time_of(partition: Partition, app: Application, what: str, key: AllocationKey) -> None:
+    """The same for what an application waits for."""
+    if what == STARTED:
+        _end_start(partition, partition.leaf_of(app), app)
+    elif what == RESTED:
+        app.backoff_until = 0.0
+        partition.frontier.open((app, BACKOFF))
+    elif what == RIPE:
+        app.ripe_at = 0.0
+        partition.frontier.open((app, AGE))
+    elif what == UNRESERVE:
+        partition.reservations.end(app, key)
 
 
 def _count_running(partition: Partition, leaf: Queue, before: AppState, after: AppState) -> None:

@@ -8,11 +8,9 @@ from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
-from licorne_core.commands import Hold
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
-from licorne_core.events import Journal
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
@@ -26,7 +24,9 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.cycle import Candidate, Cycle
 from licorne_core.scheduling.frontier import Frontier
 from licorne_core.scheduling.order import settle_priority
-from licorne_core.scheduling.reserving import Reservations
+from licorne_core.scheduling.questions import Questions
+from licorne_core.scheduling.reserving import Reservations, note_allocating
+from licorne_core.shared import Shared
 from licorne_core.timers import TimerName, Timers
 
 CLEAN_QUEUES = "clean queues"
@@ -41,22 +41,19 @@ class Partition:
     def __init__(
         self,
         name: PartitionName,
-        holds: dict[Hold, None],
-        journal: Journal,
+        shared: Shared,
         config: PartitionConfig,
         now: float,
         options: Options,
     ) -> None:
-        """An empty partition; raises ConfigError if it cannot be built.
-
-        Holds and journal are its RM's.
-        """
+        """An empty partition; raises ConfigError if it cannot be built."""
         self.name = name
         self.config = config
         self.state_time = now
         self.rm_id: RmId = rm_of(name)
-        self.holds = holds
-        self.journal = journal
+        self.holds = shared.holds
+        self.journal = shared.journal
+        self.predicates = shared.predicates
         self.tree = QueueTree(config.root)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
@@ -69,11 +66,13 @@ class Partition:
         self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
         self.frontier = Frontier(self.tree, self.index)
         self.reservations = Reservations(self.nodes, self.frontier, self.timers)
+        self.questions = Questions(name, shared, self.index, self.timers)
         self.cycle = Cycle(
             self.tree.root,
             self.nodes,
             self.index,
             self.frontier,
+            self.questions,
             options.tuning,
             reserving=options.reservations,
         )
@@ -122,7 +121,9 @@ class Partition:
     def drop_ask(self, app: Application, key: AllocationKey) -> Ask:
         """Forget a pending ask that the RM does not want any more."""
         leaf = self.leaf_of(app)
-        ask = self._unask(app, key)
+        ask, run = app.drop_ask(key)
+        if not run.waiting:
+            self.frontier.class_went(ask.ask_class, app.quotas)
         for queue in leaf.lineage:
             refund(queue.pending, ask.ask_class.items)
         if leaf.priorities.remove(ask.priority):
@@ -132,23 +133,20 @@ class Partition:
             self.reservations.end(app, key)
         return ask
 
-    def _unask(self, app: Application, key: AllocationKey) -> Ask:
-        ask, run = app.drop_ask(key)
-        if not run.waiting:
-            self.frontier.class_went(ask.ask_class, app.quotas)
-        return ask
-
     # Allocations
 
     def commit(self, candidate: Candidate, now: float) -> Allocation:
         """Carry out a decision: the ask becomes an allocation, in all books at once.
 
-        The hot path: only what lies on the way from root to the ask is ranked anew.
+        The hot path: only what lies on the way from root to the ask is ranked anew. Whoever tells
+        the RM of the allocation counts it.
         """
         leaf, app, (_, create_time, _, ask), node = candidate
         allocation = Allocation(ask, node.node_id, create_time, now)
         top = app.priorities.top
-        self._unask(app, ask.key)
+        _, run = app.drop_ask(ask.key)
+        if not run.waiting:
+            self.frontier.class_went(ask.ask_class, app.quotas)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         items = ask.ask_class.items
@@ -166,9 +164,19 @@ class Partition:
         if node.reservations and ask.ask_class.required_node is not None:
             self.reservations.give_way(node)
         self.frontier.allocated(app, leaf, same_priority=app.priorities.top == top)
-        self.counters.allocations_made += 1
-        leaf.counters.allocations_made += 1
         return allocation
+
+    def put_back(self, app: Application, key: AllocationKey) -> None:
+        """An allocation that was held, and never told, is a pending ask again, in its old place."""
+        _, create_time, arrival, ask = app.held.pop(key)
+        allocation = app.allocations[key]
+        node = self.nodes.by_id[allocation.node_id]
+        self._unbook(allocation, app, node)
+        self.add_ask(app, ask, create_time, arrival)
+        self._freed(app, node)
+        leaf = self.leaf_of(app)
+        note_allocating(leaf, app)
+        self.frontier.may_run_again(leaf.lineage)
 
     def take(self, app: Application, allocation: Allocation) -> None:
         """Book an allocation that exists already, whatever the limits say (spec § 11.3)."""

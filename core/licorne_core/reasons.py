@@ -194,11 +194,31 @@ class QueueGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatesGate:
+    """The RM is asked before an ask goes to a node, and may owe only so many answers (§ 8.4)."""
+
+    waiting: int
+    most: int
+
+    code = "TOO_MANY_ANSWERS_OWED"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the RM may be asked once more."""
+        return self.waiting < self.most
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"{self.waiting} of {self.most} asks wait for the RM's word on their nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodesGate:
     """Some schedulable node must have the ask's resources available.
 
-    `causes` counts the nodes that are out: ``unschedulable``, ``too small: T`` where the
-    node's whole capacity of T would not do, ``full: T`` where only what is available would not.
+    `causes` counts the nodes that are out: ``unschedulable``, ``reserved`` for another ask,
+    ``too small: T`` where all of the node would not do, ``full: T`` where only what is
+    available would not, ``refused: R`` where the RM said R.
     """
 
     total: int
@@ -231,5 +251,6 @@ Gate = (
     | RunningGate
     | LimitGate
     | QueueGate
+    | PredicatesGate
     | NodesGate
 )

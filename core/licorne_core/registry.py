@@ -8,6 +8,7 @@ from licorne_core.config.schema import Configuration
 from licorne_core.events import Journal
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
+from licorne_core.shared import Shared
 
 
 class ReplayCounts:
@@ -43,15 +44,24 @@ class Rm:
         self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
-        self.holds: dict[Hold, None] = dict.fromkeys(holds)
+        self.shared = Shared(request.predicates)
+        self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}
         self._found: dict[str, Partition] = {}
         self.replay: ReplayCounts | None = None
         self.nodes_without_partition = 0
-        self.predicates = request.predicates
-        self.journal = Journal()
         self.journal.on = self.extra.event_tracking
+
+    @property
+    def holds(self) -> dict[Hold, None]:
+        """Why nothing of the RM is scheduled, for all its partitions."""
+        return self.shared.holds
+
+    @property
+    def journal(self) -> Journal:
+        """What happened in its partitions."""
+        return self.shared.journal
 
     def normalized(self, name: str) -> str:
         """The partition's normalized name, or the name as it came if it is another RM's."""

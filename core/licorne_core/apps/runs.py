@@ -84,6 +84,11 @@ class Run:
             heappop(heap)
         return None
 
+    def note(self, reason: str, now: float) -> None:
+        """Its asks were passed over for this reason."""
+        before = self.log.get(reason)
+        self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
+
     def waits(self, entry: PendingAsk) -> bool:
         """Whether the ask is still pending."""
         return self._pending.get(entry[3].key) is entry

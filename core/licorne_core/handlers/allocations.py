@@ -6,19 +6,12 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
-from licorne_core.effects import (
-    AllocationRejection,
-    AllocationsMade,
-    AllocationsRejected,
-    AllocationsReleased,
-    ApplicationsUpdated,
-    ApplicationUpdate,
-    Effect,
-    Release,
-)
+from licorne_core.effects import AllocationRejection, Effect, Release
 from licorne_core.errors import Rejected
 from licorne_core.handlers.bounds import check_growth
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.predicates import put_all_back, put_back
 from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, complete_if_idle
 from licorne_core.partition import Partition
@@ -31,35 +24,9 @@ _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_
 """The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
 
 
-class _Outcome:
-    """What one request brought about, gathered by kind (spec § 1.6.8)."""
-
-    def __init__(self) -> None:
-        self.updates: list[ApplicationUpdate] = []
-        self.made: dict[Partition, list[Allocation]] = {}
-        self.rejections: list[AllocationRejection] = []
-        self.released: dict[Partition, list[Release]] = {}
-
-    def effects(self, rm: Rm) -> list[Effect]:
-        """One effect for each kind and partition."""
-        rm_id = rm.rm_id
-        effects: list[Effect] = []
-        if self.updates:
-            effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.updates))
-        for partition, made in self.made.items():
-            effects.append(AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=made))
-        if self.rejections:
-            effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
-        for partition, releases in self.released.items():
-            effects.append(
-                AllocationsReleased(rm_id=rm_id, partition=partition.name, releases=releases)
-            )
-        return effects
-
-
 def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
     """Asks and existing allocations in order, rejections, then releases (spec § 1.6.6)."""
-    outcome = _Outcome()
+    outcome = Outcome()
     for ask in command.asks:
         try:
             _take_ask(rm, ask, now, outcome)
@@ -67,13 +34,13 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
             outcome.rejections.append(
                 AllocationRejection(key=ask.key, app_id=ask.app_id, reason=str(refusal))
             )
-    freed = _Outcome()
+    freed = Outcome()
     for release in command.releases:
         _release(rm, release, now, freed)
-    return outcome.effects(rm) + freed.effects(rm)
+    return outcome.effects(rm.rm_id) + freed.effects(rm.rm_id)
 
 
-def _take_ask(rm: Rm, ask: Ask, now: float, outcome: _Outcome) -> None:
+def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
     partition = rm.find(ask.partition)
     if partition is None:
         name = rm.normalized(ask.partition)
@@ -109,8 +76,10 @@ def _check(ask: Ask) -> None:
         raise Rejected(f"allocation {ask.key} is a placeholder: gang scheduling is not available")
 
 
-def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome) -> None:
+def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """New, or known by its key already (spec § 5.3.4-6)."""
+    if app.held and ask.key in app.held:
+        put_back(partition, app, ask.key)
     if ask.key in app.pending:
         _ask_again(partition, app, ask, now, outcome)
     elif ask.key in app.allocations:
@@ -125,7 +94,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
 
 
 def _ask_again(
-    partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome
+    partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome
 ) -> None:
     """A pending ask again: another size, or the node that the RM put it on itself (§ 5.3.5)."""
     _, create_time, arrival, known = app.pending[ask.key]
@@ -180,7 +149,7 @@ def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None
 
 
 def _recover(
-    partition: Partition, app: Application, ask: Ask, now: float, outcome: _Outcome
+    partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome
 ) -> None:
     """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
     if ask.node_id not in partition.nodes.by_id:
@@ -197,7 +166,7 @@ def _book(
     ask: Ask,
     create_time: float,
     now: float,
-    outcome: _Outcome,
+    outcome: Outcome,
 ) -> None:
     assert ask.node_id is not None
     allocation = Allocation(ask, ask.node_id, create_time, now)
@@ -209,7 +178,7 @@ def _book(
     outcome.made.setdefault(partition, []).append(allocation)
 
 
-def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: _Outcome) -> None:
+def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> None:
     """What the RM lets go (spec § 1.6.11); what is not known is ignored."""
     partition = rm.find(request.partition)
     if partition is None:
@@ -220,6 +189,8 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: _Outcome) -> 
     app = partition.applications.get(request.app_id)
     if app is None:
         return
+    if app.held:
+        _let_go(partition, app, request.key)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
         _ask_back(partition, app, request.key)
         return
@@ -232,12 +203,20 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: _Outcome) -> 
     outcome.updates += complete_if_idle(partition, app, now)
 
 
+def _let_go(partition: Partition, app: Application, key: AllocationKey) -> None:
+    """What is held is an ask to the RM, and a release means it as such."""
+    if not key:
+        put_all_back(partition, app)
+    elif key in app.held:
+        put_back(partition, app, key)
+
+
 def _free(
     partition: Partition,
     app: Application,
     key: AllocationKey,
     termination: TerminationType,
-    outcome: _Outcome,
+    outcome: Outcome,
 ) -> None:
     partition.release(app, key)
     if termination in _UNACKNOWLEDGED:

@@ -21,6 +21,7 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import Rejected
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
+from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import advance, forget_rejected, remember_rejected, unlink
 from licorne_core.partition import Partition
@@ -129,6 +130,7 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
 
 def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
     """Drop the asks; one that still has allocations is said to be completing (§ 14, 5.1.3)."""
+    put_all_back(partition, app)
     for key in list(app.pending):
         partition.drop_ask(app, key)
     return advance(partition, app, AppEvent.COMPLETE, now) if app.allocations else []

@@ -17,6 +17,7 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
+from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import advance, clean_later
 from licorne_core.options import Options
@@ -58,7 +59,7 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
 
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
-    partition = rm.partitions[name] = Partition(name, rm.holds, rm.journal, config, now, options)
+    partition = rm.partitions[name] = Partition(name, rm.shared, config, now, options)
     partition.follow(rm.extra)
     return partition
 
@@ -151,6 +152,7 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     releases: list[Release] = []
     for app in apps:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
+        put_all_back(partition, app)
         for key in list(app.pending):
             partition.drop_ask(app, key)
         for key in list(app.allocations):

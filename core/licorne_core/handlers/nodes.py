@@ -15,6 +15,7 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import Rejected
 from licorne_core.handlers.bounds import check_capacity
+from licorne_core.handlers.predicates import put_back
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import complete_if_idle
 from licorne_core.nodes.node import Node
@@ -79,11 +80,9 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
         return []
     if update.action is NodeAction.DECOMISSION:
         return _decommission(rm, partition, node, now)
-    if update.action is NodeAction.DRAIN_NODE:
-        node.set_schedulable(schedulable=False)
-    elif update.action is NodeAction.DRAIN_TO_SCHEDULABLE:
-        node.set_schedulable(schedulable=True)
-        partition.frontier.node_changed(node)
+    if update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
+        node.set_schedulable(schedulable=update.action is NodeAction.DRAIN_TO_SCHEDULABLE)
+        partition.node_changed(node)
     elif update.capacity is not None:
         # An update is never answered, so one that cannot be is ignored as a whole.
         with suppress(Rejected):
@@ -102,6 +101,9 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
         del partition.foreign[key]
     for allocation in list(node.allocations):
         app = partition.applications[allocation.ask.app_id]
+        if allocation.key in app.held:
+            put_back(partition, app, allocation.key)
+            continue
         partition.release(app, allocation.key)
         touched[app] = None
         releases.append(

@@ -1,10 +1,121 @@
-"""What an RM says of its nodes when it is asked (spec § 8.4)."""
+"""Holding what the RM has to agree to, and what its answers do (spec § 8.4)."""
 
-from licorne_core.commands import AnswerPredicates
+from collections.abc import Mapping
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import Allocation
+from licorne_core.commands import AnswerPredicates, FailMode
 from licorne_core.effects import Effect
+from licorne_core.handlers.made import tell
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.partition import Partition
 from licorne_core.registry import Rm
+from licorne_core.scheduling.cycle import Candidate, Claimed
+from licorne_core.scheduling.frontier import PREDICATES
+from licorne_core.scheduling.questions import NO_ANSWER, Held, Question
+from licorne_core.scheduling.reserving import note_allocating
+
+
+def hold(partition: Partition, candidate: Candidate, now: float) -> None:
+    """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
+    leaf, app, entry, node = candidate
+    ask = entry[3]
+    question = partition.questions.ask(ask, node, now, allocate=True)
+    partition.commit(candidate, now)
+    app.held[ask.key] = entry
+    partition.questions.hold(question, Held(app, ask.key, node, node.version))
+    note_allocating(leaf, app)
+
+
+def reserve(partition: Partition, claimed: Claimed, now: float) -> None:
+    """Reserve the node; where the RM has a say, until it refuses."""
+    leaf, app, entry, node = claimed
+    ask = entry[3]
+    reservation = partition.reservations.reserve(leaf, app, entry, node, now)
+    if not reservation.required and partition.questions.needs(ask.ask_class, node, allocate=False):
+        question = partition.questions.ask(ask, node, now, allocate=False)
+        question.reservations.append(reservation)
+
+
+def put_back(partition: Partition, app: Application, key: AllocationKey) -> None:
+    """The ask is pending again, whatever the RM is going to say."""
+    partition.questions.let_go(app.app_id, key)
+    partition.put_back(app, key)
+    partition.frontier.open(PREDICATES)
+
+
+def put_all_back(partition: Partition, app: Application) -> None:
+    """All of the application's held asks are pending again."""
+    for key in list(app.held):
+        put_back(partition, app, key)
 
 
 def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
     """An answer to a question that is not open any more is ignored."""
+    for partition in rm.partitions.values():
+        question = partition.questions.close(command.question)
+        if question is not None:
+            outcome = Outcome()
+            reasons = {r.node_id: r.reason or "refused" for r in command.refused}
+            _settle(partition, question, reasons, now, outcome)
+            return outcome.effects(rm.rm_id)
     return []
+
+
+def answer_overdue(partition: Partition, number: int, now: float, outcome: Outcome) -> None:
+    """The RM did not answer in time: the nodes count as it said they should (spec § 1.1)."""
+    question = partition.questions.close(number)
+    policy = partition.predicates
+    assert question is not None, f"question {number} has a deadline"
+    assert policy is not None, "an RM that has no predicates is not asked"
+    if policy.fail_mode is FailMode.OPEN:
+        question.nodes.clear()
+        _settle(partition, question, {}, now, outcome)
+        return
+    reasons = {node.node_id: NO_ANSWER for node in question.nodes}
+    _settle(partition, question, reasons, now, outcome)
+    partition.questions.remember_silence(question, now)
+
+
+def ask_again(partition: Partition, number: int) -> None:
+    """Silence is forgotten: the nodes may be tried once more."""
+    for node in partition.questions.forget_silence(number):
+        partition.node_changed(node)
+
+
+def _settle(
+    partition: Partition,
+    question: Question,
+    refused: Mapping[NodeId, str],
+    now: float,
+    outcome: Outcome,
+) -> None:
+    if partition.questions.full:
+        partition.frontier.reserved.wake_all()
+    partition.questions.remember(question, refused)
+    for held in list(question.held.values()):
+        reason = refused.get(held.node.node_id)
+        if reason is None:
+            _confirm(partition, held, now, outcome)
+            continue
+        unchanged = held.node.version == held.version
+        put_back(partition, held.app, held.key)
+        if unchanged:
+            held.node.verdicts[question.ask_class, True] = reason
+    for reservation in question.reservations:
+        node = partition.nodes.by_id.get(reservation.node_id)
+        live = node is not None and reservation in node.reservations.values()
+        if live and reservation.node_id in refused:
+            partition.reservations.end_one(reservation)
+    partition.frontier.open(PREDICATES)
+
+
+def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> None:
+    """The RM agrees: the allocation is made."""
+    app = held.app
+    partition.questions.let_go(app.app_id, held.key)
+    del app.held[held.key]
+    allocation: Allocation = app.allocations[held.key]
+    outcome.made.setdefault(partition, []).append(allocation)
+    tell(partition, partition.leaf_of(app), app, now, outcome.updates)

@@ -1,12 +1,14 @@
 """A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
-from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.asks import Allocation
-from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
-from licorne_core.lifecycle import advance, fire, note_start, rest
+from licorne_core.handlers.made import tell
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.predicates import answer_overdue, ask_again, hold, reserve
+from licorne_core.lifecycle import on_time, rest
 from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import Claimed
+from licorne_core.scheduling.questions import ANSWER, RETRY
 
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
@@ -14,8 +16,16 @@ TRIES = 16
 
 def fire_timers(partition: Partition, now: float) -> list[Effect]:
     """Do what the partition has to do by now."""
-    updates = fire(partition, now)
-    return [ApplicationsUpdated(rm_id=partition.rm_id, updates=updates)] if updates else []
+    outcome = Outcome()
+    while (due := partition.timers.take_due(now)) is not None:
+        what, name, _ = due
+        if what == ANSWER:
+            answer_overdue(partition, int(name), now, outcome)
+        elif what == RETRY:
+            ask_again(partition, int(name))
+        else:
+            outcome.updates += on_time(partition, due, now)
+    return outcome.effects(partition.rm_id)
 
 
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
@@ -24,6 +34,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     updates: list[ApplicationUpdate] = []
     cycle = partition.cycle
     commit = partition.commit
+    questions = partition.questions
     partition.counters.turns += 1
     cycle.begin_turn(now, TRIES * (decisions + 1))
     for _ in range(decisions):
@@ -32,15 +43,15 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             partition.frontier.runnable = cycle.tired
             break
         if isinstance(candidate, Claimed):
-            partition.reservations.reserve(*candidate, now)
+            reserve(partition, candidate, now)
+            continue
+        leaf, app, entry, node = candidate
+        ask_class = entry[3].ask_class
+        if ask_class.predicate is not None and questions.needs(ask_class, node):
+            hold(partition, candidate, now)
             continue
         made.append(commit(candidate, now))
-        leaf, app = candidate[:2]
-        by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
-        if by_state and partition.frontier.is_state_aware(leaf):
-            note_start(partition, leaf, app, now)
-        if app.state is not AppState.RUNNING:
-            updates += advance(partition, app, AppEvent.RUN, now)
+        tell(partition, leaf, app, now, updates)
     rest(partition)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []
@@ -50,4 +61,5 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         effects.append(
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
+    effects += questions.take_unsent()
     return effects

@@ -120,6 +120,11 @@ class NodeIndex:
         self._read(heap)
         return [node for node in heap.first(count) if _takes(node, ask_class)]
 
+    def refusals(self, ask_class: AskClass) -> list[str]:
+        """The reasons for which the RM refuses asks of the class, one for each node, sorted."""
+        verdicts = (node.verdicts.get((ask_class, True)) for node in self._nodes.by_id.values())
+        return sorted(reason for reason in verdicts if reason)
+
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it can feed."""
         self._log.append(node)

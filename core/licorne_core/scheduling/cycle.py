@@ -17,8 +17,19 @@ from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_run_one_more, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.frontier import AGE, BACKOFF, RUNNING, Frontier, Gate
+from licorne_core.scheduling.frontier import (
+    AGE,
+    BACKOFF,
+    PREDICATES,
+    RUNNING,
+    Frontier,
+    Gate,
+)
+from licorne_core.scheduling.questions import Questions
 from licorne_core.tuning import Tuning
+
+NO_USER_QUOTA = "Not enough user quota"
+NO_QUEUE_QUOTA = "Not enough queue quota"
 
 Candidate = tuple[Queue, Application, PendingAsk, Node]
 """The decision: this ask of this application in this leaf goes to this node."""
@@ -44,6 +55,7 @@ class Cycle:
         "_now",
         "_parked",
         "_parking",
+        "_questions",
         "_reserving",
         "_root",
         "tired",
@@ -56,6 +68,7 @@ class Cycle:
         nodes: NodeBook,
         index: NodeIndex,
         frontier: Frontier,
+        questions: Questions,
         tuning: Tuning,
         *,
         reserving: bool,
@@ -65,6 +78,7 @@ class Cycle:
         self._nodes = nodes.by_id
         self._index = index
         self._frontier = frontier
+        self._questions = questions
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Ranking[Any]] = []
@@ -105,7 +119,7 @@ class Cycle:
                 return None
             reservation = reserved.first(self._frontier.types)
             leaf, app, ask_class = reserved.owner(reservation)
-            if app.state in SCHEDULABLE and self._quota_gate(app, ask_class) is None:
+            if app.state in SCHEDULABLE and self._gate(app, ask_class) is None:
                 node: Node | None = self._nodes[reservation.node_id]
                 assert node is not None, "a reservation goes with its node"
                 if not (node.fits(ask_class.items) and node.accepts(ask_class)):
@@ -174,9 +188,10 @@ class Cycle:
                 if claimed is None:
                     continue
                 return None if threshold and self._rests(leaf, app, claimed.entry) else claimed
-            gate = self._quota_gate(app, run.ask_class)
+            gate = self._gate(app, run.ask_class)
             run.unplaceable = gate is None
             if gate is None:
+                run.attempted = True
                 node = self._index.best(run.ask_class)
                 if node is not None:
                     run.unplaceable = False
@@ -185,6 +200,7 @@ class Cycle:
                 gate = self._index.gate(run.ask_class)
                 if self._reserving:
                     self._rank_claim(app, run)
+            self._note_passed_over(run, gate)
             awake.discard(gate)
             self._park(ranking, run, (gate,))
 
@@ -199,7 +215,7 @@ class Cycle:
             if ranking.key(claim) != key:
                 ranking.put(claim, key)
                 return None
-            gate = self._quota_gate(app, run.ask_class)
+            gate = self._gate(app, run.ask_class)
             if gate is None:
                 node = self._index.to_reserve(run.ask_class)
                 if node is not None:
@@ -236,14 +252,30 @@ class Cycle:
         ranking.put(claim, key)
         self._park(ranking, claim, tuple(gates))
 
-    def _quota_gate(self, app: Application, ask_class: AskClass) -> Gate | None:
-        """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
+    def _note_passed_over(self, run: Run, gate: Gate) -> None:
+        """Keep the reason for those who ask why (spec § 8.13)."""
+        if isinstance(gate, AskClass):
+            if gate.predicate is not None:
+                for reason in self._index.refusals(gate):
+                    run.note(reason, self._now)
+        elif isinstance(gate, tuple):
+            by_queue = isinstance(gate[0], Queue)
+            run.attempted |= by_queue
+            run.note(NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA, self._now)
+
+    def _gate(self, app: Application, ask_class: AskClass) -> Gate | None:
+        """The first maximum of user, group or queues that is in the way (§ 8.3c, e).
+
+        Or that the RM owes too many answers.
+        """
         items = ask_class.items
         for quota in app.quotas:
             if quota.max is not None and not within_max(quota, items):
                 size = ask_class.size
                 quota.short_of[size] = None
                 return (quota, size)
+        if ask_class.predicate is not None and self._questions.full:
+            return PREDICATES
         return None
 
     def _app_gate(self, app: Application) -> Gate | None:

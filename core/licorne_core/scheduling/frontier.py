@@ -29,6 +29,8 @@ AGE = "age"
 """Stands for the class in the gate of claims whose asks are not old enough yet."""
 BACKOFF = "back-off"
 """Stands for the class in the gate of an application that is not looked at for a while."""
+PREDICATES = "predicates"
+"""The gate of asks about which the RM must be asked, while it owes too many answers already."""
 RUNNING = "running applications"
 """Stands for the class in the gate of a quota that lets no further application start."""
 

@@ -11,6 +11,7 @@ from licorne_core.reasons import (
     LimitGate,
     NodesGate,
     PartitionGate,
+    PredicatesGate,
     QueueGate,
     RunningGate,
     StartingGate,
@@ -172,6 +173,8 @@ def _gate_message(gate: Gate) -> pb.Gate:
             message.kind, message.subject = gate.kind, f"{gate.name} in {gate.queue}"
         case QueueGate():
             message.kind, message.subject = "queue", gate.queue
+        case PredicatesGate():
+            message.kind = "predicates"
         case NodesGate():
             message.kind, message.subject = "nodes", gate.required_node or ""
             message.causes.update(gate.causes)

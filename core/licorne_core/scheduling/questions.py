@@ -1,0 +1,221 @@
+"""Questions to the RM: which nodes its asks may go to (spec § 8.4).
+
+A pass never waits for an answer. What is to be allocated meanwhile is *held*: booked, so that
+nobody else gets the room, and told to the RM only when it has agreed to the node.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import Ask, AskClass
+from licorne_core.effects import PredicatesAsked
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, rm_of
+from licorne_core.nodes.node import Node
+from licorne_core.reservations import Reservation
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.shared import Shared
+from licorne_core.timers import TimerName, Timers
+
+BATCH = 100
+"""Nodes in a question at the most: where the ask would go, and what comes next."""
+
+MAX_HELD = 4096
+"""Asks of a partition that may wait for answers at a time; more are not looked at meanwhile."""
+
+NO_ANSWER = "no answer in time"
+"""The reason of a refusal that the RM never spoke."""
+
+RETRY_TIME = 5.0
+"""Seconds for which a node that got no answer is not asked about again, unless it changes."""
+
+ANSWER = "answer"
+RETRY = "retry"
+
+
+class Held(NamedTuple):
+    """An ask that waits for an answer, and the node's version once it was booked there."""
+
+    app: Application
+    key: AllocationKey
+    node: Node
+    version: int
+
+
+class Question:
+    """One question, and who waits for its answer. `nodes` are asked about as they were then."""
+
+    __slots__ = ("allocate", "ask_class", "held", "nodes", "number", "reservations")
+
+    def __init__(
+        self, number: int, ask_class: AskClass, nodes: Iterable[Node], *, allocate: bool
+    ) -> None:
+        """Nobody waits yet."""
+        self.number = number
+        self.ask_class = ask_class
+        self.allocate = allocate
+        self.nodes: dict[Node, int] = {node: node.version for node in nodes}
+        self.held: dict[tuple[AppId, AllocationKey], Held] = {}
+        self.reservations: list[Reservation] = []
+
+    def is_about(self, node: Node) -> bool:
+        """Whether it asks about the node as it is now."""
+        return self.nodes.get(node) == node.version
+
+
+class Questions:
+    """The open questions of one partition, and the asks that wait for them."""
+
+    __slots__ = (
+        "_asked",
+        "_held",
+        "_index",
+        "_open",
+        "_partition",
+        "_shared",
+        "_silent",
+        "_timers",
+        "_unsent",
+    )
+
+    def __init__(
+        self,
+        partition: PartitionName,
+        shared: Shared,
+        index: NodeIndex,
+        timers: Timers[TimerName],
+    ) -> None:
+        """None are open."""
+        self._partition = partition
+        self._shared = shared
+        self._index = index
+        self._timers = timers
+        self._open: dict[int, Question] = {}
+        self._asked: dict[tuple[AskClass, bool, Node], Question] = {}
+        self._held: dict[tuple[AppId, AllocationKey], Question] = {}
+        self._silent: dict[int, Question] = {}
+        self._unsent: list[PredicatesAsked] = []
+
+    @property
+    def waiting(self) -> int:
+        """Asks that wait for answers."""
+        return len(self._held)
+
+    @property
+    def most(self) -> int:
+        """Asks that may wait for answers at a time."""
+        return MAX_HELD
+
+    @property
+    def full(self) -> bool:
+        """Whether so many asks wait for answers that no more should."""
+        return len(self._held) >= MAX_HELD
+
+    def needs(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
+        """Whether the RM has to be asked before an ask of the class may go to the node."""
+        return (
+            self._shared.predicates is not None
+            and ask_class.predicate is not None
+            and (ask_class, allocate) not in node.verdicts
+        )
+
+    def ask(self, ask: Ask, node: Node, now: float, *, allocate: bool) -> Question:
+        """The question whose answer tells whether the ask may go to the node as it is now."""
+        ask_class = ask.ask_class
+        question = self._asked.get((ask_class, allocate, node))
+        if question is not None and question.is_about(node):
+            return question
+        policy = self._shared.predicates
+        assert policy is not None, "an RM that has no predicates is not asked"
+        nodes = [node, *(self._ahead(ask_class, node) if allocate else ())]
+        question = Question(self._shared.next_question(), ask_class, nodes, allocate=allocate)
+        self._open[question.number] = question
+        for asked in nodes:
+            self._asked[ask_class, allocate, asked] = question
+        deadline = now + policy.deadline
+        self._timers.set(_name(ANSWER, question.number), deadline)
+        self._unsent.append(
+            PredicatesAsked(
+                rm_id=rm_of(self._partition),
+                partition=self._partition,
+                question=question.number,
+                app_id=ask.app_id,
+                key=ask.key,
+                allocate=allocate,
+                nodes=[asked.node_id for asked in nodes],
+                deadline=deadline,
+            )
+        )
+        return question
+
+    def hold(self, question: Question, held: Held) -> None:
+        """An ask waits for the answer, booked on its node."""
+        name = (held.app.app_id, held.key)
+        question.held[name] = held
+        self._held[name] = question
+
+    def let_go(self, app_id: AppId, key: AllocationKey) -> Held:
+        """An ask waits no more."""
+        return self._held.pop((app_id, key)).held.pop((app_id, key))
+
+    def is_waiting(self, app_id: AppId, key: AllocationKey) -> bool:
+        """Whether the ask waits for an answer that has a deadline."""
+        question = self._held.get((app_id, key))
+        return question is not None and _name(ANSWER, question.number) in self._timers
+
+    def close(self, number: int) -> Question | None:
+        """The question is answered, or will not be; None if it is not open."""
+        question = self._open.pop(number, None)
+        if question is not None:
+            self._timers.cancel(_name(ANSWER, number))
+            for node in question.nodes:
+                name = (question.ask_class, question.allocate, node)
+                if self._asked.get(name) is question:
+                    del self._asked[name]
+        return question
+
+    def remember(self, question: Question, refused: Mapping[NodeId, str]) -> None:
+        """Keep the verdicts on nodes that are still as they were asked about."""
+        name = (question.ask_class, question.allocate)
+        for node, version in question.nodes.items():
+            if node.version == version:
+                node.verdicts[name] = refused.get(node.node_id, "")
+
+    def remember_silence(self, question: Question, now: float) -> None:
+        """The refusals that nobody spoke are to be forgotten after a while."""
+        self._silent[question.number] = question
+        self._timers.set(_name(RETRY, question.number), now + RETRY_TIME)
+
+    def forget_silence(self, number: int) -> list[Node]:
+        """Forget them now; the nodes that may be asked about again."""
+        question = self._silent.pop(number)
+        name = (question.ask_class, question.allocate)
+        again = [node for node in question.nodes if node.verdicts.get(name) == NO_ANSWER]
+        for node in again:
+            del node.verdicts[name]
+        return again
+
+    def take_unsent(self) -> list[PredicatesAsked]:
+        """The questions that the RM was not told yet."""
+        unsent = self._unsent
+        if unsent:
+            self._unsent = []
+        return unsent
+
+    def _ahead(self, ask_class: AskClass, candidate: Node) -> list[Node]:
+        """The nodes that come next for the class, as far as nothing is known of them yet."""
+        return [
+            node
+            for node in self._index.ahead(ask_class, BATCH)
+            if node is not candidate and not self._is_known(ask_class, node)
+        ]
+
+    def _is_known(self, ask_class: AskClass, node: Node) -> bool:
+        question = self._asked.get((ask_class, True, node))
+        return (ask_class, True) in node.verdicts or (
+            question is not None and question.is_about(node)
+        )
+
+
+def _name(what: str, number: int) -> TimerName:
+    return (what, AppId(str(number)), AllocationKey(""))

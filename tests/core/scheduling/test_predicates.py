@@ -1,0 +1,257 @@
+"""Predicates: the RM decides which nodes its asks go to, and nobody waits for it (spec § 8.4)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from licorne_core.commands import (
+    AnswerPredicates,
+    FailMode,
+    NodeAction,
+    NodeRefusal,
+    PredicatePolicy,
+    TerminationType,
+)
+from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.ids import NodeId, RmId
+from licorne_core.reasons import NodesGate
+from licorne_core.scheduling import questions
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.driver import Driver, placed, refused, released, states
+
+ONE_LEAF = config("[{name: a}]")
+POLICY = PredicatePolicy(deadline=2.0)
+
+
+def cluster(
+    count: int = 3,
+    policy: PredicatePolicy = POLICY,
+    queues: str = "[{name: a}]",
+    *,
+    reservations: bool = True,
+) -> Driver:
+    """So many nodes of 10, and an application `one` of an RM that wants to be asked."""
+    core = Driver(reservations=reservations)
+    core.do(register(config(queues), predicates=policy))
+    core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
+    core.do(apps(app("one", "root.a")))
+    return core
+
+
+def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
+    """The questions among the effects."""
+    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+
+
+def answer(question: PredicatesAsked, **reasons: str) -> AnswerPredicates:
+    """The RM refuses these nodes for these reasons."""
+    refusals = [NodeRefusal(node_id=NodeId(name), reason=why) for name, why in reasons.items()]
+    return AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refusals)
+
+
+@pytest.mark.row(123)
+def test_nothing_is_told_before_the_rm_agrees() -> None:
+    """A question names the node and those that come next; acceptance makes the allocation."""
+    core = cluster()
+    effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    assert placed(effects) == []
+    (question,) = asked(effects)
+    assert (question.key, question.allocate, question.nodes) == ("k", True, ["n1", "n2", "n3"])
+    assert question.deadline == core.now + 2.0
+    made = core.do(answer(question))
+    assert placed(made) == [("one", "k", "n1")]
+    assert states(made, "one") == ["Running"]
+
+
+@pytest.mark.row(123)
+def test_a_refused_node_is_never_used_and_another_is_chosen() -> None:
+    """The next node in order takes the ask, without another question where it was in the first."""
+    core = cluster()
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    made = core.do(answer(question, n1="taint", n2="taint"))
+    assert placed(made) == [("one", "k", "n3")]
+    assert asked(made) == []
+
+
+def test_what_is_held_is_nobody_elses() -> None:
+    """Room on the node and in the queue is kept while the answer is out."""
+    core = cluster(1, queues="[{name: a, resources: {max: {vcore: 12m}}}]")
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=8, predicate="p"))))
+    assert placed(core.do(asks(ask("one", "other", vcore=3)))) == []
+    made = core.do(answer(question, n1="taint"))
+    assert placed(made) == [("one", "other", "n1")]
+
+
+def test_one_question_serves_all_asks_of_a_class() -> None:
+    """Asks of one class that go to the nodes asked about wait for one answer."""
+    core = cluster()
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=4, predicate="p") for n in range(3))))
+    (question,) = asked(effects)
+    made = core.do(answer(question, n2="taint"))
+    assert placed(made)[:2] == [("one", "k0", "n1"), ("one", "k2", "n3")]
+    assert "n2" not in {where for _, _, where in placed(made)}
+
+
+def test_a_verdict_holds_as_long_as_its_node_stays_as_it_is() -> None:
+    """Accepted nodes are used without a question; after a change the RM is asked again."""
+    core = cluster()
+    (question,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
+    core.do(answer(question))
+    known = core.do(asks(ask("one", "k2", vcore=1, predicate="p")))
+    assert (placed(known), asked(known)) == ([("one", "k2", "n2")], [])
+    core.do(nodes(node("n3", NodeAction.UPDATE, vcore=11)))
+    again = core.do(asks(ask("one", "k3", vcore=1, predicate="p")))
+    assert [question.nodes[0] for question in asked(again)] == ["n3"]
+
+
+def test_a_node_that_was_refused_is_asked_about_again_when_it_changes() -> None:
+    """An ask that every node was refused for is looked at once one of them changes."""
+    core = cluster(1)
+    core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert asked(core.do(answer(question, n1="port in use"))) == []
+    (again,) = asked(core.do(releases(release("one", "there"))))
+    assert placed(core.do(answer(again))) == [("one", "k", "n1")]
+
+
+def test_verdicts_are_not_shared_between_classes() -> None:
+    """Asks of equal size with another predicate class are asked about on their own."""
+    core = cluster(1)
+    (first,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
+    (second,) = asked(core.do(asks(ask("one", "k2", vcore=1, predicate="q"))))
+    core.do(answer(first, n1="no"))
+    assert placed(core.do(answer(second))) == [("one", "k2", "n1")]
+
+
+@pytest.mark.parametrize(
+    ("mode", "made"), [(FailMode.OPEN, [("one", "k", "n1")]), (FailMode.CLOSED, [])]
+)
+def test_silence_counts_by_the_fail_mode(mode: FailMode, made: list[tuple[str, str, str]]) -> None:
+    """After the deadline the nodes count as accepted or as refused, as the RM said."""
+    core = cluster(1, PredicatePolicy(deadline=2.0, fail_mode=mode))
+    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    assert placed(core.wait(1.9)) == []
+    assert placed(core.wait(0.2)) == made
+
+
+def test_silence_is_not_held_against_a_node_for_ever() -> None:
+    """Some seconds later the RM is asked again, and a late answer to the first is ignored."""
+    core = cluster(1, reservations=False)
+    (late,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert asked(core.wait(3)) == []
+    assert core.do(answer(late)) == []
+    (again,) = asked(core.wait(questions.RETRY_TIME))
+    assert placed(core.do(answer(again))) == [("one", "k", "n1")]
+
+
+def test_other_asks_do_not_wait_for_an_answer() -> None:
+    """Asks of the same application, and other RMs, are served meanwhile."""
+    core = cluster()
+    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
+
+
+def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound asks are not looked at until an answer comes; explain says so."""
+    monkeypatch.setattr(questions, "MAX_HELD", 2)
+    core = cluster()
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
+    (question,) = asked(effects)
+    (partition,) = core.scheduler.partitions
+    verdicts = [core.views.explain(partition, "one", f"k{n}").verdict for n in range(3)]
+    assert verdicts == ["held", "held", "pending"]
+    assert [key for _, key, _ in placed(core.do(answer(question)))] == ["k0", "k1", "k2"]
+
+
+@pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
+def test_an_ask_that_is_held_is_still_an_ask_to_its_rm(how: str) -> None:
+    """Whatever the RM does with it meanwhile means the ask, and no release is ever told."""
+    core = cluster(2)
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    match how:
+        case "release":
+            effects = core.do(releases(release("one", "k")))
+        case "all":
+            effects = core.do(releases(release("one")))
+        case "resize":
+            effects = core.do(asks(ask("one", "k", vcore=5, predicate="p")))
+        case "place":
+            effects = core.do(asks(ask("one", "k", vcore=4, on_node="n2", predicate="p")))
+        case "failed":
+            effects = core.do(releases(release("one", "k", why=why)))
+        case "node":
+            effects = core.do(nodes(node("n1", NodeAction.DECOMISSION)))
+        case _:
+            effects = core.do(remove_apps("one"))
+    assert released(effects) == []
+    assert placed(effects) == ([("one", "k", "n2")] if how == "place" else [])
+    again = asked(effects)
+    late = core.do(answer(question))
+    if how in ("release", "all", "app"):
+        assert (again, placed(late)) == ([], [])
+    elif how in ("resize", "failed", "node"):
+        (question,) = again or [question]
+        assert [key for _, key, _ in placed([*late, *core.do(answer(question))])] == ["k"]
+
+
+def test_reasons_are_counted_and_explained() -> None:
+    """Each reason is counted over the nodes, with those that are out for other causes."""
+    core = cluster()
+    core.do(asks(ask("one", "there", vcore=8, on_node="n3")))
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    core.do(answer(question, n1="taint", n2="taint"))
+    (partition,) = core.scheduler.partitions
+    explanation = core.views.explain(partition, "one", "k")
+    gate = explanation.gates[-1]
+    assert isinstance(gate, NodesGate)
+    assert gate.causes == {"full: vcore": 1, "refused: taint": 2}
+    assert "2 refused: taint" in explanation.summary
+
+
+def test_a_reservation_needs_the_word_of_the_rm() -> None:
+    """The node is reserved at once, and given up when the RM refuses it for a reservation."""
+    core = cluster(2)
+    core.do(asks(*(ask("one", f"small{n}", vcore=4, on_node=f"n{n}") for n in (1, 2))))
+    core.do(asks(ask("one", "k", vcore=8, predicate="p")))
+    (question,) = asked(core.wait(2))
+    assert (question.allocate, question.nodes) == (False, ["n1"])
+    (partition,) = core.scheduler.partitions.values()
+    (second,) = asked(core.do(answer(question, n1="never")))
+    assert (second.allocate, second.nodes) == (False, ["n2"])
+    core.do(answer(second))
+    assert [node_id for node_id, n in partition.nodes.by_id.items() if n.reservations] == ["n2"]
+    (third,) = asked(core.do(releases(release("one", "small2"))))
+    assert (third.allocate, third.nodes[0]) == (True, "n2")
+    assert placed(core.do(answer(third))) == [("one", "k", "n2")]
+
+
+def test_an_answer_to_no_question_is_ignored() -> None:
+    """Unknown numbers, answers given twice and nodes that were not asked about do nothing."""
+    core = cluster()
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), question=99)) == []
+    made = core.do(answer(question, elsewhere="no such node"))
+    assert placed(made) == [("one", "k", "n1")]
+    assert core.do(answer(question, n1="too late")) == []
+
+
+def test_an_rm_without_predicates_is_not_asked() -> None:
+    """All predicates pass (spec § 8.11)."""
+    core = Driver()
+    core.do(register(ONE_LEAF), nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    assert (placed(effects), asked(effects)) == ([("one", "k", "n1")], [])
+    assert refused(effects) == {}
