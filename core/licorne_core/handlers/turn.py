@@ -1,10 +1,9 @@
 """A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
-from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.asks import Allocation
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
-from licorne_core.lifecycle import advance, fire, note_start, rest
+from licorne_core.lifecycle import fire, note_start, placed, rest
 from licorne_core.partition import Partition
 
 TRIES = 16
@@ -30,13 +29,13 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         if candidate is None:
             partition.frontier.runnable = cycle.tired
             break
-        made.append(commit(candidate, now))
+        allocation = commit(candidate, now)
+        made.append(allocation)
         leaf, app = candidate[:2]
         by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
         if by_state and partition.frontier.is_state_aware(leaf):
             note_start(partition, leaf, app, now)
-        if app.state is not AppState.RUNNING:
-            updates += advance(partition, app, AppEvent.RUN, now)
+        updates += placed(partition, app, allocation, now)
     rest(partition)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []
