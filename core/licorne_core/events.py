@@ -84,7 +84,10 @@ class EventDetail(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """One published event; `time` is in unix seconds, what ids mean depends on type (§ 12.1.2)."""
+    """One published event; `time` is in unix seconds, what ids mean depends on type (§ 12.1.2).
+
+    A message longer than `MAX_MESSAGE` is cut.
+    """
 
     type: EventType
     object_id: str
@@ -94,6 +97,11 @@ class EventRecord:
     reference_id: str = ""
     message: str = ""
     resource: Resources = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Cut the message."""
+        if len(self.message) > MAX_MESSAGE:
+            object.__setattr__(self, "message", self.message[:MAX_MESSAGE])
 
 
 class Fact(Protocol):

@@ -2,7 +2,11 @@
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
+from licorne_core.asks import Allocation
 from licorne_core.effects import ApplicationUpdate
+from licorne_core.events import EventDetail
+from licorne_core.facts.allocations import Cancelled, Freed, Placed
+from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
 from licorne_core.placement.tags import tag_value
@@ -35,17 +39,27 @@ NO_KEY = AllocationKey("")
 
 
 def advance(
-    partition: Partition, app: Application, event: AppEvent, now: float, message: str = ""
+    partition: Partition,
+    app: Application,
+    event: AppEvent,
+    now: float,
+    message: str = "",
+    *,
+    noted: bool = True,
 ) -> list[ApplicationUpdate]:
     """Let the event happen to the application; what the RM is told of it (§ 5.1.2).
 
-    An event that leads nowhere from the present state does nothing.
+    An event that leads nowhere from the present state does nothing. Without `noted` the caller
+    tells those who watch, together with what else happened.
     """
     if not app.can(event):
         return []
     before = app.state
     if not app.enter(event, now):
         return []
+    told = message or event.value
+    if noted:
+        partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
     _count_running(partition, leaf, before, app.state)
     note_allocating(leaf, app)
@@ -66,17 +80,66 @@ def advance(
             partition.counters.applications_completed += 1
         unlink(partition, app, now)
         _remember(partition, app, now)
-    told = message or event.value
     return [ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=told)]
 
 
-def complete_if_idle(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+def complete_if_idle(
+    partition: Partition, app: Application, now: float, *, noted: bool = True
+) -> list[ApplicationUpdate]:
     """An application that has nothing left starts to complete (§ 5.1.1)."""
-    return advance(partition, app, AppEvent.COMPLETE, now) if _has_finished(app) else []
+    if not _has_finished(app):
+        return []
+    return advance(partition, app, AppEvent.COMPLETE, now, noted=noted)
 
 
 def _has_finished(app: Application) -> bool:
     return app.is_idle() and app.state in (AppState.ACCEPTED, AppState.RUNNING)
+
+
+def placed(
+    partition: Partition, app: Application, allocation: Allocation, now: float
+) -> list[ApplicationUpdate]:
+    """An allocation was booked: its application runs, and those who watch hear of both."""
+    updates = []
+    if app.state is not AppState.RUNNING:
+        updates = advance(partition, app, AppEvent.RUN, now, noted=False)
+    journal = partition.journal
+    if journal.on:
+        started = bool(updates)
+        fact = Placed(now, allocation, app.queue_path, app.user.user, app.group, started)
+        journal.note(fact)
+    return updates
+
+
+def note_freed(
+    partition: Partition,
+    app: Application,
+    allocation: Allocation,
+    detail: EventDetail,
+    now: float,
+    *,
+    completing: bool = False,
+    ask_gone: bool = True,
+) -> None:
+    """Those who watch hear that an allocation ended; `detail` says why (see `Freed`)."""
+    partition.journal.note(
+        Freed(
+            now,
+            allocation,
+            app.queue_path,
+            app.user.user,
+            app.group,
+            detail,
+            completing,
+            ask_gone,
+        )
+    )
+
+
+def cancel(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
+    """A pending ask is not wanted any more."""
+    ask = partition.drop_ask(app, key)
+    partition.journal.note(Cancelled(now, ask))
 
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
@@ -92,6 +155,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)
     partition.timers.cancel((COMPLETE, app.app_id, NO_KEY))
+    partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)
 
 
@@ -146,6 +210,7 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
         return []
     event = AppEvent.EXPIRE.value
     state = app.state.value
+    partition.journal.note(StateEntered(now, app.app_id, state, event))
     return [ApplicationUpdate(app_id=app.app_id, state=state, time=now, message=event)]
 
 

@@ -8,20 +8,29 @@ from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.effects import AllocationRejection, Effect, Release
 from licorne_core.errors import Rejected
+from licorne_core.events import EventDetail
+from licorne_core.facts.allocations import Asked, Resized
 from licorne_core.handlers.bounds import check_growth
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import put_all_back, put_back
 from licorne_core.ids import AllocationKey
-from licorne_core.lifecycle import advance, complete_if_idle
+from licorne_core.lifecycle import advance, cancel, complete_if_idle, note_freed, placed
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
+from licorne_core.resources import subtract
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
 _TAKES_ASKS = frozenset({AppState.NEW, AppState.ACCEPTED, AppState.RUNNING, AppState.COMPLETING})
 _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
 """The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
+_ENDS = {
+    TerminationType.TIMEOUT: EventDetail.ALLOC_TIMEOUT,
+    TerminationType.PREEMPTED_BY_SCHEDULER: EventDetail.ALLOC_PREEMPT,
+    TerminationType.PLACEHOLDER_REPLACED: EventDetail.ALLOC_REPLACED,
+}
+"""How a release is told to those who watch; any other one is an ALLOC_CANCEL (§ 12.1.4)."""
 
 
 def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
@@ -83,7 +92,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
     if ask.key in app.pending:
         _ask_again(partition, app, ask, now, outcome)
     elif ask.key in app.allocations:
-        _resize_allocation(partition, app, ask)
+        _resize_allocation(partition, app, ask, now)
     elif ask.node_id:
         _recover(partition, app, ask, now, outcome)
     else:
@@ -91,6 +100,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         partition.add_ask(app, ask, now if ask.create_time is None else ask.create_time)
         if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
             outcome.updates += advance(partition, app, AppEvent.RUN, now)
+        partition.journal.note(Asked(now, ask))
 
 
 def _ask_again(
@@ -137,7 +147,7 @@ def _resized(known: Ask, ask: Ask) -> Ask:
     return replace(known, ask_class=resized)
 
 
-def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None:
+def _resize_allocation(partition: Partition, app: Application, ask: Ask, now: float) -> None:
     """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
     known = app.allocations[ask.key]
     resized = _resized(known.ask, ask)
@@ -146,6 +156,10 @@ def _resize_allocation(partition: Partition, app: Application, ask: Ask) -> None
     node = partition.nodes.by_id[known.node_id]
     check_growth(partition, ask.key, known.ask.ask_class.items, resized.ask_class.items, node)
     partition.resize(app, ask.key, resized)
+    change = subtract(resized.ask_class.resources, known.ask.ask_class.resources)
+    grown = {name: value for name, value in change.items() if value > 0}
+    shrunk = {name: -value for name, value in change.items() if value < 0}
+    partition.journal.note(Resized(now, app.queue_path, app.user.user, app.group, grown, shrunk))
 
 
 def _recover(
@@ -174,7 +188,7 @@ def _book(
     partition.counters.allocations_recovered += 1
     if app.state is AppState.NEW:
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
-    outcome.updates += advance(partition, app, AppEvent.RUN, now)
+    outcome.updates += placed(partition, app, allocation, now)
     outcome.made.setdefault(partition, []).append(allocation)
 
 
@@ -184,7 +198,7 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> N
     if partition is None:
         return
     if not request.app_id:
-        release_foreign(partition, request.key)
+        release_foreign(partition, request.key, now)
         return
     app = partition.applications.get(request.app_id)
     if app is None:
@@ -192,14 +206,14 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> N
     if app.held:
         _let_go(partition, app, request.key)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
-        _ask_back(partition, app, request.key)
+        _ask_back(partition, app, request.key, now)
         return
     keeps_asks = request.termination is TerminationType.TIMEOUT
     for key in [request.key] if request.key else [*app.pending, *app.allocations]:
         if key in app.allocations:
-            _free(partition, app, key, request.termination, outcome)
+            _free(partition, app, key, request.termination, now, outcome)
         elif key in app.pending and not keeps_asks:
-            partition.drop_ask(app, key)
+            cancel(partition, app, key, now)
     outcome.updates += complete_if_idle(partition, app, now)
 
 
@@ -216,9 +230,14 @@ def _free(
     app: Application,
     key: AllocationKey,
     termination: TerminationType,
+    now: float,
     outcome: Outcome,
 ) -> None:
-    partition.release(app, key)
+    allocation = partition.release(app, key)
+    completing = complete_if_idle(partition, app, now, noted=False)
+    outcome.updates += completing
+    detail = _ENDS.get(termination, EventDetail.ALLOC_CANCEL)
+    note_freed(partition, app, allocation, detail, now, completing=bool(completing))
     if termination in _UNACKNOWLEDGED:
         return
     outcome.released.setdefault(partition, []).append(
@@ -231,10 +250,11 @@ def _free(
     )
 
 
-def _ask_back(partition: Partition, app: Application, key: AllocationKey) -> None:
+def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
     """The RM could not run it: the ask is pending again, last among its equals (spec § 1.4)."""
     known = app.allocations.get(key)
     if known is None or app.state not in (AppState.ACCEPTED, AppState.RUNNING):
         return
     partition.release(app, key)
+    note_freed(partition, app, known, EventDetail.ALLOC_CANCEL, now, ask_gone=False)
     partition.add_ask(app, replace(known.ask, node_id=None), known.request_time)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.states import AppEvent
+from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import (
     NewApplication,
     RemoveApplication,
@@ -20,10 +20,19 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import Rejected
+from licorne_core.events import EventDetail
+from licorne_core.facts.apps import AppAdded, StateEntered
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import AppId, QueuePath
-from licorne_core.lifecycle import advance, forget_rejected, remember_rejected, unlink
+from licorne_core.lifecycle import (
+    advance,
+    cancel,
+    forget_rejected,
+    note_freed,
+    remember_rejected,
+    unlink,
+)
 from licorne_core.partition import Partition
 from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.registry import Rm
@@ -39,6 +48,8 @@ def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list
             app = _add(rm, new, now)
         except Rejected as refusal:
             rejected.append(ApplicationRejection(app_id=new.app_id, reason=str(refusal)))
+            state = AppState.REJECTED.value
+            rm.journal.note(StateEntered(now, new.app_id, state, str(refusal)))
             _keep_rejected(rm, new, str(refusal), now)
         else:
             accepted.append(app.app_id)
@@ -78,6 +89,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
+    partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))
     apply_namespace_tags(partition, leaf, new.tags)
     forget_rejected(partition, app_id)
     partition.counters.applications_accepted += 1
@@ -116,7 +128,8 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
         for key in list(app.allocations)
     ]
     for release in released:
-        partition.release(app, release.key)
+        allocation = partition.release(app, release.key)
+        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
     unlink(partition, app, now)
     effects: list[Effect] = []
     if updates:
@@ -132,5 +145,5 @@ def drop_everything(partition: Partition, app: Application, now: float) -> list[
     """Drop the asks; one that still has allocations is said to be completing (§ 14, 5.1.3)."""
     put_all_back(partition, app)
     for key in list(app.pending):
-        partition.drop_ask(app, key)
+        cancel(partition, app, key, now)
     return advance(partition, app, AppEvent.COMPLETE, now) if app.allocations else []

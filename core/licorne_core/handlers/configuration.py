@@ -16,10 +16,11 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import ConfigError, Problem
+from licorne_core.events import EventDetail
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import PartitionName, partition_name
-from licorne_core.lifecycle import advance, clean_later
+from licorne_core.lifecycle import advance, cancel, clean_later, note_freed
 from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
@@ -154,9 +155,10 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
         put_all_back(partition, app)
         for key in list(app.pending):
-            partition.drop_ask(app, key)
+            cancel(partition, app, key, now)
         for key in list(app.allocations):
-            partition.release(app, key)
+            allocation = partition.release(app, key)
+            note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
             releases.append(
                 Release(
                     app_id=app.app_id,

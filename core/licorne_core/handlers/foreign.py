@@ -2,8 +2,10 @@
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.errors import Rejected
+from licorne_core.facts.nodes import OccupiedChanged
 from licorne_core.handlers.bounds import check_node_growth, check_types
 from licorne_core.ids import AllocationKey
+from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 
 FOREIGN_TAG = "foreign"
@@ -25,14 +27,29 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
     before = known.ask.ask_class.items if known is not None else ()
     check_types(partition, ask.ask_class.resources)
     check_node_growth(ask.key, before, ask.ask_class.items, node)
-    release_foreign(partition, ask.key)
+    left = _drop(partition, ask.key)
+    if left is not None and left is not node:
+        _note(partition, left, now)
     partition.foreign[ask.key] = node
     node.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
     partition.occupy(node, (), ask.ask_class.items)
+    _note(partition, node, now)
 
 
-def release_foreign(partition: Partition, key: AllocationKey) -> None:
+def release_foreign(partition: Partition, key: AllocationKey, now: float) -> None:
     """Forget a foreign allocation; an unknown one is ignored."""
+    node = _drop(partition, key)
+    if node is not None:
+        _note(partition, node, now)
+
+
+def _drop(partition: Partition, key: AllocationKey) -> Node | None:
+    """Forget it in the books; the node that it was on."""
     node = partition.foreign.pop(key, None)
     if node is not None:
         partition.occupy(node, node.foreign.pop(key).ask.ask_class.items, ())
+    return node
+
+
+def _note(partition: Partition, node: Node, now: float) -> None:
+    partition.journal.note(OccupiedChanged(now, node.node_id, dict(node.occupied)))

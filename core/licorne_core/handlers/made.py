@@ -1,10 +1,10 @@
 """What goes with an allocation that the core has made, beside the allocation itself."""
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.states import AppEvent, AppState
+from licorne_core.asks import Allocation
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import ApplicationUpdate
-from licorne_core.lifecycle import advance, note_start
+from licorne_core.lifecycle import note_start, placed
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 
@@ -13,6 +13,7 @@ def tell(
     partition: Partition,
     leaf: Queue,
     app: Application,
+    allocation: Allocation,
     now: float,
     updates: list[ApplicationUpdate],
 ) -> None:
@@ -22,5 +23,4 @@ def tell(
     by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
     if by_state and partition.frontier.is_state_aware(leaf):
         note_start(partition, leaf, app, now)
-    if app.state is not AppState.RUNNING:
-        updates += advance(partition, app, AppEvent.RUN, now)
+    updates += placed(partition, app, allocation, now)

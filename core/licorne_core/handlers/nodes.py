@@ -14,13 +14,16 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.errors import Rejected
+from licorne_core.events import EventDetail
+from licorne_core.facts.nodes import NodeAdded, NodeRemoved, NodeResized, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity
 from licorne_core.handlers.predicates import put_back
 from licorne_core.ids import NodeId
-from licorne_core.lifecycle import complete_if_idle
+from licorne_core.lifecycle import complete_if_idle, note_freed
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
+from licorne_core.resources import Resources, equals
 
 PARTITION_ATTRIBUTE = "si/node-partition"
 
@@ -33,7 +36,7 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     for update in command.nodes:
         if update.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
             try:
-                _create(rm, update)
+                _create(rm, update, now)
             except Rejected as refusal:
                 rejected.append(NodeRejection(node_id=update.node_id, reason=str(refusal)))
             else:
@@ -46,7 +49,7 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     return effects
 
 
-def _create(rm: Rm, update: NodeUpdate) -> None:
+def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     partition = rm.find(partition_of(update))
     node_id = update.node_id
     if partition is None:
@@ -64,6 +67,7 @@ def _create(rm: Rm, update: NodeUpdate) -> None:
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
     partition.add_node(Node(node_id, capacity, update.attributes, schedulable=schedulable))
+    partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
 
 def partition_of(update: NodeUpdate) -> str:
@@ -81,20 +85,34 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     if update.action is NodeAction.DECOMISSION:
         return _decommission(rm, partition, node, now)
     if update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
-        node.set_schedulable(schedulable=update.action is NodeAction.DRAIN_TO_SCHEDULABLE)
+        schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
+        _set_schedulable(partition, node, schedulable=schedulable, now=now)
         partition.node_changed(node)
     elif update.capacity is not None:
         # An update is never answered, so one that cannot be is ignored as a whole.
         with suppress(Rejected):
             check_capacity(partition, node.node_id, node.capacity, update.capacity)
-            partition.resize_node(node, update.capacity)
+            _resize(partition, node, update.capacity, now)
     return []
+
+
+def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now: float) -> None:
+    if node.schedulable != schedulable:
+        node.set_schedulable(schedulable=schedulable)
+        partition.journal.note(SchedulableChanged(now, node.node_id, schedulable))
+
+
+def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -> None:
+    changed = not equals(node.capacity, capacity)
+    partition.resize_node(node, capacity)
+    if changed:
+        partition.journal.note(NodeResized(now, node.node_id, capacity, partition.nodes.total))
 
 
 def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
     """Free all that is on the node, then let it go (spec § 7)."""
     message = f"Node {node.node_id} Removed"
-    node.set_schedulable(schedulable=False)
+    _set_schedulable(partition, node, schedulable=False, now=now)
     releases: list[Release] = []
     touched: dict[Application, None] = {}
     for key in node.foreign:
@@ -105,6 +123,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
             put_back(partition, app, allocation.key)
             continue
         partition.release(app, allocation.key)
+        note_freed(partition, app, allocation, EventDetail.ALLOC_NODEREMOVED, now)
         touched[app] = None
         releases.append(
             Release(
@@ -116,6 +135,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
         )
     partition.remove_node(node.node_id)
     partition.counters.nodes_decommissioned += 1
+    partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
     updates: list[ApplicationUpdate] = []
     for app in touched:
         updates += complete_if_idle(partition, app, now)

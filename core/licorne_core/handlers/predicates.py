@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.asks import Allocation
 from licorne_core.commands import AnswerPredicates, FailMode
 from licorne_core.effects import Effect
 from licorne_core.handlers.made import tell
@@ -116,6 +115,6 @@ def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> 
     app = held.app
     partition.questions.let_go(app.app_id, held.key)
     del app.held[held.key]
-    allocation: Allocation = app.allocations[held.key]
+    allocation = app.allocations[held.key]
     outcome.made.setdefault(partition, []).append(allocation)
-    tell(partition, partition.leaf_of(app), app, now, outcome.updates)
+    tell(partition, partition.leaf_of(app), app, allocation, now, outcome.updates)

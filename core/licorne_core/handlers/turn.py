@@ -50,8 +50,9 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         if ask_class.predicate is not None and questions.needs(ask_class, node):
             hold(partition, candidate, now)
             continue
-        made.append(commit(candidate, now))
-        tell(partition, leaf, app, now, updates)
+        allocation = commit(candidate, now)
+        made.append(allocation)
+        tell(partition, leaf, app, allocation, now, updates)
     rest(partition)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []

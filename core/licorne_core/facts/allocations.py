@@ -1,0 +1,261 @@
+"""Facts about asks and allocations (spec §§ 8.3-8.4, 12.1.3-4). Made by the million: not frozen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from licorne_core.asks import Allocation, Ask
+from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.ids import AppId, QueuePath
+from licorne_core.resources import Resources, describe
+
+_STARTED = "runApplication"
+_COMPLETES = "completeApplication"
+
+
+@dataclass(slots=True)
+class Asked:
+    """A new ask is pending."""
+
+    time: float
+    ask: Ask
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """APP_REQUEST add."""
+        return [_of_ask(self.time, self.ask, EventChange.ADD, EventDetail.APP_REQUEST)]
+
+
+@dataclass(slots=True)
+class Cancelled:
+    """A pending ask is not wanted any more."""
+
+    time: float
+    ask: Ask
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """REQUEST_CANCEL remove."""
+        return [_of_ask(self.time, self.ask, EventChange.REMOVE, EventDetail.REQUEST_CANCEL)]
+
+
+@dataclass(slots=True)
+class Placed:
+    """An allocation was made or taken over; `started`: its application entered Running with it.
+
+    `group` is empty if the application counts for none.
+    """
+
+    time: float
+    allocation: Allocation
+    queue: QueuePath
+    user: str
+    group: str
+    started: bool
+
+    @property
+    def count(self) -> int:
+        """From 3 to 5."""
+        return 3 + self.started + bool(self.group)
+
+    def records(self) -> list[EventRecord]:
+        """NODE_ALLOC, APP_RUNNING, usage of user and group, APP_ALLOC (spec § 12.1.4)."""
+        time, ask = self.time, self.allocation.ask
+        records = [_on_node(time, self.allocation, EventChange.ADD)]
+        if self.started:
+            records.append(_app_state(time, ask.app_id, EventDetail.APP_RUNNING, _STARTED))
+        size = ask.ask_class.resources
+        records += _usage(time, self.user, self.group, self.queue, EventChange.ADD, size)
+        records.append(_of_ask(time, ask, EventChange.ADD, EventDetail.APP_ALLOC))
+        return records
+
+
+@dataclass(slots=True)
+class Freed:
+    """An allocation ended; `detail` is one of the ALLOC_ ones.
+
+    `completing`: its application entered Completing with it. `ask_gone`: the ask ended as well.
+    """
+
+    time: float
+    allocation: Allocation
+    queue: QueuePath
+    user: str
+    group: str
+    detail: EventDetail
+    completing: bool = False
+    ask_gone: bool = True
+
+    @property
+    def count(self) -> int:
+        """From 3 to 6."""
+        return 3 + self.completing + self.ask_gone + bool(self.group)
+
+    def records(self) -> list[EventRecord]:
+        """Usage of user and group, APP_COMPLETING, ALLOC_, NODE_ALLOC, REQUEST_CANCEL."""
+        time, ask = self.time, self.allocation.ask
+        size = ask.ask_class.resources
+        records = _usage(time, self.user, self.group, self.queue, EventChange.REMOVE, size)
+        if self.completing:
+            records.append(_app_state(time, ask.app_id, EventDetail.APP_COMPLETING, _COMPLETES))
+        records.append(_of_ask(time, ask, EventChange.REMOVE, self.detail))
+        records.append(_on_node(time, self.allocation, EventChange.REMOVE))
+        if self.ask_gone:
+            records.append(_of_ask(time, ask, EventChange.REMOVE, EventDetail.REQUEST_CANCEL))
+        return records
+
+
+@dataclass(slots=True)
+class Resized:
+    """A running allocation has another size; `grown` and `shrunk` hold amounts above zero."""
+
+    time: float
+    queue: QueuePath
+    user: str
+    group: str
+    grown: Resources
+    shrunk: Resources
+
+    @property
+    def count(self) -> int:
+        """As many as there are users and groups, for each direction."""
+        return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.group))
+
+    def records(self) -> list[EventRecord]:
+        """The usage of user and group that came, then that which went."""
+        records = []
+        for size, change in ((self.grown, EventChange.ADD), (self.shrunk, EventChange.REMOVE)):
+            if size:
+                records += _usage(self.time, self.user, self.group, self.queue, change, size)
+        return records
+
+
+@dataclass(slots=True)
+class QueueRoomChanged:
+    """An ask was found too large for its queue, or to fit again: then `available` is None."""
+
+    time: float
+    ask: Ask
+    queue: QueuePath
+    available: Resources | None
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """REQUEST with the text of spec § 12.1.3."""
+        key, wanted = self.ask.key, describe(self.ask.ask_class.resources)
+        if self.available is None:
+            text = f"Request '{key}' has become schedulable in queue '{self.queue}'"
+        else:
+            text = (
+                f"Request '{key}' does not fit in queue '{self.queue}' "
+                f"(requested {wanted}, available {describe(self.available)})"
+            )
+        return [_request(self.time, self.ask, text)]
+
+
+@dataclass(slots=True)
+class UserQuotaChanged:
+    """An ask was found too large for its user or group, or to fit: then `available` is None."""
+
+    time: float
+    ask: Ask
+    available: Resources | None
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """REQUEST with the text of spec § 12.1.3."""
+        key, wanted = self.ask.key, describe(self.ask.ask_class.resources)
+        if self.available is None:
+            text = f"Request '{key}' fits in the available user quota"
+        else:
+            text = (
+                f"Request '{key}' exceeds the available user quota "
+                f"(requested {wanted}, available {describe(self.available)})"
+            )
+        return [_request(self.time, self.ask, text)]
+
+
+@dataclass(slots=True)
+class PredicatesRefused:
+    """The RM refused nodes for an ask; `reasons` says for how many each."""
+
+    time: float
+    ask: Ask
+    reasons: Mapping[str, int]
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """REQUEST with the text of spec § 8.4, reasons by name."""
+        causes = "; ".join(f"{reason} ({times}x)" for reason, times in sorted(self.reasons.items()))
+        text = f"Unschedulable request '{self.ask.key}': {causes};"
+        return [_request(self.time, self.ask, text)]
+
+
+def _of_ask(time: float, ask: Ask, change: EventChange, detail: EventDetail) -> EventRecord:
+    return EventRecord(
+        type=EventType.APP,
+        object_id=ask.app_id,
+        reference_id=ask.key,
+        time=time,
+        change=change,
+        detail=detail,
+        resource=ask.ask_class.resources,
+    )
+
+
+def _on_node(time: float, allocation: Allocation, change: EventChange) -> EventRecord:
+    return EventRecord(
+        type=EventType.NODE,
+        object_id=allocation.node_id,
+        reference_id=allocation.key,
+        time=time,
+        change=change,
+        detail=EventDetail.NODE_ALLOC,
+        resource=allocation.ask.ask_class.resources,
+    )
+
+
+def _app_state(time: float, app_id: AppId, detail: EventDetail, message: str) -> EventRecord:
+    return EventRecord(
+        type=EventType.APP,
+        object_id=app_id,
+        time=time,
+        change=EventChange.SET,
+        detail=detail,
+        message=message,
+    )
+
+
+def _request(time: float, ask: Ask, message: str) -> EventRecord:
+    return EventRecord(
+        type=EventType.REQUEST,
+        object_id=ask.key,
+        reference_id=ask.app_id,
+        time=time,
+        message=message,
+        resource=ask.ask_class.resources,
+    )
+
+
+def _usage(
+    time: float, user: str, group: str, queue: QueuePath, change: EventChange, size: Resources
+) -> list[EventRecord]:
+    names = [(user, EventDetail.UG_USER_RESOURCE)]
+    if group:
+        names.append((group, EventDetail.UG_GROUP_RESOURCE))
+    return [
+        EventRecord(
+            type=EventType.USERGROUP,
+            object_id=name,
+            reference_id=queue,
+            time=time,
+            change=change,
+            detail=detail,
+            resource=size,
+        )
+        for name, detail in names
+    ]

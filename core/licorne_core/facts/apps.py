@@ -1,0 +1,173 @@
+"""Facts about applications (spec §§ 4.12, 5.1, 10.6, 12.1.4-5)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
+from licorne_core.ids import AppId, QueuePath
+
+
+class Bound(Enum):
+    """What lets an accepted application not start; the value ends the names of its events."""
+
+    QUEUE = "QUEUE"
+    QUOTA = "QUOTA"
+
+
+_DETAILS = {
+    "Accepted": EventDetail.APP_ACCEPTED,
+    "Running": EventDetail.APP_RUNNING,
+    "Completing": EventDetail.APP_COMPLETING,
+    "Completed": EventDetail.APP_COMPLETED,
+    "Failing": EventDetail.APP_FAILING,
+    "Failed": EventDetail.APP_FAILED,
+    "Resuming": EventDetail.APP_RESUMING,
+    "Rejected": EventDetail.APP_REJECT,
+    "Expired": EventDetail.APP_EXPIRED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AppAdded:
+    """An application was accepted into a queue; `group` is empty if it counts for none."""
+
+    time: float
+    app_id: AppId
+    queue: QueuePath
+    group: str
+
+    @property
+    def count(self) -> int:
+        """2, or 3 with a group."""
+        return 2 + bool(self.group)
+
+    def records(self) -> list[EventRecord]:
+        """APP_NEW add, QUEUE_APP add, UG_APP_LINK set."""
+        added = EventChange.ADD
+        records = [
+            _of_app(self.time, self.app_id, added, EventDetail.APP_NEW),
+            _in_queue(self.time, self.app_id, added, self.queue),
+        ]
+        if self.group:
+            records.append(_link(self.time, self.app_id, EventChange.SET, self.group))
+        return records
+
+
+@dataclass(frozen=True, slots=True)
+class AppLeft:
+    """An application left its queue, removed or terminated."""
+
+    time: float
+    app_id: AppId
+    queue: QueuePath
+    group: str
+
+    @property
+    def count(self) -> int:
+        """2, or 3 with a group."""
+        return 2 + bool(self.group)
+
+    def records(self) -> list[EventRecord]:
+        """UG_APP_LINK remove, QUEUE_APP remove, APP remove (spec § 12.1.5)."""
+        removed = EventChange.REMOVE
+        records = [
+            _in_queue(self.time, self.app_id, removed, self.queue),
+            _of_app(self.time, self.app_id, removed, EventDetail.DETAILS_NONE),
+        ]
+        if self.group:
+            records.insert(0, _link(self.time, self.app_id, removed, self.group))
+        return records
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanged:
+    """New limits let an application count for another group; a name is empty for none."""
+
+    time: float
+    app_id: AppId
+    before: str
+    after: str
+
+    @property
+    def count(self) -> int:
+        """1 or 2."""
+        return bool(self.before) + bool(self.after)
+
+    def records(self) -> list[EventRecord]:
+        """UG_APP_LINK remove and set."""
+        records = []
+        if self.before:
+            records.append(_link(self.time, self.app_id, EventChange.REMOVE, self.before))
+        if self.after:
+            records.append(_link(self.time, self.app_id, EventChange.SET, self.after))
+        return records
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntered:
+    """An application entered a state; `message` is what led there, a refusal's reason too."""
+
+    time: float
+    app_id: AppId
+    state: str
+    message: str
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """The state's event, set."""
+        detail = _DETAILS[self.state]
+        return [_of_app(self.time, self.app_id, EventChange.SET, detail, self.message)]
+
+
+@dataclass(frozen=True, slots=True)
+class MayRunChanged:
+    """An accepted application was found to be one too many for a bound, or not any more."""
+
+    time: float
+    app_id: AppId
+    bound: Bound
+    may_run: bool
+
+    count = 1
+
+    def records(self) -> list[EventRecord]:
+        """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA."""
+        prefix = "APP_RUNNABLE" if self.may_run else "APP_CANNOTRUN"
+        detail = EventDetail[f"{prefix}_{self.bound.value}"]
+        return [_of_app(self.time, self.app_id, EventChange.NONE, detail)]
+
+
+def _of_app(
+    time: float, app_id: AppId, change: EventChange, detail: EventDetail, message: str = ""
+) -> EventRecord:
+    return EventRecord(
+        type=EventType.APP,
+        object_id=app_id,
+        time=time,
+        change=change,
+        detail=detail,
+        message=message,
+    )
+
+
+def _in_queue(time: float, app_id: AppId, change: EventChange, queue: QueuePath) -> EventRecord:
+    return EventRecord(
+        type=EventType.QUEUE,
+        object_id=queue,
+        reference_id=app_id,
+        time=time,
+        change=change,
+        detail=EventDetail.QUEUE_APP,
+    )
+
+
+def _link(time: float, app_id: AppId, change: EventChange, group: str) -> EventRecord:
+    return EventRecord(
+        type=EventType.USERGROUP,
+        object_id=group,
+        reference_id=app_id,
+        time=time,
+        change=change,
+        detail=EventDetail.UG_APP_LINK,
+    )
