@@ -12,6 +12,7 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.commands import BeginReplay, EndReplay, RemoveRm
+from licorne_server.convert_callbacks import predicates_answer
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -39,6 +40,7 @@ NUMBERED = frozenset(
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
+        UpdateRequest.PREDICATES_FIELD_NUMBER,
     }
 )
 
@@ -116,6 +118,10 @@ class Conversation:
         match envelope.message:
             case field if field in REQUESTS:
                 await self._request(REQUESTS[field], envelope.payload)
+            case UpdateRequest.PREDICATES_FIELD_NUMBER:
+                answer = predicates_answer(rm_id, envelope.payload)
+                effects = await self._engine.submit(answer, still=self._rm.lasting())
+                check_registered(effects, "PredicatesAnswer")
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.dropped.clear()
                 command = BeginReplay(rm_id=rm_id)
