@@ -1,9 +1,8 @@
-"""What the client is asked and told beside the answers to what it says."""
+"""What the client is asked, and how its answers travel."""
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -12,26 +11,18 @@ from licorne import (
     Application,
     Ask,
     Client,
-    ContainerState,
-    EventRecord,
     FailMode,
     Node,
     Question,
-    RetryConfig,
 )
-from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import (
-    ContainerStates,
-    Events,
     Predicates,
     PredicatesAnswer,
     PredicatesQuestion,
     UpdateRequest,
 )
-from support.scripted import ScriptedStream, scripted
+from support.scripted import ScriptedStream, listening, scripted
 from support.shim import eventually
-
-QUICK = RetryConfig(initial=0.01, maximum=0.02)
 
 
 def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: Any) -> Any:
@@ -55,27 +46,6 @@ def answered(request: UpdateRequest | None) -> dict[str, str]:
     return {item.node_id: item.reason for item in request.predicates.refused}
 
 
-@asynccontextmanager
-async def client(target: str, **fields: Any) -> AsyncIterator[Client]:
-    """A client that does not wait long, with somebody who listens."""
-
-    async def listen(rm: Client) -> None:
-        async for _ in rm.events():
-            pass
-
-    async with Client(target, rm_id="rm1", retry=QUICK, **fields) as rm:
-        listener = asyncio.create_task(listen(rm))
-        yield rm
-    await listener
-
-
-async def until_goodbye(stream: ScriptedStream) -> None:
-    """Read until the client leaves."""
-    while (request := await stream.read()) is not None:
-        if request.HasField("goodbye"):
-            return
-
-
 async def test_hello_says_what_is_wanted() -> None:
     """Deadline and fail mode go out in the hello, and what is not wanted is not asked for."""
     hellos = []
@@ -83,7 +53,7 @@ async def test_hello_says_what_is_wanted() -> None:
     async def script(stream: ScriptedStream) -> None:
         hellos.append((await stream.welcome()).hello)
         await stream.replay()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     fields: list[dict[str, Any]] = [
         {},
@@ -97,7 +67,7 @@ async def test_hello_says_what_is_wanted() -> None:
     ]
     async with scripted(script, script, script) as target:
         for wanted in fields:
-            async with client(target, **wanted) as rm:
+            async with listening(target, **wanted) as rm:
                 await rm.ready()
     nothing, everything, states = (hello.callbacks for hello in hellos)
     assert not nothing.ListFields()
@@ -143,9 +113,9 @@ async def test_questions_are_answered(function: Callable[[Question], Any]) -> No
         assert request is not None
         assert request.predicates.id == 7
         done.set()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
-    async with scripted(script) as target, client(target, predicates=function):
+    async with scripted(script) as target, listening(target, predicates=function):
         await eventually(done.is_set)
 
 
@@ -167,10 +137,10 @@ async def test_a_question_says_all_there_is_to_know() -> None:
         await stream.write(number=3, predicates=gone)
         assert [answered(await stream.read()) for _ in range(2)] == [{}, {}]
         done.set()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     ask = Ask(key="k", application_id="a", resources={"vcore": 1}, tags={"gpu": "yes"})
-    async with scripted(script) as target, client(target, predicates=note) as rm:
+    async with scripted(script) as target, listening(target, predicates=note) as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 5})])
         await rm.submit_applications([Application(application_id="a", user="ann")])
         await rm.ask([ask])
@@ -207,10 +177,10 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
         hold.set()
         assert answered(await stream.read()) == {}
         done.set()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     try:
-        async with scripted(script) as target, client(target, predicates=wait) as rm:
+        async with scripted(script) as target, listening(target, predicates=wait) as rm:
             await rm.ready()
             await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 5})])
             await eventually(done.is_set)
@@ -244,9 +214,9 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
         assert request is not None
         assert request.predicates == PredicatesAnswer(id=4)
         done.set()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
-    async with scripted(script) as target, client(target, predicates=judge) as rm:
+    async with scripted(script) as target, listening(target, predicates=judge) as rm:
         await rm.ready()
         await eventually(lambda: done.is_set() and rm.stats.unanswered == 3)
 
@@ -286,7 +256,7 @@ async def test_an_answer_survives_its_stream() -> None:
         assert request is not None
         assert request.HasField("goodbye")
 
-    async with scripted(breaking, resuming) as target, client(target, predicates=judge) as rm:
+    async with scripted(breaking, resuming) as target, listening(target, predicates=judge) as rm:
         await eventually(lambda: rm.stats.resumed == 1 and may_answer.is_set())
 
 
@@ -309,7 +279,7 @@ async def test_an_answer_does_not_outlive_its_session() -> None:
         assert request is not None
         assert request.HasField("goodbye")
 
-    async with scripted(breaking, anew) as target, client(target, predicates=judge) as rm:
+    async with scripted(breaking, anew) as target, listening(target, predicates=judge) as rm:
         await eventually(lambda: rm.stats.replayed == 2 and may_answer.is_set())
         for _ in range(10):
             await asyncio.sleep(0)
@@ -330,86 +300,12 @@ async def test_answers_go_before_what_waits() -> None:
             kinds.append(request.WhichOneof("message"))
         assert len(kinds) < 100
         may_read.set()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async def judge(_: Question) -> Mapping[str, str]:
         await rm.add_nodes(Node(node_id=f"n{i}", capacity={"vcore": 1}) for i in range(5_000))
         return {}
 
-    async with scripted(script) as target, client(target, predicates=judge) as rm:
+    async with scripted(script) as target, listening(target, predicates=judge) as rm:
         await rm.ready()
         await eventually(may_read.is_set)
-
-
-async def test_container_states_are_told_in_order() -> None:
-    """Every state arrives, in order and once, also while the function is busy or has failed."""
-    heard: list[ContainerState] = []
-
-    async def note(states: Sequence[ContainerState]) -> None:
-        heard.extend(states)
-        await asyncio.sleep(0)
-        if len(heard) == 1:
-            raise RuntimeError("out of order")
-
-    async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
-        for number in (2, 3, 3):
-            state = si.UpdateContainerSchedulingStateRequest(
-                applicationID="a",
-                allocationKey=f"k{number}",
-                state=si.UpdateContainerSchedulingStateRequest.FAILED,
-                reason="waiting",
-            )
-            told = ContainerStates(states=[state])
-            await stream.write(number=number, container_states=told)
-        await until_goodbye(stream)
-
-    async with scripted(script) as target, client(target, on_container_states=note):
-        await eventually(lambda: len(heard) == 2)
-    assert heard == [
-        ContainerState("k2", "a", "FAILED", "waiting"),
-        ContainerState("k3", "a", "FAILED", "waiting"),
-    ]
-
-
-def events(first: int, count: int) -> Events:
-    """Events of an application, ids from `first` on."""
-    record = si.EventRecord(
-        type=si.EventRecord.APP,
-        objectID="a",
-        referenceID="k",
-        message="text",
-        timestampNano=1_500_000_000,
-        eventChangeType=si.EventRecord.ADD,
-        eventChangeDetail=si.EventRecord.APP_ALLOC,
-        resource=si.Resource(resources={"vcore": si.Quantity(value=5)}),
-    )
-    return Events(first_id=first, records=[record] * count)
-
-
-async def test_events_come_with_their_ids() -> None:
-    """Each record has its own id, also behind a gap, and its fields by the names of the wire."""
-    heard: list[EventRecord] = []
-
-    async def script(stream: ScriptedStream) -> None:
-        await stream.welcome()
-        await stream.replay()
-        await stream.write(number=2, events=events(0, 2))
-        await stream.write(number=3, events=events(7, 1))
-        await until_goodbye(stream)
-
-    async with scripted(script) as target, client(target, on_events=heard.extend):
-        await eventually(lambda: len(heard) == 3)
-    assert [record.id for record in heard] == [0, 1, 7]
-    assert heard[0] == EventRecord(
-        id=0,
-        type="APP",
-        object_id="a",
-        reference_id="k",
-        message="text",
-        time=1.5,
-        change="ADD",
-        detail="APP_ALLOC",
-        resources={"vcore": 5},
-    )
