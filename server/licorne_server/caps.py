@@ -27,7 +27,7 @@ MAX_ATTRIBUTES = 256
 MAX_GROUPS = 1024
 MAX_CONFIG_BYTES = document.MAX_BYTES
 MAX_RMS = 1024
-MAX_REFUSALS = 10_000
+MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no question has more."""
 
 MAX_REASON = 256

@@ -139,11 +139,11 @@ async def test_an_answer_beyond_any_question_ends_the_stream(
 ) -> None:
     """More refusals than nodes are ever asked about are a fault of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
-    refused = [sp.NodeRefusal(node_id="n")] * 10_001
+    refused = [sp.NodeRefusal(node_id="n")] * 1_001
     await session.send(call, predicates=sp.PredicatesAnswer(id=1, refused=refused))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text == "PredicatesAnswer refuses 10001 nodes, at most 10000 are asked about"
+    assert text == "PredicatesAnswer refuses 1001 nodes, at most 1000 are asked about"
     await neighbour()
 
 
