@@ -9,6 +9,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.effects import ContainerState, ContainerStatesChanged, Effect, PredicatesAsked
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.app import Server
+from licorne_server.wire import delimited
 from support.shim import RawSession, Shim, violations
 
 PREDICATES = sp.Callbacks(predicates=sp.Predicates())
@@ -145,6 +146,34 @@ async def test_an_answer_beyond_any_question_ends_the_stream(
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text == "PredicatesAnswer refuses 1001 nodes, at most 1000 are asked about"
     await neighbour()
+
+
+async def test_an_answer_that_is_no_message_costs_the_stream_only(
+    session: RawSession, neighbour: Any
+) -> None:
+    """Garbage for an answer ends the stream with its reason, and the session can be resumed."""
+    call, welcome = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    number = sp.UpdateRequest(number=session.number + 1).SerializeToString()
+    await call.send(number + delimited(sp.UpdateRequest.PREDICATES_FIELD_NUMBER, b"\x12\x7f"))
+    code, text = await call.ending()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("malformed message: ")
+    _, response = await session.begin(token=welcome.welcome.resume_token)
+    assert response.welcome.resumed
+    await neighbour()
+
+
+async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neighbour: Any) -> None:
+    """Thousands of answers that nobody waits for are counted one by one, and others are served."""
+    call, _ = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    for number in range(3000):
+        await session.send(call, predicates=sp.PredicatesAnswer(id=number))
+    await neighbour()
+    while (response := await call.next()).acknowledged < session.number:
+        pass
+    assert response.acknowledged == session.number
 
 
 async def test_container_states_go_to_those_who_want_them(

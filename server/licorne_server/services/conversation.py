@@ -27,6 +27,9 @@ from licorne_server.wire import delimited, split
 ACK_SECONDS = 0.02
 """How long an acknowledgement may wait for a response that can carry it."""
 
+MANY_COMMANDS = 64
+"""Commands waiting for the engine from which on answers are taken one by one."""
+
 SILENT_HEARTBEATS = 3
 ALL_KINDS = tuple(Kind)
 REQUESTS = {
@@ -119,9 +122,7 @@ class Conversation:
             case field if field in REQUESTS:
                 await self._request(REQUESTS[field], envelope.payload)
             case UpdateRequest.PREDICATES_FIELD_NUMBER:
-                answer = predicates_answer(rm_id, envelope.payload)
-                effects = await self._engine.submit(answer, still=self._rm.lasting())
-                check_registered(effects, "PredicatesAnswer")
+                await self._answer(envelope.payload)
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.dropped.clear()
                 command = BeginReplay(rm_id=rm_id)
@@ -149,6 +150,19 @@ class Conversation:
         dropped = await handle_request(self._engine, self._rms, rm, kind, request)
         if dropped:
             self._session.dropped[kind] = self._session.dropped.get(kind, 0) + dropped
+
+    async def _answer(self, payload: bytes) -> None:
+        """Hand in what the RM says of its nodes.
+
+        There may be an answer for every ask: as long as little waits for the engine, none of them
+        waits for the one before to be handled.
+        """
+        answer = predicates_answer(self._rm.rm_id, payload)
+        still = self._rm.lasting()
+        if self._engine.inbox < MANY_COMMANDS:
+            self._engine.post(answer, still=still)
+        else:
+            check_registered(await self._engine.submit(answer, still=still), "PredicatesAnswer")
 
     async def _end_replay(self, end: ReplayEnd) -> None:
         """What was refused before the core saw it is no loss."""
