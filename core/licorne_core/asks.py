@@ -47,7 +47,22 @@ class AskClass:
         self.size = self if predicate is None else AskClass(resources, required_node)
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
         self.has_negative = has_negative(resources)
-        self._hash = hash((self.items, required_node, predicate))
+        self._hash = hash((self.items, required_node))
+        if predicate is not None:
+            self._hash = hash((self._hash, predicate))
+
+    def asked_as(self, predicate: str) -> "AskClass":
+        """The class of the same size for which the RM is asked, with verdicts for that text."""
+        size = self.size
+        made = AskClass.__new__(AskClass)
+        made.resources = size.resources
+        made.required_node = size.required_node
+        made.predicate = predicate
+        made.size = size
+        made.items = size.items
+        made.has_negative = size.has_negative
+        made._hash = hash((size._hash, predicate))
+        return made
 
     def __hash__(self) -> int:
         """Computed once: classes are looked up for every ask."""

@@ -63,7 +63,7 @@ class Server:
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(default_config=settings.default_config)
         self.engine = Engine(self.scheduler, self.clock)
-        self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms)
+        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, settings.max_rms)
         self.grpc_address = self.http_address = ""
         self._status = Status()
         self.reading = Reading()

@@ -5,6 +5,7 @@ what is behind it is known by its bytes: read once, and shared by all asks that 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -31,6 +32,7 @@ _KEPT = 20_000
 """Distinct kinds of asks that are remembered for each RM."""
 
 _KEPT_BYTES = 2048
+PREDICATE_CLASS = "licorne/predicate-class"
 _NO_POLICY = si.PreemptionPolicy()
 
 
@@ -92,7 +94,7 @@ class AskReader:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._kinds: dict[bytes, Ask] = {}
-        self._classes: dict[tuple[bytes, str], AskClass] = {}
+        self._classes: dict[tuple[bytes, str, str | None], AskClass] = {}
         self._same: dict[AskClass, AskClass] = {}
         self._names: dict[str, str] = {}
 
@@ -154,7 +156,7 @@ class AskReader:
     def _made_from(self, wire: si.Allocation) -> Ask:
         app_id = wire.applicationID
         tags: Mapping[str, str] = NO_TAGS
-        create_time, required, foreign = None, "", False
+        create_time, required, foreign, predicate = None, "", False, None
         if len(wire.allocationTags):
             tags = read_texts("allocationTags", wire.allocationTags, MAX_TAGS)
             for name, value in tags.items():
@@ -165,13 +167,15 @@ class AskReader:
                         required = self._name("required node", value)
                     case "foreign":
                         foreign = True
+                    case "licorne/predicate-class":
+                        predicate = self._predicate(value)
         if not app_id and not foreign:
             raise BadItem("applicationID is empty")
         policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
         return Ask(
             AllocationKey(wire.allocationKey),
             AppId(self._name("applicationID", app_id)),
-            self._class(wire.resourcePerAlloc.SerializeToString(), required),
+            self._class(wire.resourcePerAlloc.SerializeToString(), required, predicate),
             wire.priority,
             create_time,
             NodeId(self._name("nodeID", wire.nodeID)) or None,
@@ -193,16 +197,42 @@ class AskReader:
             known = self._names[value] = value
         return known
 
-    def _class(self, raw: bytes, required: str) -> AskClass:
+    def _predicate(self, value: str) -> str | None:
+        """The text by which an ask shares verdicts; nobody is asked, so there is none."""
+        return None
+
+    def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
         """The one object for all asks of the class."""
-        known = self._classes.get((raw, required))
+        known = self._classes.get((raw, required, predicate))
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
-            made = AskClass(amounts, NodeId(required) if required else None)
+            made = AskClass(amounts, NodeId(required) if required else None, predicate)
             _make_room(self._same)
             _make_room(self._classes)
-            known = self._classes[raw, required] = self._same.setdefault(made, made)
+            known = self._classes[raw, required, predicate] = self._same.setdefault(made, made)
         return known
+
+
+class AskingReader(AskReader):
+    """Reads the asks of an RM that decides itself which nodes will do (spec § 8.4).
+
+    Asks with an equal tag share the RM's verdicts; one without it is a class of its own.
+    """
+
+    def read(self, raw: bytes) -> Ask:
+        """As for any RM, with what its verdicts are remembered by."""
+        ask = super().read(raw)
+        if ask.ask_class.predicate is None:
+            # No id holds a line feed, so no two asks have the same text.
+            ask.ask_class = ask.ask_class.asked_as(f"ask\n{ask.app_id}\n{ask.key}")
+        return ask
+
+    def _read(self, raw: bytes) -> Ask:
+        """A copy, since what is kept for the next of its kind stays as it is."""
+        return replace(super()._read(raw))
+
+    def _predicate(self, value: str) -> str | None:
+        return f"class\n{self._name(PREDICATE_CLASS, value)}"
 
 
 def _make_room(known: dict[Any, Any]) -> None:

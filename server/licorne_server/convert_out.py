@@ -8,25 +8,42 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
+from google.protobuf.message import Message
+
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import ReplayResult, UpdateResponse
+from licorne.v1.session_pb2 import (
+    ContainerStates,
+    PredicatesQuestion,
+    ReplayResult,
+    UpdateResponse,
+)
 from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.effects import (
+    AllocationRejection,
     AllocationsMade,
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
     ApplicationsUpdated,
+    ApplicationUpdate,
+    ContainerState,
+    ContainerStatesChanged,
     Effect,
     NodesAnswered,
+    PredicatesAsked,
+    Release,
     ReplayEnded,
 )
+from licorne_core.ids import PartitionName
 from licorne_server.wire import delimited, encode_varint
 
 NANOSECONDS = 1_000_000_000
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
 _KEPT = 50_000
+ROUNDING = 1e-3
+"""Milliseconds: as far as unix seconds as a float may be off, and more."""
+
 T = TypeVar("T")
 
 
@@ -53,65 +70,83 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * 1_000_000) * 1000
 
 
-def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
-    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8)."""
+def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterable[Payload]:
+    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8).
+
+    `now` is in unix seconds; deadlines are sent as the time that is left.
+    """
     match effect:
         case AllocationsMade():
-            for made in _runs(effect.allocations):
-                data = encoder.encode(effect.partition, made)
-                yield Payload(Kind.ALLOCATIONS, "new", data, len(made))
+            return _made(effect, encoder)
         case ApplicationsUpdated():
-            for updates in _runs(effect.updates):
-                updated = si.ApplicationResponse(
-                    updated=[
-                        si.UpdatedApplication(
-                            applicationID=update.app_id,
-                            state=update.state,
-                            stateTransitionTimestamp=nanoseconds(update.time),
-                            message=update.message,
-                        )
-                        for update in updates
-                    ]
-                )
-                yield _payload(Kind.APPLICATIONS, "updated", updated, len(updates))
+            return map(_updated, _runs(effect.updates))
         case ApplicationsAnswered():
-            yield _applications_answered(effect)
+            return [_applications_answered(effect)]
         case NodesAnswered():
-            yield _nodes_answered(effect)
+            return [_nodes_answered(effect)]
         case AllocationsReleased():
-            for releases in _runs(effect.releases):
-                released = si.AllocationResponse(
-                    released=[
-                        si.AllocationRelease(
-                            partitionName=effect.partition,
-                            applicationID=release.app_id,
-                            allocationKey=release.key,
-                            terminationType=release.termination.value,  # type: ignore[arg-type]
-                            message=release.message,
-                        )
-                        for release in releases
-                    ]
-                )
-                yield _payload(Kind.ALLOCATIONS, "released", released, len(releases))
+            return (_released(effect.partition, run) for run in _runs(effect.releases))
         case AllocationsRejected():
-            for rejections in _runs(effect.rejections):
-                rejected = si.AllocationResponse(
-                    rejectedAllocations=[
-                        si.RejectedAllocation(
-                            allocationKey=rejection.key,
-                            applicationID=rejection.app_id,
-                            reason=rejection.reason,
-                        )
-                        for rejection in rejections
-                    ]
-                )
-                yield _payload(Kind.ALLOCATIONS, "rejected", rejected, len(rejections))
+            return map(_rejected, _runs(effect.rejections))
         case ReplayEnded():
-            result = ReplayResult(complete=not effect.missing, reason=effect.missing)
-            data = delimited(UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result.SerializeToString())
-            yield Payload(Kind.SESSION, "replay", data, 1)
+            return [_replay_ended(effect)]
+        case PredicatesAsked():
+            return [_question(effect, now)]
+        case ContainerStatesChanged():
+            return map(_container_states, _runs(effect.states))
         case _:
-            pass
+            return ()
+
+
+def _made(effect: AllocationsMade, encoder: "AllocationEncoder") -> Iterable[Payload]:
+    for made in _runs(effect.allocations):
+        data = encoder.encode(effect.partition, made)
+        yield Payload(Kind.ALLOCATIONS, "new", data, len(made))
+
+
+def _updated(updates: Sequence[ApplicationUpdate]) -> Payload:
+    updated = si.ApplicationResponse(
+        updated=[
+            si.UpdatedApplication(
+                applicationID=update.app_id,
+                state=update.state,
+                stateTransitionTimestamp=nanoseconds(update.time),
+                message=update.message,
+            )
+            for update in updates
+        ]
+    )
+    return _payload(Kind.APPLICATIONS, "updated", updated, len(updates))
+
+
+def _released(partition: PartitionName, releases: Sequence[Release]) -> Payload:
+    released = si.AllocationResponse(
+        released=[
+            si.AllocationRelease(
+                partitionName=partition,
+                applicationID=release.app_id,
+                allocationKey=release.key,
+                terminationType=release.termination.value,  # type: ignore[arg-type]
+                message=release.message,
+            )
+            for release in releases
+        ]
+    )
+    return _payload(Kind.ALLOCATIONS, "released", released, len(releases))
+
+
+def _rejected(rejections: Sequence[AllocationRejection]) -> Payload:
+    rejected = si.AllocationResponse(
+        rejectedAllocations=[
+            si.RejectedAllocation(
+                allocationKey=rejection.key,
+                applicationID=rejection.app_id,
+                reason=rejection.reason,
+            )
+            for rejection in rejections
+        ]
+    )
+    return _payload(Kind.ALLOCATIONS, "rejected", rejected, len(rejections))
 
 
 def _applications_answered(effect: ApplicationsAnswered) -> Payload:
@@ -137,7 +172,48 @@ def _nodes_answered(effect: NodesAnswered) -> Payload:
     return _payload(Kind.NODES, "nodes", answer, len(effect.accepted) + len(effect.rejected))
 
 
-def _payload(kind: Kind, sort: str, message: Any, items: int) -> Payload:
+def _replay_ended(effect: ReplayEnded) -> Payload:
+    result = ReplayResult(complete=not effect.missing, reason=effect.missing)
+    return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
+
+
+def _question(effect: PredicatesAsked, now: float) -> Payload:
+    """The time left is rounded down: who answers within it is in time."""
+    question = PredicatesQuestion(
+        id=effect.question,
+        partition_name=effect.partition,
+        application_id=effect.app_id,
+        allocation_key=effect.key,
+        allocate=effect.allocate,
+        node_ids=effect.nodes,
+        deadline_milliseconds=max(0, int((effect.deadline - now) * 1000 + ROUNDING)),
+    )
+    count = len(effect.nodes)
+    return _session_payload("question", UpdateResponse.PREDICATES_FIELD_NUMBER, question, count)
+
+
+def _container_states(states: Sequence[ContainerState]) -> Payload:
+    message = ContainerStates(
+        states=[
+            si.UpdateContainerSchedulingStateRequest(
+                applicationID=state.app_id,
+                allocationKey=state.key,
+                state=si.UpdateContainerSchedulingStateRequest.FAILED,
+                reason=state.reason,
+            )
+            for state in states
+        ]
+    )
+    field = UpdateResponse.CONTAINER_STATES_FIELD_NUMBER
+    return _session_payload("states", field, message, len(states))
+
+
+def _session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
+    """A response that only a session has: a whole field of its UpdateResponse."""
+    return Payload(Kind.SESSION, sort, delimited(field, message.SerializeToString()), items)
+
+
+def _payload(kind: Kind, sort: str, message: Message, items: int) -> Payload:
     return Payload(kind, sort, message.SerializeToString(), items)
 
 
@@ -177,7 +253,7 @@ class AllocationEncoder:
             ask = allocation.ask
             what = classes.get((ask.ask_class, ask.priority))
             if what is None:
-                what = self._keep(classes, (ask.ask_class, ask.priority), _class_piece(ask))
+                what = self._class(ask)
             node = nodes.get(allocation.node_id)
             if node is None:
                 piece = delimited(8, allocation.node_id.encode())
@@ -196,6 +272,12 @@ class AllocationEncoder:
                 head = b"\n" + encode_varint(size + 1 + len(head)) + b"\n" + head
             parts += (head, key, what, node, app, last, rest)
         return b"".join(parts)
+
+    def _class(self, ask: Ask) -> bytes:
+        """The piece of the class, kept once for its size: classes with predicates may be many."""
+        key = (ask.ask_class.size, ask.priority)
+        piece = self._classes.get(key)
+        return self._keep(self._classes, key, _class_piece(ask)) if piece is None else piece
 
     @staticmethod
     def _keep(known: dict[Any, bytes], key: Any, piece: bytes) -> bytes:

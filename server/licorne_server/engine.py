@@ -124,9 +124,9 @@ class Engine:
         effects: list[Effect] = await future
         return effects
 
-    def post(self, command: Command) -> None:
+    def post(self, command: Command, *, still: Callable[[], bool] | None = None) -> None:
         """Have a command handled in the next turn, its effects routed and nobody told."""
-        self._inbox.append(_Entry(command))
+        self._inbox.append(_Entry(command, still=still))
         self._wake.set()
 
     async def _run(self) -> None:

@@ -12,11 +12,11 @@ from weakref import WeakValueDictionary
 import grpc
 import structlog
 
-from licorne.v1.session_pb2 import Drain, UpdateResponse
+from licorne.v1.session_pb2 import Callbacks, Drain, UpdateResponse
 from licorne_core.commands import Command, Hold, SetHold
-from licorne_core.effects import Effect, NotRegistered, Registered
+from licorne_core.effects import ContainerStatesChanged, Effect, NotRegistered, Registered
 from licorne_core.ids import RmId
-from licorne_server.convert_asks import AskReader
+from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
 from licorne_server.errors import (
     CallError,
@@ -40,6 +40,7 @@ class Session:
     """What a `Session.Update` stream and its successors have in common."""
 
     instance: int
+    callbacks: Callbacks = field(default_factory=Callbacks)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     received: int = 0
     """Number of the last request that was handled."""
@@ -82,6 +83,18 @@ class Rm:
         self.reader = AskReader()
         self.session = None
         self.halted = ""
+
+    def open_session(self, session: Session) -> None:
+        """The RM, registered just now, is served over a session."""
+        self.session = session
+        if session.callbacks.HasField("predicates"):
+            self.reader = AskingReader()
+
+    def wants(self, effect: Effect) -> bool:
+        """Whether the RM is to hear of an effect: of container states only who asked for them."""
+        if isinstance(effect, ContainerStatesChanged):
+            return self.session is not None and self.session.callbacks.container_states
+        return True
 
     def lasting(self) -> Callable[[], bool]:
         """Tells from now on whether the RM still is what it is now, not registered anew."""
@@ -139,9 +152,16 @@ class Rms:
     `registering` while RMs are counted and one is added.
     """
 
-    def __init__(self, post: Callable[[Command], None], bounds: Bounds, max_rms: int) -> None:
-        """`post` hands a command to the core without waiting."""
+    def __init__(
+        self,
+        post: Callable[[Command], None],
+        now: Callable[[], float],
+        bounds: Bounds,
+        max_rms: int,
+    ) -> None:
+        """`post` hands a command to the core without waiting; `now` is the core's time."""
         self._post = post
+        self._now = now
         self._bounds = bounds
         self._max_rms = max_rms
         self._draining = False
@@ -201,13 +221,14 @@ class Rms:
 
     def route(self, effects: Sequence[Effect]) -> None:
         """Put the answers into the outboxes of their RMs."""
+        now = self._now()
         for effect in effects:
             if isinstance(effect, Registered):
                 self._admit(effect)
                 continue
             rm = self._rms.get(effect.rm_id)
-            if rm is not None:
-                for payload in payloads(effect, rm.encoder):
+            if rm is not None and rm.wants(effect):
+                for payload in payloads(effect, rm.encoder, now):
                     rm.outbox.put(payload)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:

@@ -48,13 +48,6 @@ def kinds(requests: list[UpdateRequest]) -> list[str | None]:
     return [request.WhichOneof("message") for request in requests]
 
 
-async def until_goodbye(stream: ScriptedStream) -> None:
-    """Read until the client leaves."""
-    while (request := await stream.read()) is not None:
-        if request.HasField("goodbye"):
-            return
-
-
 @pytest.mark.parametrize(
     ("code", "error"),
     [
@@ -88,7 +81,7 @@ async def test_other_failures_are_tried_again() -> None:
     async def work(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async def leave(stream: ScriptedStream) -> None:
         await stream.read()
@@ -117,7 +110,7 @@ async def test_a_redirect_is_followed() -> None:
     async def work(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(work) as other:
 
@@ -142,7 +135,7 @@ async def test_an_incomplete_replay_is_made_anew() -> None:
         hello = await stream.welcome()
         assert hello.hello.resume_token == ""
         replays.append(kinds(await stream.replay()))
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(lose, work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
@@ -167,7 +160,7 @@ async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
         assert hello.hello.resume_token == ""
         replay = await stream.replay()
         assert replay[-1].replay_end.nodes == len(nodes)
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(breaks, work) as target, client(target) as rm:
         await rm.add_nodes(nodes)
@@ -196,7 +189,7 @@ async def test_a_resumption_repeats_what_was_not_dealt_with() -> None:
         assert request.number == 4
         assert request.allocations.allocations[0].allocationKey == "k1"
         await stream.write(number=3, nodes=accepted("n2"))
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(breaks, work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
@@ -217,7 +210,7 @@ async def test_answers_of_the_past_are_dropped() -> None:
         await stream.write(number=2, epoch=4, session=9, nodes=accepted("n1"))
         await stream.write(number=2, session=2, nodes=accepted("n1"))
         await stream.write(number=2, nodes=accepted("n2"))
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id=name, capacity={}) for name in ("n1", "n2")])
@@ -235,14 +228,14 @@ async def test_a_drain_notice_is_obeyed() -> None:
         await stream.replay()
         drain = Drain(reason="upgrade", retry_after_milliseconds=300)
         await stream.write(number=2, drain=drain)
-        await until_goodbye(stream)
+        await stream.until_goodbye()
         await stream.write(number=3, goodbye=Goodbye())
         ends.append(loop.time())
 
     async def work(stream: ScriptedStream) -> None:
         ends.append(loop.time())
         await stream.welcome(resumed=True)
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(drains, work) as target, client(target) as rm:
         assert await first_event(rm) == Drained("upgrade", 0.3)
@@ -256,11 +249,11 @@ async def test_a_silent_server_is_left() -> None:
     async def silent(stream: ScriptedStream) -> None:
         await stream.welcome(heartbeat_seconds=1)
         await stream.replay()
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async def work(stream: ScriptedStream) -> None:
         await stream.welcome(resumed=True)
-        await until_goodbye(stream)
+        await stream.until_goodbye()
 
     async with scripted(silent, work) as target, client(target) as rm:
         assert await first_event(rm) == Reconnected(resumed=True)

@@ -65,6 +65,8 @@ CAPS = {
     "groups of a user": ("MAX_GROUPS",),
     "configuration": ("MAX_CONFIG_BYTES",),
     "RMs": ("MAX_RMS",),
+    "nodes refused by an answer": ("MAX_REFUSALS",),
+    "reason of a refused node": ("MAX_REASON",),
 }
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2}
 

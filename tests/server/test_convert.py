@@ -32,6 +32,7 @@ from licorne_server.errors import Malformed
 from support.shim import ask, resource
 
 RM = RmId("rm")
+NOW = 1_700_000_000.25
 PARTITION = PartitionName("[rm]default")
 NAME = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=150)
 # Zero is the same as absent in an ask: classes that differ in zeros only are one class.
@@ -163,7 +164,7 @@ def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: s
 
 def only(effect: object) -> Payload:
     """The one payload of an effect."""
-    [payload] = payloads(effect, AllocationEncoder())  # type: ignore[arg-type]
+    [payload] = payloads(effect, AllocationEncoder(), NOW)  # type: ignore[arg-type]
     return payload
 
 
@@ -192,7 +193,7 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
     rejected = only(AllocationsRejected(rm_id=RM, rejections=[rejection]))
     assert released.kind is rejected.kind is Kind.ALLOCATIONS
     assert released.sort != rejected.sort
-    assert not list(payloads(Registered(rm_id=RM, session=1), AllocationEncoder()))
+    assert not list(payloads(Registered(rm_id=RM, session=1), AllocationEncoder(), NOW))
 
 
 def test_many_allocations_are_several_messages() -> None:
@@ -203,5 +204,5 @@ def test_many_allocations_are_several_messages() -> None:
         for i in range(2_500)
     ]
     effect = AllocationsMade(rm_id=RM, partition=PARTITION, allocations=made)
-    sizes = [payload.items for payload in payloads(effect, AllocationEncoder())]
+    sizes = [payload.items for payload in payloads(effect, AllocationEncoder(), NOW)]
     assert sizes == [1000, 1000, 500]

@@ -104,6 +104,15 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
     assert [effect.rm_id for effect in ledger.effects] == ["a", "b", "c"]
 
 
+async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
+    """A command is not handled when it is no longer wanted by the time that its turn comes."""
+    wanted = True
+    engine.post(RegisterRm(rm_id=BAD), still=lambda: wanted)
+    wanted = False
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert [effect.rm_id for effect in ledger.effects] == [GOOD]
+
+
 async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
     """Whoever waits for an answer when the engine stops is let go."""
     engine = Engine(Scheduler(), SystemClock())

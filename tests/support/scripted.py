@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 
+from licorne import Client, RetryConfig
 from licorne.v1.session_pb2 import (
     ReplayResult,
     UpdateRequest,
@@ -14,6 +15,8 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne.v1.session_pb2_grpc import SessionServicer, add_SessionServicer_to_server
+
+QUICK = RetryConfig(initial=0.01, maximum=0.02)
 
 
 class ScriptedStream:
@@ -51,6 +54,12 @@ class ScriptedStream:
         fields = {"resume_token": "token", "heartbeat_seconds": 10, "max_items": 1000, **fields}
         await self.write(welcome=Welcome(**fields))
         return hello
+
+    async def until_goodbye(self) -> None:
+        """Read until the client leaves."""
+        while (request := await self.read()) is not None:
+            if request.HasField("goodbye"):
+                return
 
     async def replay(self, *, complete: bool = True, number: int = 1) -> list[UpdateRequest]:
         """Read a whole replay and answer it; returns its requests."""
@@ -98,3 +107,17 @@ async def scripted(*scripts: Script) -> AsyncIterator[str]:
         await server.stop(None)
     if failures:
         raise failures[0]
+
+
+@asynccontextmanager
+async def listening(target: str, **fields: Any) -> AsyncIterator[Client]:
+    """A client that does not wait long to come back, with somebody who reads its events."""
+
+    async def listen(client: Client) -> None:
+        async for _ in client.events():
+            pass
+
+    async with Client(target, rm_id="rm1", retry=QUICK, **fields) as client:
+        listener = asyncio.create_task(listen(client))
+        yield client
+    await listener

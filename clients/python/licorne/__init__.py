@@ -1,5 +1,6 @@
 """The Python client of Licorne, and the wire types that it speaks."""
 
+from licorne.callbacks import ContainerState, EventRecord, FailMode, Question
 from licorne.client import Client
 from licorne.errors import (
     Closed,
@@ -42,8 +43,11 @@ __all__ = [
     "Closed",
     "ConfigInvalid",
     "ConnectionLost",
+    "ContainerState",
     "Drained",
     "Event",
+    "EventRecord",
+    "FailMode",
     "Handlers",
     "LicorneError",
     "Limits",
@@ -51,6 +55,7 @@ __all__ = [
     "NodeAccepted",
     "NodeRejected",
     "ProtocolError",
+    "Question",
     "Reconnected",
     "Rejected",
     "ReleaseRequested",

@@ -9,6 +9,7 @@ import grpc
 from grpc import aio
 
 from licorne.cache import Cache
+from licorne.callbacks import Callbacks, FailMode, OnContainerStates, OnEvents, Predicates
 from licorne.channel import config_invalid, text_of
 from licorne.connection import Connection
 from licorne.errors import ConnectionLost
@@ -25,7 +26,8 @@ from licorne.options import Limits, RetryConfig, TlsConfig
 from licorne.packer import Packer
 from licorne.session import Session
 from licorne.si.v1 import si_pb2 as si
-from licorne.state import ClientState, Stats
+from licorne.state import ClientState
+from licorne.stats import Stats
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 
@@ -65,14 +67,33 @@ class Client:
         retry: RetryConfig | None = None,
         limits: Limits | None = None,
         instance: int | None = None,
+        predicates: Predicates | None = None,
+        predicate_deadline: float = 2.0,
+        fail_mode: FailMode = FailMode.CLOSED,
+        on_container_states: OnContainerStates | None = None,
+        on_events: OnEvents | None = None,
     ) -> None:
         """Connects nothing yet.
 
         `target` is ``host:port``. `config` is the YAML text of the queues; empty means the
         server's default. `instance` must rise with every start of the RM's process and
         fences lower ones; by default it is the time in nanoseconds.
+
+        With `predicates` this RM decides which nodes its asks may go to: the function gets a
+        `Question` and returns the nodes that it refuses, each with the reason. An async one runs
+        as a task, a plain one in a thread of its own. What it has not answered within
+        `predicate_deadline` seconds (0.01 to 60), or failed on, counts by `fail_mode`.
+        `on_container_states` and `on_events` are called with lists, in order, in the loop; a
+        slow one finds more waiting.
         """
         limits = limits or Limits()
+        callbacks = Callbacks(
+            predicates=predicates,
+            deadline=predicate_deadline,
+            fail_mode=fail_mode,
+            container_states=on_container_states,
+            events=on_events,
+        )
         registration = si.RegisterResourceManagerRequest(
             rmID=rm_id,
             version=version,
@@ -86,9 +107,10 @@ class Client:
             time.time_ns() if instance is None else instance,
             registration,
             resend=limits.resend,
+            callbacks=callbacks.wire(),
         )
         self.rm_id = rm_id
-        self._state = ClientState(session, limits)
+        self._state = ClientState(session, limits, callbacks)
         self._connection = Connection(self._state, target, tls, retry or RetryConfig())
 
     async def __aenter__(self) -> Self:

@@ -1,8 +1,10 @@
 """What waits to be sent, with a bound for those who produce it."""
 
 import asyncio
+from collections import deque
 
 from licorne.packer import Packer
+from licorne.v1.session_pb2 import UpdateRequest
 
 
 class Outgoing:
@@ -15,6 +17,7 @@ class Outgoing:
     def __init__(self, limit: int) -> None:
         """At most about `limit` items wait."""
         self.packer = Packer()
+        self._answers: deque[UpdateRequest] = deque()
         self._limit = limit
         self.is_open = self.streaming = False
         self._room = asyncio.Event()
@@ -34,9 +37,27 @@ class Outgoing:
 
     def close(self) -> None:
         """The session is gone, and what waits for it."""
-        self.packer.clear()
+        self.clear()
         self.is_open = self.streaming = False
         self._room.set()
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        self.packer.clear()
+        self._answers.clear()
+
+    def answer(self, request: UpdateRequest) -> None:
+        """Send this before all else: somebody waits for it, and it depends on nothing."""
+        self._answers.append(request)
+
+    def next(self) -> UpdateRequest | None:
+        """Take off what is to be sent next, if there is anything."""
+        if self._answers:
+            return self._answers.popleft()
+        request = self.packer.take()
+        if self.packer.items < self._limit:
+            self._room.set()
+        return request
 
     async def room(self) -> bool:
         """Wait while too much waits. False: it is too much, and there is no stream to wait for."""
@@ -47,8 +68,3 @@ class Outgoing:
         self._room.clear()
         await self._room.wait()
         return True
-
-    def taken(self) -> None:
-        """The writer has taken a request off."""
-        if self.packer.items < self._limit:
-            self._room.set()

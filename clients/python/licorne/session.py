@@ -8,7 +8,7 @@ from collections import deque
 
 from licorne.errors import ConnectionLost
 from licorne.si.v1 import si_pb2 as si
-from licorne.v1.session_pb2 import Goodbye, Hello, UpdateRequest, UpdateResponse
+from licorne.v1.session_pb2 import Callbacks, Goodbye, Hello, UpdateRequest, UpdateResponse
 
 PROTOCOL = 1
 Stamp = tuple[int, int]
@@ -25,12 +25,14 @@ class Session:
         registration: si.RegisterResourceManagerRequest,
         *,
         resend: int,
+        callbacks: Callbacks | None = None,
     ) -> None:
         """Keep up to `resend` requests for a resumption; `instance` fences lower ones."""
         self._rm_id = rm_id
         self._instance = instance
         self.registration = registration
         self._resend = resend
+        self._callbacks = callbacks
         self._token = ""
         self.stamp: Stamp = (0, 0)
         self._sent = 0
@@ -65,6 +67,7 @@ class Session:
                 resume_token=self._token if self.resumable else "",
                 acknowledged=self._consumed,
                 registration=self.registration,
+                callbacks=self._callbacks,
             )
         )
 

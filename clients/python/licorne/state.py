@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from licorne.answers import Answers
 from licorne.cache import Cache
+from licorne.callbacks import Callbacks
+from licorne.calls import Calls
 from licorne.errors import Closed, LicorneError
 from licorne.inbox import Inbox
 from licorne.options import Limits
 from licorne.outgoing import Outgoing
 from licorne.packer import Packer
 from licorne.session import Session, Stamp
+from licorne.stats import Stats
+from licorne.v1.session_pb2 import UpdateRequest
 
 M = TypeVar("M")
 
@@ -20,24 +23,16 @@ ACK_EVERY = 64
 """So many responses dealt with are acknowledged at once; fewer after a moment."""
 
 
-@dataclass(slots=True)
-class Stats:
-    """Counters for whoever watches: streams opened, and how the lost ones were made good."""
-
-    streams: int = 0
-    resumed: int = 0
-    replayed: int = 0
-
-
 class ClientState:
     """The books, the numbers and the queues of one client."""
 
-    def __init__(self, session: Session, limits: Limits) -> None:
+    def __init__(self, session: Session, limits: Limits, callbacks: Callbacks) -> None:
         """Start with nothing; must be made inside a running loop."""
         self.session = session
         self.cache = Cache()
         self.answers = Answers(self.cache)
         self.stats = Stats()
+        self.calls = Calls(callbacks, self._answer, self.stats, limits.events)
         self.wake = asyncio.Event()
         self.outgoing = Outgoing(limits.outgoing)
         self.inbox = Inbox(limits.events, self.consumed)
@@ -64,6 +59,7 @@ class ClientState:
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")
+        self.calls.stop()
         self.outgoing.close()
         self.inbox.close(failure)
         self.live.set()
@@ -85,3 +81,9 @@ class ClientState:
             self.session.forget()
             self.outgoing.close()
         self.check()
+
+    def _answer(self, stamp: Stamp, request: UpdateRequest) -> None:
+        """Send an answer, unless the session that asked is gone: nobody waits for it then."""
+        if stamp == self.session.stamp and self.outgoing.is_open:
+            self.outgoing.answer(request)
+            self.wake.set()

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import grpc
 from grpc import aio
 
+from licorne.callbacks import container_states, event_records, question
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
 from licorne.replay import Replay
@@ -172,6 +173,8 @@ class Stream:
                 events = answers.allocations(response.allocations)
             case "replay_result":
                 events = self._replay_result(response.replay_result)
+            case "predicates" | "container_states" | "events":
+                self._call_back(response)
             case "drain":
                 events = [self._drain(response.drain)]
             case "goodbye":
@@ -180,6 +183,16 @@ class Stream:
                 pass
         if events or response.number:
             self._tell(events, response.number)
+
+    def _call_back(self, response: UpdateResponse) -> None:
+        """Hand on what the caller wants to be asked or told."""
+        state, calls = self._state, self._state.calls
+        if response.HasField("predicates") and calls.judge is not None:
+            calls.judge.ask(state.session.stamp, question(response.predicates, state.cache))
+        elif response.HasField("container_states") and calls.states is not None:
+            calls.states.put(container_states(response.container_states))
+        elif response.HasField("events") and calls.events is not None:
+            calls.events.put(event_records(response.events))
 
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._state
@@ -208,7 +221,7 @@ class Stream:
             await self._call.write(state.session.acknowledging(repeat))
         timed_out = False
         while True:
-            if (request := self._next()) is not None:
+            if (request := state.outgoing.next()) is not None:
                 await self._call.write(state.session.outgoing(request))
             elif state.leaving.is_set() or self.retry_after is not None:
                 return await self._part()
@@ -223,15 +236,10 @@ class Stream:
                 continue
             timed_out = False
 
-    def _next(self) -> UpdateRequest | None:
-        request = self._state.outgoing.packer.take()
-        self._state.outgoing.taken()
-        return request
-
     async def _replay(self) -> None:
         state = self._state
         # The snapshot holds all that waits; what comes from now on is sent after it.
-        state.outgoing.packer.clear()
+        state.outgoing.clear()
         self._tell(state.answers.begin_replay())
         replay = Replay(state.cache)
         for request in replay.requests(self._max_items):

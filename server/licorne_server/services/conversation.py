@@ -12,6 +12,7 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.commands import BeginReplay, EndReplay, RemoveRm
+from licorne_server.convert_callbacks import predicates_answer
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -26,6 +27,9 @@ from licorne_server.wire import delimited, split
 ACK_SECONDS = 0.02
 """How long an acknowledgement may wait for a response that can carry it."""
 
+MANY_COMMANDS = 64
+"""Commands waiting for the engine from which on answers are taken one by one."""
+
 SILENT_HEARTBEATS = 3
 ALL_KINDS = tuple(Kind)
 REQUESTS = {
@@ -39,6 +43,7 @@ NUMBERED = frozenset(
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
+        UpdateRequest.PREDICATES_FIELD_NUMBER,
     }
 )
 
@@ -116,6 +121,8 @@ class Conversation:
         match envelope.message:
             case field if field in REQUESTS:
                 await self._request(REQUESTS[field], envelope.payload)
+            case UpdateRequest.PREDICATES_FIELD_NUMBER:
+                await self._answer(envelope.payload)
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.dropped.clear()
                 command = BeginReplay(rm_id=rm_id)
@@ -143,6 +150,19 @@ class Conversation:
         dropped = await handle_request(self._engine, self._rms, rm, kind, request)
         if dropped:
             self._session.dropped[kind] = self._session.dropped.get(kind, 0) + dropped
+
+    async def _answer(self, payload: bytes) -> None:
+        """Hand in what the RM says of its nodes.
+
+        There may be an answer for every ask: as long as little waits for the engine, none of them
+        waits for the one before to be handled.
+        """
+        answer = predicates_answer(self._rm.rm_id, payload)
+        still = self._rm.lasting()
+        if self._engine.inbox < MANY_COMMANDS:
+            self._engine.post(answer, still=still)
+        else:
+            check_registered(await self._engine.submit(answer, still=still), "PredicatesAnswer")
 
     async def _end_replay(self, end: ReplayEnd) -> None:
         """What was refused before the core saw it is no loss."""

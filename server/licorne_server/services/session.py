@@ -1,6 +1,7 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3)."""
 
 import secrets
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from licorne.v1.session_pb2 import (
 from licorne_core.commands import BeginReplay, RegisterRm
 from licorne_server.access import Access
 from licorne_server.caps import ADVISED_ITEMS
+from licorne_server.convert_callbacks import policy
 from licorne_server.convert_in import parse, registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -136,7 +138,7 @@ class SessionService:
             rm = self._rms.get(command.rm_id, "Hello")
             for kind in REQUESTS.values():
                 await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
-            rm.session = Session(hello.instance)
+            rm.open_session(Session(hello.instance, hello.callbacks))
         finally:
             if before is not None:
                 before.settled.set()
@@ -176,4 +178,4 @@ def _registration(hello: Hello) -> RegisterRm | None:
             "hello.registration.rmID",
         )
     wire.rmID = hello.rm_id
-    return registration(wire)
+    return replace(registration(wire), predicates=policy(hello.callbacks))

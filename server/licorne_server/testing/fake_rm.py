@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,11 +15,14 @@ from licorne import (
     Ask,
     AskRejected,
     Client,
+    ContainerState,
     Event,
+    FailMode,
     LicorneError,
     Node,
     NodeAccepted,
     NodeRejected,
+    Question,
     Rejected,
     Released,
     RetryConfig,
@@ -28,6 +31,10 @@ from licorne import (
 GIB = 1024**3
 PATIENCE = 10.0
 """Seconds after which an answer that did not come fails the test."""
+
+PREDICATE_CLASS = "licorne/predicate-class"
+Verdict = Callable[[str, str], str | None]
+"""From the class of an ask, as tagged, and a node to the reason why not, or None."""
 
 
 class FakeRM:
@@ -46,10 +53,33 @@ class FakeRM:
         config: str = "",
         retry: RetryConfig | None = None,
         patience: float = PATIENCE,
+        predicates: Verdict | None = None,
+        predicate_deadline: float = 2.0,
+        fail_mode: FailMode = FailMode.CLOSED,
     ) -> None:
-        """Connects nothing yet; `config` is the YAML text of the queues."""
-        self.client = Client(target, rm_id=rm_id, config=config, retry=retry)
+        """Connects nothing yet; `config` is the YAML text of the queues.
+
+        With `predicates` the server asks which nodes will do, and this function says it for each.
+        """
+        self.client = Client(
+            target,
+            rm_id=rm_id,
+            config=config,
+            retry=retry,
+            predicates=self._judge if predicates else None,
+            predicate_deadline=predicate_deadline,
+            fail_mode=fail_mode,
+            on_container_states=self._told,
+        )
         self.events: list[Event] = []
+        self.questions: list[Question] = []
+        """What was asked about nodes."""
+        self.answering = asyncio.Event()
+        """Set; while it is cleared questions wait for their answers."""
+        self.answering.set()
+        self.container_states: list[ContainerState] = []
+        """Asks that would need a larger cluster, as told."""
+        self._verdict = predicates
         self.allocations: dict[str, str] = {}
         """What runs: the node of every key."""
         self.states: dict[str, str] = {}
@@ -220,6 +250,20 @@ class FakeRM:
         await self.until(lambda: (kind, name) in answers, f"the answer to {kind} {name}")
         if answers[kind, name]:
             raise Rejected(name, answers[kind, name])
+
+    async def _judge(self, question: Question) -> dict[str, str]:
+        self.questions.append(question)
+        self._changed.set()
+        await self.answering.wait()
+        tags = question.ask.tags.items() if question.ask else ()
+        tag = next((value for name, value in tags if name.lower() == PREDICATE_CLASS), "")
+        verdict = self._verdict
+        assert verdict is not None, "nobody is asked without it"
+        return {node: reason for node in question.nodes if (reason := verdict(tag, node))}
+
+    def _told(self, states: Sequence[ContainerState]) -> None:
+        self.container_states += states
+        self._changed.set()
 
     async def _listen(self) -> None:
         try:

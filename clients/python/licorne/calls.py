@@ -1,0 +1,140 @@
+"""The caller's functions, run beside the stream so that none of them can hold it up."""
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from licorne.callbacks import Callbacks, Predicates, Question, Refusals, answer
+from licorne.session import Stamp
+from licorne.stats import Stats
+from licorne.v1.session_pb2 import UpdateRequest
+
+LOG = logging.getLogger("licorne")
+
+T = TypeVar("T")
+
+
+class Feed(Generic[T]):
+    """Hands lists to a function in order, one at a time; a slow one finds them waiting.
+
+    Beyond `limit` items the oldest list is dropped.
+    """
+
+    def __init__(
+        self, function: Callable[[Sequence[T]], Awaitable[None] | None], limit: int | None = None
+    ) -> None:
+        """Nothing waits; must be used inside a running loop."""
+        self._function = function
+        self._limit = limit
+        self._waiting: deque[list[T]] = deque()
+        self._size = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, items: list[T]) -> None:
+        """Have these handed over after those before."""
+        self._waiting.append(items)
+        self._size += len(items)
+        while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:
+            self._size -= len(self._waiting.popleft())
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def stop(self) -> None:
+        """Hand over nothing any more."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while self._waiting:
+            items = self._waiting.popleft()
+            self._size -= len(items)
+            try:
+                result = self._function(items)
+                if inspect.isawaitable(result):
+                    await result
+            except Exception:
+                LOG.exception("%r failed on %d items", self._function, len(items))
+
+
+class Judge:
+    """Has questions answered by the caller's function: async ones at once, as tasks of the loop,
+    plain ones one after the other, in a thread of their own.
+
+    A question whose function fails or takes too long is counted, and not answered.
+    """
+
+    def __init__(
+        self, function: Predicates, send: Callable[[Stamp, UpdateRequest], None], stats: Stats
+    ) -> None:
+        """`send` takes the answers with the stamp of the session that the question was of."""
+        self._function = function
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._send = send
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread: ThreadPoolExecutor | None = None
+        self._stats = stats
+
+    def ask(self, stamp: Stamp, asked: Question) -> None:
+        """Have a question answered some time."""
+        task = asyncio.create_task(self._answer(stamp, asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """Answer nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._thread is not None:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _answer(self, stamp: Stamp, asked: Question) -> None:
+        try:
+            async with asyncio.timeout(asked.deadline):
+                refused = await self._judged(asked)
+            self._send(stamp, answer(asked, refused))
+        except TimeoutError:
+            self._stats.unanswered += 1
+            LOG.warning("no answer about %s within %.3f s", asked.key, asked.deadline)
+        except Exception:
+            self._stats.unanswered += 1
+            LOG.exception("no answer about %s: %r failed", asked.key, self._function)
+
+    async def _judged(self, asked: Question) -> Refusals:
+        result: Any
+        if self._is_async:
+            result = self._function(asked)
+        else:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "licorne-predicates")
+            call = partial(self._function, asked)
+            result = await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        refused: Refusals = await result if inspect.isawaitable(result) else result
+        return refused
+
+
+class Calls:
+    """All that the caller wants to be asked and told."""
+
+    def __init__(
+        self,
+        callbacks: Callbacks,
+        send: Callable[[Stamp, UpdateRequest], None],
+        stats: Stats,
+        limit: int,
+    ) -> None:
+        """At most about `limit` events wait; their ids tell that some were dropped."""
+        self.judge = Judge(callbacks.predicates, send, stats) if callbacks.predicates else None
+        self.states = Feed(callbacks.container_states) if callbacks.container_states else None
+        self.events = Feed(callbacks.events, limit) if callbacks.events else None
+
+    def stop(self) -> None:
+        """Call nothing any more."""
+        for part in (self.judge, self.states, self.events):
+            if part is not None:
+                part.stop()

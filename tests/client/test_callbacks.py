@@ -1,0 +1,311 @@
+"""What the client is asked, and how its answers travel."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from licorne import (
+    Application,
+    Ask,
+    Client,
+    FailMode,
+    Node,
+    Question,
+)
+from licorne.v1.session_pb2 import (
+    Predicates,
+    PredicatesAnswer,
+    PredicatesQuestion,
+    UpdateRequest,
+)
+from support.scripted import ScriptedStream, listening, scripted
+from support.shim import eventually
+
+
+def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: Any) -> Any:
+    """A question about the ask `k`."""
+    fields = {"allocate": True, "deadline_milliseconds": 10_000, **fields}
+    return PredicatesQuestion(
+        id=number,
+        partition_name="[rm1]default",
+        application_id="a",
+        allocation_key="k",
+        node_ids=nodes,
+        **fields,
+    )
+
+
+def answered(request: UpdateRequest | None) -> dict[str, str]:
+    """The refusals in an answer, reason by node."""
+    assert request is not None
+    assert request.HasField("predicates"), request
+    assert request.number > 0
+    return {item.node_id: item.reason for item in request.predicates.refused}
+
+
+async def test_hello_says_what_is_wanted() -> None:
+    """Deadline and fail mode go out in the hello, and what is not wanted is not asked for."""
+    hellos = []
+
+    async def script(stream: ScriptedStream) -> None:
+        hellos.append((await stream.welcome()).hello)
+        await stream.replay()
+        await stream.until_goodbye()
+
+    fields: list[dict[str, Any]] = [
+        {},
+        {
+            "predicates": lambda _: {},
+            "predicate_deadline": 0.5,
+            "fail_mode": FailMode.OPEN,
+            "on_events": print,
+        },
+        {"on_container_states": print},
+    ]
+    async with scripted(script, script, script) as target:
+        for wanted in fields:
+            async with listening(target, **wanted) as rm:
+                await rm.ready()
+    nothing, everything, states = (hello.callbacks for hello in hellos)
+    assert not nothing.ListFields()
+    assert everything.predicates == Predicates(deadline_milliseconds=500, fail_mode=1)  # type: ignore[arg-type]
+    assert (everything.container_states, everything.events) == (False, True)
+    assert (states.HasField("predicates"), states.container_states) == (False, True)
+
+
+@pytest.mark.parametrize("deadline", [0.0, 0.009, 61.0, float("nan")])
+async def test_impossible_deadlines_are_refused_at_once(deadline: float) -> None:
+    """A deadline that no server takes is an error of whoever made the client."""
+    with pytest.raises(ValueError, match=f"the deadline of predicates is {deadline} s"):
+        Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, predicate_deadline=deadline)
+
+
+def refuse(question: Question) -> Mapping[str, str]:
+    """Refuse the last node, and one that nobody asked about."""
+    return {question.nodes[-1]: "no gpu", "elsewhere": "unknown"}
+
+
+async def refuse_later(question: Question) -> Mapping[str, str]:
+    """The same, after a turn of the loop."""
+    await asyncio.sleep(0)
+    return refuse(question)
+
+
+def refuse_in_parts(question: Question) -> Awaitable[Mapping[str, str]]:
+    """Begin plain, and go on async."""
+    return refuse_later(question)
+
+
+@pytest.mark.parametrize("function", [refuse, refuse_later, refuse_in_parts])
+async def test_questions_are_answered(function: Callable[[Question], Any]) -> None:
+    """Plain and async functions decide alike; nodes that were not asked about are left out."""
+    done = asyncio.Event()
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking(7))
+        request = await stream.read()
+        assert answered(request) == {"n2": "no gpu"}
+        assert request is not None
+        assert request.predicates.id == 7
+        done.set()
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target, predicates=function):
+        await eventually(done.is_set)
+
+
+async def test_a_question_says_all_there_is_to_know() -> None:
+    """The function gets the ask as it was told to the client, and None for one that is gone."""
+    asked: list[Question] = []
+    done = asyncio.Event()
+
+    async def note(question: Question) -> Mapping[str, str]:
+        asked.append(question)
+        return {}
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        gone = asking(2)
+        gone.allocation_key = "gone"
+        await stream.write(number=3, predicates=gone)
+        assert [answered(await stream.read()) for _ in range(2)] == [{}, {}]
+        done.set()
+        await stream.until_goodbye()
+
+    ask = Ask(key="k", application_id="a", resources={"vcore": 1}, tags={"gpu": "yes"})
+    async with scripted(script) as target, listening(target, predicates=note) as rm:
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 5})])
+        await rm.submit_applications([Application(application_id="a", user="ann")])
+        await rm.ask([ask])
+        await rm.ready()
+        await eventually(done.is_set)
+    assert asked[0] == Question(
+        id=1,
+        key="k",
+        application_id="a",
+        partition="[rm1]default",
+        nodes=("n1", "n2"),
+        allocate=True,
+        deadline=10.0,
+        ask=ask,
+    )
+    assert asked[1].ask is None
+
+
+async def test_a_slow_function_holds_up_nothing_else() -> None:
+    """While a plain function blocks, answers arrive, requests leave, and it is in no one's way."""
+    hold, done = threading.Event(), asyncio.Event()
+
+    def wait(_: Question) -> Mapping[str, str]:
+        hold.wait(10)
+        return {}
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        request = await stream.read()
+        assert request is not None
+        assert [node.nodeID for node in request.nodes.nodes] == ["n1"]
+        hold.set()
+        assert answered(await stream.read()) == {}
+        done.set()
+        await stream.until_goodbye()
+
+    try:
+        async with scripted(script) as target, listening(target, predicates=wait) as rm:
+            await rm.ready()
+            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 5})])
+            await eventually(done.is_set)
+    finally:
+        hold.set()
+
+
+async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
+    """A function that raises, answers nonsense or is late leaves its question to the fail mode."""
+
+    async def judge(question: Question) -> Any:
+        match question.id:
+            case 1:
+                raise RuntimeError("no idea")
+            case 2:
+                return {"n1": 7}
+            case 3:
+                await asyncio.Event().wait()
+        return {}
+
+    done = asyncio.Event()
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        for number in (1, 2, 3):
+            question = asking(number, deadline_milliseconds=20)
+            await stream.write(number=number + 1, predicates=question)
+        await stream.write(number=5, predicates=asking(4))
+        request = await stream.read()
+        assert request is not None
+        assert request.predicates == PredicatesAnswer(id=4)
+        done.set()
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target, predicates=judge) as rm:
+        await rm.ready()
+        await eventually(lambda: done.is_set() and rm.stats.unanswered == 3)
+
+
+def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[Question], Awaitable[Any]]]:
+    """A function that tells when it was asked, and answers when it may."""
+    was_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def judge(_: Question) -> Mapping[str, str]:
+        was_asked.set()
+        await may_answer.wait()
+        return {"n1": "late"}
+
+    return was_asked, may_answer, judge
+
+
+async def test_an_answer_survives_its_stream() -> None:
+    """A question of a stream that broke is answered on the next, when the session is resumed."""
+    was_asked, may_answer, judge = gated()
+
+    async def breaking(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        await was_asked.wait()
+
+    async def resuming(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.write(
+            acknowledged=2, welcome={"resumed": True, "resume_token": "t", "heartbeat_seconds": 9}
+        )
+        # The question again: it was not acknowledged when the stream broke.
+        await stream.write(number=2, predicates=asking())
+        may_answer.set()
+        assert answered(await stream.read()) == {"n1": "late"}
+        request = await stream.read()
+        assert request is not None
+        assert request.HasField("goodbye")
+
+    async with scripted(breaking, resuming) as target, listening(target, predicates=judge) as rm:
+        await eventually(lambda: rm.stats.resumed == 1 and may_answer.is_set())
+
+
+async def test_an_answer_does_not_outlive_its_session() -> None:
+    """After a registration the question is void: its answer is dropped, and harms nothing."""
+    was_asked, may_answer, judge = gated()
+
+    async def breaking(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        await was_asked.wait()
+
+    async def anew(stream: ScriptedStream) -> None:
+        stream.session = 2
+        await stream.welcome()
+        await stream.replay()
+        may_answer.set()
+        request = await stream.read()
+        assert request is not None
+        assert request.HasField("goodbye")
+
+    async with scripted(breaking, anew) as target, listening(target, predicates=judge) as rm:
+        await eventually(lambda: rm.stats.replayed == 2 and may_answer.is_set())
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_answers_go_before_what_waits() -> None:
+    """However much is waiting to be sent, an answer leaves with the next request."""
+    may_read = asyncio.Event()
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome(max_items=1)
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        kinds = []
+        while "predicates" not in kinds:
+            request = await stream.read()
+            assert request is not None
+            kinds.append(request.WhichOneof("message"))
+        assert len(kinds) < 100
+        may_read.set()
+        await stream.until_goodbye()
+
+    async def judge(_: Question) -> Mapping[str, str]:
+        await rm.add_nodes(Node(node_id=f"n{i}", capacity={"vcore": 1}) for i in range(5_000))
+        return {}
+
+    async with scripted(script) as target, listening(target, predicates=judge) as rm:
+        await rm.ready()
+        await eventually(may_read.is_set)

@@ -1,0 +1,132 @@
+"""What the client is told beside the answers to what it says: container states and events."""
+
+import asyncio
+from collections.abc import Sequence
+
+from licorne import ContainerState, EventRecord
+from licorne.calls import Feed
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import ContainerStates, Events
+from support.scripted import ScriptedStream, listening, scripted
+from support.shim import eventually
+
+
+async def test_container_states_are_told_in_order() -> None:
+    """Every state arrives, in order and once, also while the function is busy or has failed."""
+    heard: list[ContainerState] = []
+
+    async def note(states: Sequence[ContainerState]) -> None:
+        heard.extend(states)
+        await asyncio.sleep(0)
+        if len(heard) == 1:
+            raise RuntimeError("out of order")
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        for number in (2, 3, 3):
+            state = si.UpdateContainerSchedulingStateRequest(
+                applicationID="a",
+                allocationKey=f"k{number}",
+                state=si.UpdateContainerSchedulingStateRequest.FAILED,
+                reason="waiting",
+            )
+            told = ContainerStates(states=[state])
+            await stream.write(number=number, container_states=told)
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target, on_container_states=note):
+        await eventually(lambda: len(heard) == 2)
+    assert heard == [
+        ContainerState("k2", "a", "FAILED", "waiting"),
+        ContainerState("k3", "a", "FAILED", "waiting"),
+    ]
+
+
+def events(first: int, count: int) -> Events:
+    """Events of an application, ids from `first` on."""
+    record = si.EventRecord(
+        type=si.EventRecord.APP,
+        objectID="a",
+        referenceID="k",
+        message="text",
+        timestampNano=1_500_000_000,
+        eventChangeType=si.EventRecord.ADD,
+        eventChangeDetail=si.EventRecord.APP_ALLOC,
+        resource=si.Resource(resources={"vcore": si.Quantity(value=5)}),
+    )
+    return Events(first_id=first, records=[record] * count)
+
+
+async def test_events_come_with_their_ids() -> None:
+    """Each record has its own id, also behind a gap, and its fields by the names of the wire."""
+    heard: list[EventRecord] = []
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, events=events(0, 2))
+        await stream.write(number=3, events=events(7, 1))
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target, on_events=heard.extend):
+        await eventually(lambda: len(heard) == 3)
+    assert [record.id for record in heard] == [0, 1, 7]
+    assert heard[0] == EventRecord(
+        id=0,
+        type="APP",
+        object_id="a",
+        reference_id="k",
+        message="text",
+        time=1.5,
+        change="ADD",
+        detail="APP_ALLOC",
+        resources={"vcore": 5},
+    )
+
+
+async def test_names_of_a_newer_server_are_numbers() -> None:
+    """A kind of event that this client does not know does not disturb what it knows."""
+    heard: list[EventRecord] = []
+    newer = events(0, 1)
+    newer.records[0].eventChangeDetail = 999  # type: ignore[assignment]
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, events=newer)
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target, on_events=heard.extend):
+        await eventually(lambda: heard)
+    assert (heard[0].type, heard[0].detail) == ("APP", "999")
+
+
+async def test_events_beyond_the_limit_leave_a_gap() -> None:
+    """A function that is far behind loses the oldest lists, and what it gets stays in order."""
+    may_go_on = asyncio.Event()
+    heard: list[Sequence[int]] = []
+
+    async def slow(items: Sequence[int]) -> None:
+        heard.append(items)
+        await may_go_on.wait()
+
+    feed = Feed(slow, limit=5)
+    feed.put([1, 2])
+    await eventually(lambda: heard)
+    for first in (3, 5, 7, 9):
+        feed.put([first, first + 1])
+    may_go_on.set()
+    await eventually(lambda: len(heard) == 3)
+    assert heard == [[1, 2], [7, 8], [9, 10]]
+
+
+async def test_a_stopped_feed_hands_over_nothing() -> None:
+    """After the end of the client its functions are not called any more."""
+    heard: list[Sequence[int]] = []
+    feed = Feed(heard.append)
+    feed.put([1])
+    feed.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert heard == []
