@@ -9,12 +9,12 @@ import pytest
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.apps.application import LogEntry
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.partition import Partition
-from licorne_core.reservations import Reservation
 from licorne_server.app import Server
 from support.books import listed
 from support.shim import PATIENCE, Shim, application, ask, new_allocations, node, violations
+from support.waiting import hold, reserve
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -49,19 +49,11 @@ def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
     return StateStub(channel)
 
 
-def reserve(partition: Partition, key: str, node_id: str, time: float) -> None:
-    """Keep a node free for an ask that needs it."""
-    owner, name = AppId("app"), AllocationKey(key)
-    reservation = Reservation(owner, name, NodeId(node_id), time, required=True)
-    partition.applications[owner].reservations[name] = reservation
-    partition.nodes.by_id[NodeId(node_id)].reservations[owner, name] = reservation
-
-
 async def test_a_reservation_is_shown_by_all_it_concerns(
     state: "StateAsyncStub", partition: Partition
 ) -> None:
     """Node, application, ask and the list of reservations say the same of one reservation."""
-    reserve(partition, "k3", "n1", START)
+    reserve(partition, "app", "k3", "n1", START, required=True)
     [found] = (await state.ListReservations(pb.ListReservationsRequest())).reservations
     assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "k3")
     assert (found.time, found.required) == (1_000_000_500_000_000, True)
@@ -77,10 +69,10 @@ async def test_reservations_come_in_pages(
     state: "StateAsyncStub", partition: Partition, size: int
 ) -> None:
     """By node and then by time, however many to a page."""
-    reserve(partition, "k4", "n2", START)
-    reserve(partition, "k3", "n2", START + 1)
-    reserve(partition, "k2", "n2", START)
-    reserve(partition, "k1", "n0", START + 2)
+    reserve(partition, "app", "k4", "n2", START)
+    reserve(partition, "app", "k3", "n2", START + 1)
+    reserve(partition, "app", "k2", "n2", START)
+    reserve(partition, "app", "k1", "n0", START + 2)
     request = pb.ListReservationsRequest(page_size=size)
     keys = [item.allocation_key async for item in listed(state.ListReservations, request)]
     assert keys == ["k1", "k2", "k4", "k3"]
@@ -107,7 +99,7 @@ async def test_an_ask_shows_what_became_of_it(
     run.told.add(AllocationKey("k4"))
     run.log["Not enough queue quota"] = LogEntry(START, 3)
     held = owner.allocations[AllocationKey("k1")]
-    owner.held[held.key] = (1, START, 2, held.ask)
+    hold(partition, "app", "k1")
     app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
     assert [item.allocation_key for item in app.asks] == ["k1", "k3", "k4"]
     assert [item.held_node for item in app.asks] == [held.node_id, "", ""]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.ids import PartitionName
 from licorne_core.partition import Partition
-from licorne_core.reservations import Reservation
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
+from support.waiting import hold, reserve
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -25,27 +25,17 @@ def driver() -> Driver:
     return driver
 
 
-def reserve(driver: Driver, app_id: str, node_id: str, time: float, required: bool = False) -> None:
-    """Keep a node free for the ask k3 of an application."""
-    partition = driver.scheduler.partitions[DEFAULT]
-    owner, key = AppId(app_id), AllocationKey("k3")
-    reservation = Reservation(owner, key, NodeId(node_id), time, required)
-    partition.applications[owner].reservations[key] = reservation
-    partition.nodes.by_id[NodeId(node_id)].reservations[owner, key] = reservation
+@pytest.fixture
+def partition(driver: Driver) -> Partition:
+    """Its books."""
+    return driver.scheduler.partitions[DEFAULT]
 
 
-def hold(partition: Partition, app_id: str, key: str) -> None:
-    """Have an allocation wait for the RM's word."""
-    owner = partition.applications[AppId(app_id)]
-    ask = owner.allocations[AllocationKey(key)].ask
-    owner.held[ask.key] = (-ask.priority, 5.0, 1, ask)
-
-
-def test_reservations_are_by_node_and_time(driver: Driver) -> None:
+def test_reservations_are_by_node_and_time(driver: Driver, partition: Partition) -> None:
     """A partition's reservations come node by node, the oldest first, from any node on."""
-    reserve(driver, "app-1", "n2", 7.0)
+    reserve(partition, "app-1", "k3", "n2", 7.0)
     assert [(r.node_id, r.app_id) for r in driver.views.reservations(DEFAULT)] == [("n2", "app-1")]
-    reserve(driver, "app-2", "n2", 6.0, required=True)
+    reserve(partition, "app-2", "k3", "n2", 6.0, required=True)
     first, second = driver.views.reservations(DEFAULT)
     assert (first.app_id, first.key, first.time, first.required) == ("app-2", "k3", 6.0, True)
     assert (second.app_id, second.required) == ("app-1", False)
@@ -53,9 +43,9 @@ def test_reservations_are_by_node_and_time(driver: Driver) -> None:
     assert list(driver.views.reservations(DEFAULT, start="n3")) == []
 
 
-def test_everybody_shows_a_reservation(driver: Driver) -> None:
+def test_everybody_shows_a_reservation(driver: Driver, partition: Partition) -> None:
     """A reservation is shown by its node, by its application and by its ask."""
-    reserve(driver, "app-1", "n2", 7.0)
+    reserve(partition, "app-1", "k3", "n2", 7.0)
     free, reserved = driver.views.nodes(DEFAULT)
     assert free.reservations == ()
     assert reserved.reservations == tuple(driver.views.reservations(DEFAULT))
@@ -66,9 +56,9 @@ def test_everybody_shows_a_reservation(driver: Driver) -> None:
     assert other.reserved_node == ""
 
 
-def test_what_is_held_is_an_ask(driver: Driver) -> None:
+def test_what_is_held_is_an_ask(driver: Driver, partition: Partition) -> None:
     """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
-    hold(driver.scheduler.partitions[DEFAULT], "app-1", "k1")
+    hold(partition, "app-1", "k1")
     report = driver.views.application(DEFAULT, "app-1")
     assert [(ask.ask.key, ask.held_node) for ask in report.asks] == [("k1", "n1"), ("k3", "")]
     assert [allocation.key for allocation in report.allocations] == ["k2"]
@@ -76,13 +66,13 @@ def test_what_is_held_is_an_ask(driver: Driver) -> None:
     limited = driver.views.application(DEFAULT, "app-1", limit=1)
     assert [ask.ask.key for ask in limited.asks] == ["k1"]
     assert [allocation.key for allocation in limited.allocations] == ["k2"]
-    [partition] = driver.views.partitions()
-    assert (partition.allocations, partition.pending_asks) == (1, 3)
+    [shown] = driver.views.partitions()
+    assert (shown.allocations, shown.pending_asks) == (1, 3)
 
 
-def test_nodes_do_not_show_what_is_held(driver: Driver) -> None:
+def test_nodes_do_not_show_what_is_held(driver: Driver, partition: Partition) -> None:
     """A node has what its RM knows of; the resources are taken all the same."""
-    hold(driver.scheduler.partitions[DEFAULT], "app-1", "k1")
+    hold(partition, "app-1", "k1")
     holding = driver.views.node(DEFAULT, "n1")
     assert (holding.allocation_count, list(holding.allocations)) == (0, [])
     assert holding.allocated == {"vcore": 6}
