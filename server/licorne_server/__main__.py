@@ -25,6 +25,7 @@ COMMANDS = {
     "queues": "show queues",
     "apps": "show applications",
     "nodes": "show nodes",
+    "users": "show what users or groups have and may have",
     "explain": "say why an ask is not placed",
 }
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
