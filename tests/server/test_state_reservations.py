@@ -6,15 +6,25 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
+from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.apps.application import LogEntry
+from licorne_core.apps.runs import LogEntry
 from licorne_core.ids import AllocationKey, AppId, PartitionName
-from licorne_core.partition import Partition
 from licorne_server.app import Server
 from support.books import listed
-from support.shim import PATIENCE, Shim, application, ask, new_allocations, node, violations
-from support.waiting import hold, reserve
+from support.shim import (
+    PATIENCE,
+    Call,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+    releases,
+    violations,
+)
+from support.waiting import hold
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -35,12 +45,13 @@ partitions:
 
 
 @pytest.fixture
-async def partition(server: Server, shim: Shim) -> Partition:
-    """Three nodes with room for one ask each; of five asks two wait."""
+async def calls(shim: Shim) -> tuple[Call, Call, Call]:
+    """Three nodes with an allocation each, and two asks that are too large for any."""
     calls = await shim.set_up(nodes=3, vcore=150)
-    await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(5)))
+    await shim.ask(calls[0], *(ask(f"k{i}", vcore=151, priority=-i) for i in (3, 4)))
+    await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
     await new_allocations(calls[0], 3)
-    return server.scheduler.partitions[PartitionName("[rm]default")]
+    return calls
 
 
 @pytest.fixture
@@ -50,39 +61,69 @@ def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
 
 
 async def test_a_reservation_is_shown_by_all_it_concerns(
-    state: "StateAsyncStub", partition: Partition
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """Node, application, ask and the list of reservations say the same of one reservation."""
-    reserve(partition, "app", "k3", "n1", START, required=True)
+    await reserve(state, calls, "r", "n1")
     [found] = (await state.ListReservations(pb.ListReservationsRequest())).reservations
-    assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "k3")
-    assert (found.time, found.required) == (1_000_000_500_000_000, True)
+    assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "r")
+    assert found.required
+    assert found.time > 10**18
     nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
     assert [list(item.reservations) for item in nodes] == [[], [found], []]
     app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
     assert app.reservations == 1
-    assert [item.reserved_node for item in app.asks] == ["n1", ""]
+    shown = {item.allocation_key: (item.required_node, item.reserved_node) for item in app.asks}
+    assert shown == {"k3": ("", ""), "k4": ("", ""), "r": ("n1", "n1")}
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
 async def test_reservations_come_in_pages(
-    state: "StateAsyncStub", partition: Partition, size: int
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call], size: int
 ) -> None:
     """By node and then by time, however many to a page."""
-    reserve(partition, "app", "k4", "n2", START)
-    reserve(partition, "app", "k3", "n2", START + 1)
-    reserve(partition, "app", "k2", "n2", START)
-    reserve(partition, "app", "k1", "n0", START + 2)
+    for key, node_id in (("r1", "n2"), ("r0", "n2"), ("r2", "n0"), ("r3", "n2")):
+        await reserve(state, calls, key, node_id)
     request = pb.ListReservationsRequest(page_size=size)
     keys = [item.allocation_key async for item in listed(state.ListReservations, request)]
-    assert keys == ["k1", "k2", "k4", "k3"]
+    assert keys == ["r2", "r1", "r0", "r3"]
+
+
+async def test_pages_go_on_behind_a_reservation_that_ended(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+) -> None:
+    """The place where a page ended is known even when what was there is gone."""
+    for key in ("r0", "r1", "r2"):
+        await reserve(state, calls, key, "n1")
+    first = await state.ListReservations(pb.ListReservationsRequest(page_size=2))
+    ended = si.AllocationRelease(applicationID="app", allocationKey="r1")
+    await calls[0].send(si.AllocationRequest(rmID="rm", releases=releases(ended)))
+    async with asyncio.timeout(PATIENCE):
+        while len((await state.ListReservations(pb.ListReservationsRequest())).reservations) > 2:
+            pass
+    request = pb.ListReservationsRequest(page_token=first.next_page_token)
+    rest = (await state.ListReservations(request)).reservations
+    assert [item.allocation_key for item in rest] == ["r2"]
+
+
+async def reserve(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str
+) -> None:
+    """Ask for more of a node than is free there, and wait until it is kept for the ask."""
+    tags = {"yunikorn.apache.org/requiredNode": node_id}
+    wanted = ask(key, vcore=60, allocationTags=tags)
+    await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[wanted]))
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = (await state.ListReservations(pb.ListReservationsRequest())).reservations
+            if key in [item.allocation_key for item in found]:
+                return
 
 
 @pytest.mark.parametrize("token", ["n2", "[", "{}", '["n2", 1, "app", "k"]', "[" * 100_000])
-async def test_a_made_up_token_is_refused(
-    state: "StateAsyncStub", partition: Partition, token: str
-) -> None:
+async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, token: str) -> None:
     """A token that no page ended with is an error of its field, not a wrong page."""
+    await shim.register()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await state.ListReservations(pb.ListReservationsRequest(page_token=token))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -90,11 +131,12 @@ async def test_a_made_up_token_is_refused(
 
 
 async def test_an_ask_shows_what_became_of_it(
-    state: "StateAsyncStub", partition: Partition
+    server: Server, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
     """Why an ask was passed over, and who was told; held ones name the node that is asked about."""
+    partition = server.scheduler.partitions[PartitionName("[rm]default")]
     owner = partition.applications[AppId("app")]
-    [run] = owner.runs.values()
+    run, _ = owner.runs.values()
     run.attempted = True
     run.told.add(AllocationKey("k4"))
     run.log["Not enough queue quota"] = LogEntry(START, 3)
@@ -104,7 +146,7 @@ async def test_an_ask_shows_what_became_of_it(
     assert [item.allocation_key for item in app.asks] == ["k1", "k3", "k4"]
     assert [item.held_node for item in app.asks] == [held.node_id, "", ""]
     assert [item.triggered_scale_up for item in app.asks] == [False, False, True]
-    assert all(item.scheduling_attempted for item in app.asks)
+    assert [item.scheduling_attempted for item in app.asks] == [False, True, True]
     [entry] = app.asks[1].allocation_log
     assert (entry.message, entry.count) == ("Not enough queue quota", 3)
     assert entry.last_time == 1_000_000_500_000_000

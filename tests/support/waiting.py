@@ -1,24 +1,7 @@
-"""Puts into the books what asks can be waiting for, to see how it is shown."""
+"""Puts into the books what an RM is being asked about, to see how it is shown."""
 
-from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import Partition
-from licorne_core.reservations import Reservation
-
-
-def reserve(
-    partition: Partition,
-    app_id: str,
-    key: str,
-    node_id: str,
-    time: float,
-    *,
-    required: bool = False,
-) -> None:
-    """Keep a node free for a pending ask since a time in unix seconds."""
-    owner, name = AppId(app_id), AllocationKey(key)
-    reservation = Reservation(owner, name, NodeId(node_id), time, required)
-    partition.applications[owner].reservations[name] = reservation
-    partition.nodes.by_id[NodeId(node_id)].reservations[owner, name] = reservation
 
 
 def hold(partition: Partition, app_id: str, key: str) -> None:

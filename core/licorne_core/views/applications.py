@@ -6,7 +6,8 @@ While an allocation is *held*, the RM has not heard of it yet: it is shown as an
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from licorne_core.apps.application import Application, PendingAsk, Run
+from licorne_core.apps.application import Application
+from licorne_core.apps.runs import PendingAsk, Run
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound
 from licorne_core.ids import AllocationKey, AppId

@@ -27,7 +27,7 @@ def queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
         applications=len(queue.applications),
         running_applications=queue.running_applications,
         max_applications=queue.max_applications,
-        allocating_accepted=(),
+        allocating_accepted=tuple(queue.allocating),
         share=current_share(queue),
         priority=queue.priority(),
         sort_policy=settings.app_sort.value if queue.is_leaf else "fair",

@@ -1,10 +1,11 @@
 """What the reports say of asks that wait: what stopped them, and who knows of it."""
 
-from licorne_core.apps.application import LogEntry
+from licorne_core.apps.runs import LogEntry
 from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.reports import AskLogEntry
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
+from support.waiting import hold
 
 DEFAULT = PartitionName("[rm1]default")
 
@@ -44,3 +45,27 @@ def test_an_application_names_its_group() -> None:
     one, two = driver.views.applications(DEFAULT)
     assert (one.groups, one.group) == (("dev", "ops"), "ops")
     assert two.group == ""
+
+
+def test_what_is_held_is_an_ask() -> None:
+    """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=9), node("n2", vcore=8)))
+    driver.do(apps(app("one", "root.a")))
+    driver.do(asks(ask("one", "k1", vcore=6), ask("one", "k2", vcore=6), ask("one", "k3", vcore=7)))
+    hold(driver.scheduler.partitions[DEFAULT], "one", "k1")
+
+    report = driver.views.application(DEFAULT, "one")
+    limited = driver.views.application(DEFAULT, "one", limit=1)
+    [shown] = driver.views.partitions()
+    holding, other = driver.views.nodes(DEFAULT, detail=True)
+
+    assert [(item.ask.key, item.held_node) for item in report.asks] == [("k1", "n1"), ("k3", "")]
+    assert [item.key for item in report.allocations] == ["k2"]
+    assert (report.pending_count, report.allocation_count) == (2, 1)
+    assert [item.ask.key for item in limited.asks] == ["k1"]
+    assert [item.key for item in limited.allocations] == ["k2"]
+    assert (shown.allocations, shown.pending_asks) == (1, 2)
+    assert (holding.allocation_count, list(holding.allocations)) == (0, [])
+    assert holding.allocated == {"vcore": 6}
+    assert (other.allocation_count, len(other.allocations)) == (1, 1)

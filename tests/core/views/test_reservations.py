@@ -1,79 +1,83 @@
-"""What the reports say of reserved nodes and of allocations that wait for the RM's word."""
+"""What the reports say of reserved nodes."""
 
 import pytest
 
 from licorne_core.ids import PartitionName
-from licorne_core.partition import Partition
-from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
-from support.waiting import hold, reserve
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.driver import START, Driver
 
 DEFAULT = PartitionName("[rm1]default")
 
 
 @pytest.fixture
 def driver() -> Driver:
-    """Two nodes, each with one allocation, and two asks that fit on neither."""
+    """Two nodes of 10 with an allocation of 6 each, and an ask of 5 that the first is kept for."""
     driver = Driver()
     driver.do(
-        register(config("[{name: a}]")),
+        register(config("[{name: a}, {name: b}]")),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
-        apps(app("app-1", "root.a"), app("app-2", "root.a")),
+        apps(app("app-1", "root.a"), app("app-2", "root.a"), app("app-3", "root.b")),
         asks(ask("app-1", "k1", vcore=6), ask("app-1", "k2", vcore=6)),
-        asks(ask("app-1", "k3", vcore=8), ask("app-2", "k3", vcore=7)),
+        asks(ask("app-2", "k3", vcore=5), ask("app-1", "k4", vcore=11)),
     )
+    driver.wait(3)
     return driver
 
 
-@pytest.fixture
-def partition(driver: Driver) -> Partition:
-    """Its books."""
-    return driver.scheduler.partitions[DEFAULT]
+def test_everybody_shows_a_reservation(driver: Driver) -> None:
+    """A reservation is shown by its node, by its application and by its ask."""
+    [found] = driver.views.reservations(DEFAULT)
+    assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
+    assert (found.time, found.required) == (START + 2, False)
+    reserved, free = driver.views.nodes(DEFAULT)
+    assert (reserved.reservations, free.reservations) == ((found,), ())
+    report = driver.views.application(DEFAULT, "app-2")
+    assert report.reservations == (found,)
+    assert [ask.reserved_node for ask in report.asks] == ["n1"]
+    other = driver.views.application(DEFAULT, "app-1")
+    assert other.reservations == ()
+    assert [ask.reserved_node for ask in other.asks] == [""]
 
 
-def test_reservations_are_by_node_and_time(driver: Driver, partition: Partition) -> None:
+def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
+    """Once the ask is placed, no report speaks of its reservation."""
+    driver.do(releases(release("app-1", "k1")))
+    assert list(driver.views.reservations(DEFAULT)) == []
+    assert all(node.reservations == () for node in driver.views.nodes(DEFAULT))
+    report = driver.views.application(DEFAULT, "app-2")
+    assert (report.reservations, report.allocation_count) == ((), 1)
+
+
+def test_reservations_are_by_node_and_time(driver: Driver) -> None:
     """A partition's reservations come node by node, the oldest first, from any node on."""
-    reserve(partition, "app-1", "k3", "n2", 7.0)
-    assert [(r.node_id, r.app_id) for r in driver.views.reservations(DEFAULT)] == [("n2", "app-1")]
-    reserve(partition, "app-2", "k3", "n2", 6.0, required=True)
-    first, second = driver.views.reservations(DEFAULT)
-    assert (first.app_id, first.key, first.time, first.required) == ("app-2", "k3", 6.0, True)
-    assert (second.app_id, second.required) == ("app-1", False)
-    assert [r.app_id for r in driver.views.reservations(DEFAULT, start="n2")] == ["app-2", "app-1"]
+    driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
+    driver.wait(1)
+    driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
+    found = list(driver.views.reservations(DEFAULT))
+    assert [(item.node_id, item.key) for item in found] == [
+        ("n1", "k3"),
+        ("n2", "late"),
+        ("n2", "later"),
+    ]
+    assert [item.required for item in found] == [False, True, True]
+    assert [item.key for item in driver.views.reservations(DEFAULT, start="n2")] == [
+        "late",
+        "later",
+    ]
     assert list(driver.views.reservations(DEFAULT, start="n3")) == []
 
 
-def test_everybody_shows_a_reservation(driver: Driver, partition: Partition) -> None:
-    """A reservation is shown by its node, by its application and by its ask."""
-    reserve(partition, "app-1", "k3", "n2", 7.0)
-    free, reserved = driver.views.nodes(DEFAULT)
-    assert free.reservations == ()
-    assert reserved.reservations == tuple(driver.views.reservations(DEFAULT))
-    report = driver.views.application(DEFAULT, "app-1")
-    assert report.reservations == reserved.reservations
-    assert [ask.reserved_node for ask in report.asks] == ["n2"]
-    [other] = driver.views.application(DEFAULT, "app-2").asks
-    assert other.reserved_node == ""
+def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
+    """What ends before its turn has come is passed over."""
+    driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
+    reading = driver.views.reservations(DEFAULT)
+    assert next(reading).node_id == "n1"
+    driver.do(releases(release("app-3", "late")))
+    assert list(reading) == []
 
 
-def test_what_is_held_is_an_ask(driver: Driver, partition: Partition) -> None:
-    """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
-    hold(partition, "app-1", "k1")
-    report = driver.views.application(DEFAULT, "app-1")
-    assert [(ask.ask.key, ask.held_node) for ask in report.asks] == [("k1", "n1"), ("k3", "")]
-    assert [allocation.key for allocation in report.allocations] == ["k2"]
-    assert (report.pending_count, report.allocation_count) == (2, 1)
-    limited = driver.views.application(DEFAULT, "app-1", limit=1)
-    assert [ask.ask.key for ask in limited.asks] == ["k1"]
-    assert [allocation.key for allocation in limited.allocations] == ["k2"]
-    [shown] = driver.views.partitions()
-    assert (shown.allocations, shown.pending_asks) == (1, 3)
-
-
-def test_nodes_do_not_show_what_is_held(driver: Driver, partition: Partition) -> None:
-    """A node has what its RM knows of; the resources are taken all the same."""
-    hold(partition, "app-1", "k1")
-    holding = driver.views.node(DEFAULT, "n1")
-    assert (holding.allocation_count, list(holding.allocations)) == (0, [])
-    assert holding.allocated == {"vcore": 6}
-    assert driver.views.node(DEFAULT, "n2").allocation_count == 1
+def test_queues_name_who_is_about_to_run(driver: Driver) -> None:
+    """An accepted application with a reservation is named by its leaf and all queues above."""
+    tree = driver.views.queues(DEFAULT)
+    assert tree.allocating_accepted == ("app-2",)
+    assert [leaf.allocating_accepted for leaf in tree.children] == [("app-2",), ()]

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.apps.application import LogEntry
+from licorne_core.apps.runs import LogEntry
 from licorne_core.asks import AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.partition import Partition
 from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.http_site import Site
-from support.waiting import hold, reserve
+from support.waiting import hold
 
 BASE = "/ws/v1/partition/default/"
 CONFIG = """
@@ -199,15 +199,21 @@ async def test_asks_show_what_stopped_them(ready: Site) -> None:
     assert second["triggeredScaleUp"] is False
 
 
+@pytest.mark.row(164)
 async def test_reservations_are_listed_by_key(ready: Site) -> None:
-    """An application names the asks for which a node is reserved."""
-    ready.driver.do(asks(ask("app-1", "k1", vcore=5000), ask("app-2", "k1", vcore=5000)))
-    reserve(partition_of(ready), "app-2", "k1", "n1", 5.0)
+    """An application names the asks for which a node is reserved, a leaf who is about to run."""
+    ready.driver.do(
+        asks(ask("app-1", "k1", vcore=900)),
+        nodes(node("n2", vcore=1000)),
+        asks(ask("app-2", "k1", vcore=200, required_node="n1")),
+    )
 
     one, two = await ready.get(BASE + "applications/active")
 
     assert (one["hasReserved"], one["reservations"]) == (False, [])
     assert (two["hasReserved"], two["reservations"]) == (True, ["k1"])
+    for path, names in {"root": ["app-2"], "root.a": [], "root.b": ["app-2"]}.items():
+        assert (await ready.get(BASE + "queue/" + path))["allocatingAcceptedApps"] == names
 
 
 async def test_what_is_held_is_among_the_requests(ready: Site) -> None:
