@@ -16,7 +16,6 @@ from support.http_site import Site
 UTILIZATIONS = "/ws/v1/scheduler/node-utilizations"
 
 
-@pytest.mark.row(164)
 async def test_history_has_times_and_texts(site: Site) -> None:
     """Each sample shows its time in nanoseconds and its count as a text, the oldest first."""
     assert await site.get("/ws/v1/history/apps") == []
@@ -31,7 +30,6 @@ async def test_history_has_times_and_texts(site: Site) -> None:
     ]
 
 
-@pytest.mark.row(164)
 async def test_nodes_stand_in_ten_ranges(site: Site) -> None:
     """For each type that nodes have, the nodes by how much is used, upper ends included."""
     site.driver.do(
