@@ -193,6 +193,7 @@ async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) 
         ("explain", "shop", "nosuch"),
         ("queues", "--partition", "nosuch"),
         ("nodes", "--partition", "[red]default"),
+        ("top", "--partition", "[red]default"),
     ],
 )
 async def test_what_is_not_there_is_named(town: Town, arguments: tuple[str, ...]) -> None:
@@ -214,7 +215,7 @@ async def test_a_server_without_rms_has_nothing_to_show(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    "command", [("queues",), ("nodes",), ("apps",), ("users",), ("explain", "x")]
+    "command", [("queues",), ("nodes",), ("apps",), ("users",), ("top",), ("explain", "x")]
 )
 def test_an_unreachable_server_is_said_in_one_line(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
