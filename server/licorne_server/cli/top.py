@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """All partitions, or the one that was named: a picture, a line or an object for each look."""
-    console = Console(force_terminal=is_terminal(sys.stdout), highlight=False)
+    pictured = args.output == "table" and is_terminal(sys.stdout)
+    console = Console(force_terminal=pictured, highlight=False)
     start = perf_counter()
     with Board(console) as board:
         for look in count(1):
