@@ -16,6 +16,7 @@ CLAIMED: tuple[int, ...] = (
     *range(155, 159),
     160,
     161,
+    164,
     168,
 )
 """The rows that this release claims."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import read_extra
 from licorne_core.config.schema import Configuration
+from licorne_core.errors import NotFound
 from licorne_core.events import Journal
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
@@ -137,6 +138,13 @@ class Registry:
         rm = self.rms.pop(rm_id)
         for name in rm.partitions:
             del self.partitions[name]
+
+    def partition(self, name: PartitionName) -> Partition:
+        """A partition by its normalized name; raises NotFound."""
+        partition = self.partitions.get(name)
+        if partition is None:
+            raise NotFound(f"partition {name} not found")
+        return partition
 
     def by_name(self, name: str) -> Partition | None:
         """A partition by its normalized name, or the first RM's of that bare name."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from licorne_core.asks import Allocation, Ask
 from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
 from licorne_core.counters import QueueCounters
-from licorne_core.ids import AppId, NodeId, PartitionName, QueuePath, RmId
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.reasons import Gate
 from licorne_core.resources import Resources
 
@@ -91,22 +91,57 @@ class QueueReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReservationReport:
+    """A node is kept free for an ask since `time`; a `required` one may go to no other node."""
+
+    node_id: NodeId
+    app_id: AppId
+    key: AllocationKey
+    time: float
+    required: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLogEntry:
+    """A reason for which an ask was passed over: when last, and how often."""
+
+    message: str
+    last_time: float
+    count: int
+
+
+@dataclass(slots=True)
 class AskReport:
-    """One pending ask."""
+    """One ask that the RM has no allocation for yet (spec §§ 8.5, 8.12, 8.13).
+
+    `reserved_node` is kept free for it; it has room on `held_node`, of which the RM is being
+    asked whether it will do. Either is empty for none. Never changed after it was made; not
+    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
+    """
 
     ask: Ask
     request_time: float
+    allocation_log: tuple[AskLogEntry, ...]
+    scheduling_attempted: bool
+    triggered_scale_up: bool
+    reserved_node: str
+    held_node: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppReport:
-    """One application; `asks` and `allocations` are empty when only a summary was wanted."""
+    """One application; `asks` and `allocations` are empty when only a summary was wanted.
+
+    `group` is the one that it counts for, empty for none. What is held counts as an ask, though
+    its resources are in `allocated` already.
+    """
 
     app_id: AppId
     partition: PartitionName
     queue: QueuePath
     user: str
     groups: tuple[str, ...]
+    group: str
     state: str
     message: str
     submission_time: float
@@ -119,6 +154,7 @@ class AppReport:
     max_priority: int
     pending_count: int
     allocation_count: int
+    reservations: tuple[ReservationReport, ...]
     state_log: tuple[tuple[float, str], ...]
     asks: Sequence[AskReport] = ()
     allocations: Sequence[Allocation] = ()
@@ -138,6 +174,8 @@ class NodeReport:
     available: Resources
     utilization: float
     allocation_count: int
+    foreign_count: int
+    reservations: tuple[ReservationReport, ...]
     allocations: Sequence[Allocation] = ()
     foreign: Sequence[Allocation] = ()
 

@@ -25,6 +25,8 @@ COMMANDS = {
     "queues": "show queues",
     "apps": "show applications",
     "nodes": "show nodes",
+    "users": "show what users or groups have and may have",
+    "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
 }
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"

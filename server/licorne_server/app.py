@@ -17,6 +17,7 @@ from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.engine import Engine
+from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.reading import Reading
 from licorne_server.services.admin import AdminService
@@ -67,6 +68,7 @@ class Server:
         self.grpc_address = self.http_address = ""
         self._status = Status()
         self.reading = Reading()
+        self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -105,6 +107,7 @@ class Server:
             await self._grpc.stop(GRACE_SECONDS)
         if self._http is not None:
             await self._http.stop()
+        await self._history.stop()
         await self.engine.stop()
         self.reading.stop()
         if self._status.started:
@@ -176,6 +179,7 @@ class Server:
             started_time=time.time(),
             figures=self._figures,
             reading=self.reading,
+            history=self._history.samples,
         )
         self._http = HttpServer(sources)
         try:
@@ -183,6 +187,7 @@ class Server:
         except OSError as error:
             raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
         self.http_address = str(address.with_port(port))
+        self._history.start()
 
     def _failed(self, reason: str) -> None:
         """Let the supervisor know that only a restart will help."""

@@ -48,7 +48,7 @@ CHECKED = {
     "quota.preemption.delay": "quota_preemption_delay",
 }
 # They read a key, keep it, or show it.
-ONLY_SHOWING = ("config", "views.py", "reports.py")
+ONLY_SHOWING = ("config", "views", "reports.py")
 
 CAPS = {
     "message": ("MAX_MESSAGE_BYTES",),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
+from licorne_server.history import Sample
 from licorne_server.http import Figures, Status
 from support.driver import Driver
 
@@ -23,6 +25,7 @@ class Site:
     client: aiohttp.ClientSession
     address: str
     figures: Figures = field(default_factory=Figures)
+    history: deque[Sample] = field(default_factory=deque)
 
     async def ask(
         self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str

@@ -227,6 +227,6 @@ class Application:
         return not self.pending and not self.allocations
 
     def asks_in_order(self, limit: int | None = None) -> list[PendingAsk]:
-        """Pending asks as they are looked at (spec § 5.3.2), all or the first; for reports."""
-        pending = self.pending.values()
-        return sorted(pending) if limit is None else nsmallest(limit, pending)
+        """What waits, held asks too, as it is looked at (spec § 5.3.2), all or the first."""
+        waiting = [*self.pending.values(), *self.held.values()]
+        return sorted(waiting) if limit is None else nsmallest(limit, waiting)

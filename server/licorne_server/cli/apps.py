@@ -9,7 +9,6 @@ from licorne.v1.state_pb2 import (
     Ask,
     GetApplicationRequest,
     ListApplicationsRequest,
-    ListApplicationsResponse,
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
@@ -50,15 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
 def show_all(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask page by page and print."""
-    partition = chosen_partition(stub, args)
-
-    def ask(token: str) -> ListApplicationsResponse:
-        request = ListApplicationsRequest(
-            partition=partition, queue=args.queue, state=args.state, page_token=token
-        )
-        return stub.ListApplications(request, timeout=args.timeout)
-
-    apps = [app for page in pages(ask) for app in page.applications]
+    request = ListApplicationsRequest(
+        partition=chosen_partition(stub, args), queue=args.queue, state=args.state
+    )
+    found = pages(stub.ListApplications, request, args.timeout)
+    apps = [app for page in found for app in page.applications]
     if args.output == "json":
         print_json({"applications": [to_plain(app) for app in apps]})
     else:
@@ -89,10 +84,19 @@ def print_one(app: Application) -> None:
     if app.rejected_message:
         print(f"\n{printable(app.rejected_message)}")
     items = [item_row(item, "allocated", item.node_id) for item in app.allocations]
-    items += [item_row(item, "pending", NOTHING) for item in app.asks]
+    items += [item_row(item, *whereabouts(item)) for item in app.asks]
     if items:
         print()
         print_table(ITEM_HEADERS, items)
+
+
+def whereabouts(ask: Ask) -> tuple[str, str]:
+    """What an ask waits for, and with which node if any."""
+    if ask.held_node:
+        return "held", ask.held_node
+    if ask.reserved_node:
+        return "reserved", ask.reserved_node
+    return "pending", NOTHING
 
 
 def age(nanoseconds: int) -> str:

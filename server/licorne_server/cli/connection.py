@@ -24,6 +24,12 @@ UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEE
 OPTIONS = (("grpc.max_receive_message_length", -1),)
 
 
+class PageRequest(Protocol):
+    """A request for a part of a list; the first part for an empty token."""
+
+    page_token: str
+
+
 class Page(Protocol):
     """An answer with a part of a list."""
 
@@ -113,14 +119,13 @@ def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
     return chosen
 
 
-def pages(ask: Callable[[str], P]) -> Iterator[P]:
-    """All the answers that make up a list; `ask` gets the token of the page that is wanted."""
-    token = ""
+def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
+    """All the answers that make up a list; `request` asks for its first page."""
     while True:
-        page = ask(token)
+        page = call(request, timeout=timeout)
         yield page
-        token = page.next_page_token
-        if not token:
+        request.page_token = page.next_page_token
+        if not request.page_token:
             return
 
 

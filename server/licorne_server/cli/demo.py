@@ -21,7 +21,7 @@ from licorne.v1.state_pb2 import (
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench.server_process import ServerFailed, Usage, running_server
-from licorne_server.cli.demo_board import Board, Snapshot
+from licorne_server.cli.board import Board, Snapshot
 from licorne_server.cli.demo_rm import DemoRm
 from licorne_server.cli.demo_world import WAITING_APPLICATION, worlds
 from licorne_server.cli.explain import print_explanation
@@ -158,13 +158,13 @@ class Spectator:
             )
             for item in self.partitions
         ]
-        return Snapshot(
-            seconds=self.seconds,
-            queues=queues,
-            waiting=sum(rm.tally.asked - rm.tally.allocations for rm in self._rms),
-            allocations=sum(rm.tally.allocations for rm in self._rms),
-            finished=sum(rm.tally.finished for rm in self._rms),
-        )
+        return Snapshot(seconds=self.seconds, queues=queues, totals=self._totals())
+
+    def _totals(self) -> str:
+        placed = sum(rm.tally.allocations for rm in self._rms)
+        waiting = sum(rm.tally.asked for rm in self._rms) - placed
+        finished = sum(rm.tally.finished for rm in self._rms)
+        return f"{placed:,} placed, {finished:,} finished, {waiting:,} waiting"
 
 
 def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[str]:

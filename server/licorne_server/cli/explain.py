@@ -1,6 +1,7 @@
 """`licorne explain`: why an ask waits, gate by gate, or where it runs."""
 
 import argparse
+from collections.abc import Mapping
 
 from licorne.v1.state_pb2 import ExplainRequest, ExplainResponse, Gate
 from licorne.v1.state_pb2_grpc import StateStub
@@ -15,6 +16,7 @@ from licorne_server.cli.output import (
 )
 
 HEADERS = ("GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
+CAUSE_HEADERS = ("NODES", "OUT BECAUSE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +62,10 @@ def print_explanation(response: ExplainResponse) -> None:
     if response.gates:
         print()
         print_table(HEADERS, [row(gate) for gate in response.gates])
+    causes = {cause: count for gate in response.gates for cause, count in gate.causes.items()}
+    if causes:
+        print()
+        print_table(CAUSE_HEADERS, cause_rows(causes))
 
 
 def row(gate: Gate) -> tuple[str, ...]:
@@ -72,3 +78,9 @@ def row(gate: Gate) -> tuple[str, ...]:
         human_resources(gate.limit),
         human_text(gate.message if gate.passed else f"{gate.code}: {gate.message}"),
     )
+
+
+def cause_rows(causes: Mapping[str, int]) -> list[tuple[str, str]]:
+    """The causes for which nodes are out, the most frequent first."""
+    ranked = sorted(causes.items(), key=lambda item: (-item[1], item[0]))
+    return [(str(count), printable(cause)) for cause, count in ranked]

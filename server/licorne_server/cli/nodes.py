@@ -2,7 +2,7 @@
 
 import argparse
 
-from licorne.v1.state_pb2 import ListNodesRequest, ListNodesResponse, Node
+from licorne.v1.state_pb2 import ListNodesRequest, Node
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
     NotFoundError,
@@ -12,6 +12,7 @@ from licorne_server.cli.connection import (
     with_state,
 )
 from licorne_server.cli.output import (
+    NOTHING,
     human_resources,
     print_json,
     print_table,
@@ -19,7 +20,16 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HEADERS = ("NODE", "SCHEDULABLE", "USED", "ALLOCATIONS", "CAPACITY", "AVAILABLE", "OCCUPIED")
+HEADERS = (
+    "NODE",
+    "SCHEDULABLE",
+    "USED",
+    "ALLOCATIONS",
+    "CAPACITY",
+    "AVAILABLE",
+    "OCCUPIED",
+    "RESERVED FOR",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,12 +46,8 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
-
-    def ask(token: str) -> ListNodesResponse:
-        request = ListNodesRequest(partition=partition, page_token=token)
-        return stub.ListNodes(request, timeout=args.timeout)
-
-    everything = (node for page in pages(ask) for node in page.nodes)
+    found = pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout)
+    everything = (node for page in found for node in page.nodes)
     nodes = [node for node in everything if args.node in ("", node.node_id)]
     if args.node and not nodes:
         name, where = printable(args.node), printable(partition)
@@ -62,4 +68,11 @@ def row(node: Node) -> tuple[str, ...]:
         human_resources(node.capacity),
         human_resources(node.available),
         human_resources(node.occupied),
+        reserved_for(node),
     )
+
+
+def reserved_for(node: Node) -> str:
+    """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
+    asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
+    return printable(" ".join(asks)) or NOTHING

@@ -2,7 +2,7 @@
 
 import argparse
 
-from licorne.v1.state_pb2 import ListQueuesRequest, ListQueuesResponse, Queue
+from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
     NotFoundError,
@@ -36,12 +36,8 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
-
-    def ask(token: str) -> ListQueuesResponse:
-        request = ListQueuesRequest(partition=partition, page_token=token)
-        return stub.ListQueues(request, timeout=args.timeout)
-
-    everything = (queue for page in pages(ask) for queue in page.queues)
+    found = pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout)
+    everything = (queue for page in found for queue in page.queues)
     queues = [queue for queue in everything if is_below(queue.path, args.path)]
     if args.path and not queues:
         path, where = printable(args.path), printable(partition)

@@ -4,6 +4,7 @@ import asyncio
 
 from aiohttp import web
 
+from licorne_server.http.dashboard import DashboardReads
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
@@ -65,6 +66,7 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
             web.get("/ws/v1/metrics", scrape.serve),
             *Reads(sources).routes(),
             *UsageReads(sources).routes(),
+            *DashboardReads(sources).routes(),
         ]
     )
     return app

@@ -47,8 +47,8 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
         "maxRequestPriority": app.max_priority,
         **_times_json(app),
         "placeholderData": [],
-        "hasReserved": False,
-        "reservations": [],
+        "hasReserved": bool(app.reservations),
+        "reservations": [reservation.key for reservation in app.reservations],
         "resourceHistory": {},
         "backoffDeadline": point_in_time(app.backoff_until),
         "requests": Rows(app.asks, partial(ask_json, common)),
@@ -68,16 +68,23 @@ def _times_json(app: AppReport) -> JsonObject:
 
 
 def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
-    """A pending ask, with what is `common` to all of its application."""
+    """An ask without an allocation, with what is `common` to all of its application."""
     ask = report.ask
     return {
         **_request_json(ask, report.request_time),
         **common,
         "requiredNodeId": ask.ask_class.required_node or "",
-        "allocationLog": [],
+        "allocationLog": [
+            {
+                "message": entry.message,
+                "lastOccurrence": nanoseconds(entry.last_time),
+                "count": entry.count,
+            }
+            for entry in report.allocation_log
+        ],
         "triggeredPreemption": False,
-        "triggeredScaleUp": False,
-        "schedulingAttempted": False,
+        "triggeredScaleUp": report.triggered_scale_up,
+        "schedulingAttempted": report.scheduling_attempted,
     }
 
 

@@ -66,8 +66,8 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
         "available": dict(node.available),
         "utilized": percentages(node.capacity, node.allocated),
         "schedulable": node.schedulable,
-        "isReserved": False,
-        "reservations": [],
+        "isReserved": bool(node.reservations),
+        "reservations": [reservation.key for reservation in node.reservations],
         "allocations": Rows(node.allocations, allocation_row),
         "foreignAllocations": Rows(node.foreign, foreign_row),
     }

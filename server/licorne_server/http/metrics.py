@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from licorne_core.apps.states import AppState
 from licorne_core.errors import NotFound
 from licorne_core.ids import QueuePath
-from licorne_core.reports import NodeReport, PartitionReport, QueueReport
+from licorne_core.reports import PartitionReport, QueueReport
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
+from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
 MAX_QUEUES = 1000
 """So many queues of a partition have metrics of their own, those nearest to root first."""
@@ -22,7 +23,7 @@ MAX_RESOURCES = 32
 """So many types of resource are shown; `memory` and `vcore` always are."""
 
 _PLACE = ("rm", "partition")
-_RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 100, 10)))
+_RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
 _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 
 
@@ -114,7 +115,7 @@ class _Partition:
                 continue
             active += 1
             draining += not node.schedulable
-            for name, position in _usage(node):
+            for name, position in usage_ranges(node):
                 if self._shows(name):
                     usage.setdefault(metric_part(name), [0] * len(_RANGES))[position] += 1
         counters = self._views.counters(self._partition)
@@ -228,14 +229,6 @@ class _Partition:
     def _counters(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
         here: dict[Labels, float] = {(*self._place, of): value for of, value in values.items()}
         self._families.counter(name, text, (*_PLACE, label), here)
-
-
-def _usage(node: NodeReport) -> Iterator[tuple[str, int]]:
-    """For each type that the node has, which of the ten ranges its usage lies in."""
-    for name, capacity in node.capacity.items():
-        if capacity > 0:
-            used = capacity - node.available.get(name, 0)
-            yield name, max(0, min(len(_RANGES) - 1, (len(_RANGES) * used - 1) // capacity))
 
 
 def metric_part(resource: str) -> str:

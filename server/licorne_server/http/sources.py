@@ -1,10 +1,12 @@
 """What the HTTP side reads; the composition root hands it over."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.history import Sample
 from licorne_server.reading import Reading
 
 
@@ -52,3 +54,4 @@ class Sources:
     started_time: float
     figures: Callable[[], Figures] = Figures
     reading: Reading = field(default_factory=Reading)
+    history: deque[Sample] = field(default_factory=deque)

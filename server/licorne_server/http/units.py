@@ -1,13 +1,18 @@
 """Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from licorne_core.ids import PartitionName, bare_partition
+from licorne_core.reports import NodeReport
 from licorne_core.resources import Resources
 from licorne_core.views import Views
 
 NO_TIME = "0001-01-01T00:00:00Z"
 """How the older core writes a point in time that there is none of."""
+
+USAGE_RANGES = 10
+"""Nodes are counted by how much of them is used, in so many ranges of equal width."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -48,6 +53,17 @@ def percentages(total: Resources, used: Resources) -> dict[str, int]:
         for name, amount in total.items()
         if amount > 0
     }
+
+
+def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
+    """For each type that the node has, in which range its usage lies; its upper end belongs to it.
+
+    What other schedulers run there counts as used.
+    """
+    for name, capacity in node.capacity.items():
+        if capacity > 0:
+            used = capacity - node.available.get(name, 0)
+            yield name, max(0, min(USAGE_RANGES - 1, (USAGE_RANGES * used - 1) // capacity))
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:

@@ -1,6 +1,7 @@
 """Answers made a slice at a time and in pages, so that a long one keeps nobody waiting."""
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Iterator
 from time import perf_counter
 from typing import Generic, TypeVar
@@ -9,8 +10,9 @@ from google.protobuf.message import Message
 
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
-from licorne_core.reports import QueueReport
+from licorne_core.reports import QueueReport, ReservationReport
 from licorne_core.views import Views
+from licorne_server.errors import invalid_argument, shown
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
@@ -112,3 +114,40 @@ def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[
 
 def _names(path: str) -> tuple[str, ...]:
     return tuple(path.split(".")) if path else ()
+
+
+_Place = tuple[str, float, str, str]
+"""Where a reservation stands in their order: node, time, application, key of the ask."""
+
+
+def reservations_after(
+    views: Views, partition: PartitionName, token: str
+) -> Iterator[ReservationReport]:
+    """The reservations behind the one that a token names, or all for the empty token.
+
+    It need not stand any more. Raises CallError for a text that is no such token.
+    """
+    if not token:
+        return views.reservations(partition)
+    behind = _read_token(token)
+    found = views.reservations(partition, start=behind[0])
+    return (report for report in found if _place(report) > behind)
+
+
+def reservation_token(report: ReservationReport) -> str:
+    """The token that names a reservation."""
+    return json.dumps(_place(report))
+
+
+def _place(report: ReservationReport) -> _Place:
+    return (report.node_id, report.time, report.app_id, report.key)
+
+
+def _read_token(token: str) -> _Place:
+    try:
+        match json.loads(token):
+            case [str(node_id), float(time), str(app_id), str(key)]:
+                return (node_id, time, app_id, key)
+    except (ValueError, RecursionError):
+        pass
+    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")

@@ -23,6 +23,9 @@ from licorne_core.reports import (
     NodeReport,
     PartitionReport,
     QueueReport,
+    QueueUsage,
+    ReservationReport,
+    UsageReport,
 )
 from licorne_core.resources import Resources, clamp
 from licorne_server.convert_out import nanoseconds
@@ -95,11 +98,15 @@ def application_message(report: AppReport) -> pb.Application:
         state_log=[
             pb.StateChange(time=nanoseconds(time), state=state) for time, state in report.state_log
         ],
+        backoff_deadline=nanoseconds(report.backoff_until),
+        group=report.group,
+        reservations=len(report.reservations),
+        start_time=nanoseconds(report.start_time),
     )
 
 
 def ask_message(report: AskReport) -> pb.Ask:
-    """One pending ask."""
+    """One ask that the RM has no allocation for yet."""
     ask = report.ask
     return pb.Ask(
         allocation_key=ask.key,
@@ -108,6 +115,17 @@ def ask_message(report: AskReport) -> pb.Ask:
         priority=ask.priority,
         request_time=nanoseconds(report.request_time),
         tags=ask.tags,
+        allocation_log=[
+            pb.AllocationLogEntry(
+                message=entry.message, last_time=nanoseconds(entry.last_time), count=entry.count
+            )
+            for entry in report.allocation_log
+        ],
+        scheduling_attempted=report.scheduling_attempted,
+        triggered_scale_up=report.triggered_scale_up,
+        reserved_node=report.reserved_node,
+        held_node=report.held_node,
+        required_node=ask.ask_class.required_node or "",
     )
 
 
@@ -139,6 +157,39 @@ def node_message(report: NodeReport) -> pb.Node:
         utilization=report.utilization,
         allocation_count=report.allocation_count,
         attributes=report.attributes,
+        reservations=map(reservation_message, report.reservations),
+        foreign_count=report.foreign_count,
+    )
+
+
+def reservation_message(report: ReservationReport) -> pb.Reservation:
+    """One reserved node, and the ask that it is kept free for."""
+    return pb.Reservation(
+        node_id=report.node_id,
+        application_id=report.app_id,
+        allocation_key=report.key,
+        time=nanoseconds(report.time),
+        required=report.required,
+    )
+
+
+def usage_message(report: UsageReport) -> pb.Usage:
+    """What one user or group has, queue by queue."""
+    return pb.Usage(
+        name=report.name,
+        application_groups={str(app_id): group for app_id, group in report.groups.items()},
+        root=_queue_usage_message(report.queues),
+    )
+
+
+def _queue_usage_message(usage: QueueUsage) -> pb.QueueUsage:
+    return pb.QueueUsage(
+        queue=usage.path,
+        allocated=amounts(usage.allocated),
+        running_applications=usage.applications,
+        max=amounts(usage.max),
+        max_applications=usage.max_applications,
+        children=map(_queue_usage_message, usage.children),
     )
 
 

@@ -19,6 +19,8 @@ from licorne_server.services.paging import (
     Page,
     Slices,
     queues_after,
+    reservation_token,
+    reservations_after,
 )
 from licorne_server.services.reports import (
     allocation_message,
@@ -28,9 +30,12 @@ from licorne_server.services.reports import (
     node_message,
     partition_message,
     queue_message,
+    reservation_message,
+    usage_message,
 )
 
 STATES = ("active", "completed", "rejected")
+KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
 
 class StateService:
@@ -55,6 +60,8 @@ class StateService:
                 "GetApplication": unary_handler(pb.GetApplicationRequest, self._application),
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
+                "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
+                "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
 
@@ -126,6 +133,32 @@ class StateService:
         partition = self._partition(request.partition, context)
         report = self._views.explain(partition, request.application_id, request.allocation_key)
         return explain_message(report)
+
+    async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
+        """One user or group, or a page of them in order of their names; its token is the last."""
+        kind = KINDS.get(request.kind)
+        if kind is None:
+            known = ", ".join(map(pb.UsageKind.Name, KINDS))
+            raise invalid_argument(f"kind {request.kind} is none of {known}", "kind")
+        partition = self._partition(request.partition, context)
+
+        def row(name: str) -> pb.Usage:
+            return usage_message(self._views.usage(partition, kind, name))
+
+        if request.name:
+            return pb.ListUsageResponse(usages=[row(request.name)])
+        names = self._views.usage_names(partition, kind)
+        behind = islice(names, bisect_right(names, request.page_token), None)
+        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        return pb.ListUsageResponse(usages=page.rows, next_page_token=page.last or "")
+
+    async def _reservations(self, request: pb.ListReservationsRequest, context: Any) -> Message:
+        """A page of reservations by node and time; its token names the last of them."""
+        partition = self._partition(request.partition, context)
+        found = reservations_after(self._views, partition, request.page_token)
+        page = await self._slices.make(Page(found, reservation_message, size=request.page_size))
+        token = reservation_token(page.last) if page.last else ""
+        return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names, if it is any of the caller's business."""

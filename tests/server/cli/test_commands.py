@@ -1,4 +1,4 @@
-"""`queues`, `apps`, `nodes` and `explain` against a running server."""
+"""`queues`, `apps`, `nodes`, `users` and `explain` against a running server."""
 
 import asyncio
 import socket
@@ -75,12 +75,47 @@ async def test_one_app_with_its_asks_and_allocations(town: Town) -> None:
     assert app["asks"][0]["resources"] == {"memory": GI, "vcore": 1000}
 
 
+@pytest.mark.row(158)
+async def test_users(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each queue in which a user or a group counts, with what the limit there is."""
+    limits = "[{limit: x, users: ['*'], groups: [dev], maxresources: {vcore: 3}}]"
+    queues = "[{name: root, submitacl: '*', queues: [{name: a}, {name: b}]}]"
+    config = f"partitions: [{{name: default, limits: {limits}, queues: {queues}}}]"
+    async with serve(config) as served, FakeRM(served.target, rm_id="big") as rm:
+        await rm.add_nodes(1)
+        await rm.submit("one", queue="root.a", user="ann", groups=("dev",))
+        await rm.submit("two", queue="root.b", user="ann")
+        await rm.submit("three", queue="root.b", user="bob")
+        await rm.ask("one", 1)
+        await rm.ask("three", 1)
+        await rm.allocated(2)
+        shell = Shell(served.target, capsys)
+        assert (await shell("users")).rows == [
+            ["USER", "QUEUE", "RUNNING", "ALLOCATED", "MAX"],
+            ["ann", "root", "1", "memory=1Gi,vcore=1", "vcore=3"],
+            ["ann", "root.a", "1", "memory=1Gi,vcore=1", "-"],
+            ["ann", "root.b", "0", "-", "-"],
+            ["bob", "root", "1", "memory=1Gi,vcore=1", "vcore=3"],
+            ["bob", "root.b", "1", "memory=1Gi,vcore=1", "-"],
+        ]
+        assert [row[0] for row in (await shell("users", "bob")).rows] == ["USER", "bob", "bob"]
+        groups = await shell("users", "--groups")
+        assert [row[:3] for row in groups.rows] == [
+            ["GROUP", "QUEUE", "RUNNING"],
+            ["dev", "root", "1"],
+            ["dev", "root.a", "1"],
+        ]
+        [dev] = (await shell("users", "dev", "--groups", "-o", "json")).json["usages"]
+        assert dev["applicationGroups"] == {"one": "dev"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("queues",), state_pb2.ListQueuesResponse()),
         (("nodes",), state_pb2.ListNodesResponse()),
         (("apps",), state_pb2.ListApplicationsResponse()),
+        (("users",), state_pb2.ListUsageResponse()),
         (("apps", "shop"), state_pb2.Application()),
         (("explain", "shop"), state_pb2.ExplainResponse()),
     ],
@@ -120,6 +155,15 @@ async def test_explain_names_what_blocks(town: Town) -> None:
     assert "map[" not in result.out
 
 
+async def test_explain_counts_why_nodes_are_out(town: Town) -> None:
+    """Nodes that do not take the ask are counted by cause, below the gates."""
+    await town.blue.ask("idle", 1, vcore=9_000)
+    async with asyncio.timeout(PATIENCE):
+        while (result := await town.shell("explain", "idle")).code:
+            pass
+    assert result.rows[-3:] == [[], ["NODES", "OUT", "BECAUSE"], ["2", "full:", "vcore"]]
+
+
 async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
     """An ask that was placed is no riddle."""
     key, node = next(iter(town.blue.allocations.items()))
@@ -143,10 +187,13 @@ async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) 
         ("queues", "root.nosuch"),
         ("nodes", "nosuch"),
         ("apps", "nosuch"),
+        ("users", "nosuch"),
+        ("users", "nosuch", "--groups"),
         ("explain", "nosuch"),
         ("explain", "shop", "nosuch"),
         ("queues", "--partition", "nosuch"),
         ("nodes", "--partition", "[red]default"),
+        ("top", "--partition", "[red]default"),
     ],
 )
 async def test_what_is_not_there_is_named(town: Town, arguments: tuple[str, ...]) -> None:
@@ -167,7 +214,9 @@ async def test_a_server_without_rms_has_nothing_to_show(capsys: pytest.CaptureFi
     assert "no RM has registered" in result.err
 
 
-@pytest.mark.parametrize("command", [("queues",), ("nodes",), ("apps",), ("explain", "x")])
+@pytest.mark.parametrize(
+    "command", [("queues",), ("nodes",), ("apps",), ("users",), ("top",), ("explain", "x")]
+)
 def test_an_unreachable_server_is_said_in_one_line(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -23,6 +23,7 @@ async def site() -> AsyncIterator[Site]:
                 status=status,
                 started_time=START,
                 figures=lambda: site.figures,
+                history=site.history,
             )
         )
         host, port = await server.start("127.0.0.1", 0)

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from licorne_core.apps.runs import LogEntry
 from licorne_core.asks import AskClass
-from licorne_core.ids import NodeId
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.partition import Partition
 from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
 from support.http_site import Site
+from support.waiting import hold
 
 BASE = "/ws/v1/partition/default/"
 CONFIG = """
@@ -175,3 +178,56 @@ async def test_a_back_off_shows_its_end(site: Site) -> None:
     site.driver.do(releases(release("app-1", "big")))
     site.driver.wait(5)
     assert (await site.get(BASE + "application/app-1"))["backoffDeadline"] == "0001-01-01T00:00:00Z"
+
+
+async def test_asks_show_what_stopped_them(ready: Site) -> None:
+    """An ask lists why it was passed over, each reason with its last time and how often."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=5000), ask("app-1", "k2", vcore=6000)))
+    run = partition_of(ready).applications[AppId("app-1")].runs[AskClass({"vcore": 5000})]
+    run.attempted = True
+    run.told.add(AllocationKey("k1"))
+    run.log = {"late": LogEntry(20.5, 1), "early": LogEntry(10.0, 7)}
+
+    first, second = (await ready.get(BASE + "application/app-1"))["requests"]
+
+    assert first["allocationLog"] == [
+        {"message": "early", "lastOccurrence": 10 * SECOND, "count": 7},
+        {"message": "late", "lastOccurrence": 41 * SECOND // 2, "count": 1},
+    ]
+    assert (first["schedulingAttempted"], first["triggeredScaleUp"]) == (True, True)
+    assert second["allocationLog"] == []
+    assert second["triggeredScaleUp"] is False
+
+
+@pytest.mark.row(164)
+async def test_reservations_are_listed_by_key(ready: Site) -> None:
+    """An application names the asks for which a node is reserved, a leaf who is about to run."""
+    ready.driver.do(
+        asks(ask("app-1", "k1", vcore=900)),
+        nodes(node("n2", vcore=1000)),
+        asks(ask("app-2", "k1", vcore=200, required_node="n1")),
+    )
+
+    one, two = await ready.get(BASE + "applications/active")
+
+    assert (one["hasReserved"], one["reservations"]) == (False, [])
+    assert (two["hasReserved"], two["reservations"]) == (True, ["k1"])
+    for path, names in {"root": ["app-2"], "root.a": [], "root.b": ["app-2"]}.items():
+        assert (await ready.get(BASE + "queue/" + path))["allocatingAcceptedApps"] == names
+
+
+async def test_what_is_held_is_among_the_requests(ready: Site) -> None:
+    """An allocation that the RM has not heard of is no allocation yet."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=1), ask("app-1", "k2", vcore=1)))
+    hold(partition_of(ready), "app-1", "k1")
+
+    shown = await ready.get(BASE + "application/app-1")
+
+    assert [request["allocationKey"] for request in shown["requests"]] == ["k1"]
+    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]
+
+
+def partition_of(site: Site) -> Partition:
+    """The books of the only partition."""
+    (partition,) = site.driver.scheduler.partitions.values()
+    return partition

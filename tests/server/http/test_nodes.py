@@ -9,6 +9,7 @@ from licorne_core.commands import NodeAction
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.http_site import Site
+from support.waiting import hold
 
 NODES = "/ws/v1/partition/default/nodes"
 NODE = "/ws/v1/partition/default/node/"
@@ -175,3 +176,27 @@ async def test_decommissioned_node_is_gone(ready: Site) -> None:
     assert (await ready.get("/ws/v1/partition/default/queues"))["maxResource"] == {}
     assert (await ready.get("/ws/v1/partition/default/application/app-1"))["allocations"] == []
     assert "n1" in (await ready.refused(NODE + "n1"))["message"]
+
+
+@pytest.mark.row(164)
+async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
+    """A node that is kept free says so, and names the keys of the asks, the oldest first."""
+    ready.driver.do(nodes(node("n2", vcore=200, memory=100)))
+    ready.driver.do(asks(ask("app-1", "k4", vcore=600, required_node="n1")))
+    ready.driver.wait(1)
+    ready.driver.do(asks(ask("app-1", "k3", vcore=600, required_node="n1", priority=1)))
+
+    shown = await ready.get(NODE + "n1")
+
+    assert (shown["isReserved"], shown["reservations"]) == (True, ["k4", "k3"])
+
+
+async def test_what_is_held_is_not_on_the_node(ready: Site) -> None:
+    """An allocation that the RM has not heard of takes room on its node, and is not listed."""
+    (partition,) = ready.driver.scheduler.partitions.values()
+    hold(partition, "app-1", "k1")
+
+    shown = await ready.get(NODE + "n1")
+
+    assert shown["allocations"] == []
+    assert shown["allocated"]["vcore"] == 500

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: bars on a terminal, a line a second elsewhere."""
+"""Queues as they change: bars on a terminal, a line a second elsewhere."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,11 @@ MEASURE = "vcore"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of things: the queues of every RM, the first of each being its root."""
+    """The state of things: queues by whose they are, root first, and what it all comes to."""
 
     seconds: float
     queues: Sequence[tuple[str, Sequence[Queue]]]
-    waiting: int
-    allocations: int
-    finished: int
+    totals: str
 
 
 class Board:
@@ -55,18 +53,10 @@ class Board:
             self._console.print(line(snapshot), highlight=False, markup=False, soft_wrap=True)
 
 
-def totals(snapshot: Snapshot) -> str:
-    """What it comes to."""
-    return (
-        f"{snapshot.allocations:,} placed, {snapshot.finished:,} finished,"
-        f" {snapshot.waiting:,} waiting"
-    )
-
-
 def line(snapshot: Snapshot) -> str:
     """Everything in one line."""
-    parts = [f"{rm_id} {filled(queues[0]):4.0%}" for rm_id, queues in snapshot.queues if queues]
-    return f"{snapshot.seconds:4.0f} s  {'  '.join(parts)}  {totals(snapshot)}"
+    parts = [f"{printable(who)} {filled(own[0]):4.0%}" for who, own in snapshot.queues if own]
+    return f"{snapshot.seconds:4.0f} s  {'  '.join(parts)}  {snapshot.totals}"
 
 
 def filled(root: Queue) -> float:
@@ -76,20 +66,20 @@ def filled(root: Queue) -> float:
 
 
 def picture(snapshot: Snapshot) -> Group:
-    """A row with a bar for every queue of every RM."""
+    """A row with a bar for every queue."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("QUEUE", "USED", "CORES", "GUARANTEED", "MAX", "PENDING", "APPS"):
         table.add_column(header, justify="left" if header in ("QUEUE", "USED") else "right")
-    for rm_id, queues in snapshot.queues:
+    for who, queues in snapshot.queues:
         for queue in queues:
-            table.add_row(*row(rm_id, queue, queues[0].max.get(MEASURE, 0)))
-    return Group(table, Text(f"{snapshot.seconds:.1f} s  {totals(snapshot)}", style="bold"))
+            table.add_row(*row(who, queue, queues[0].max.get(MEASURE, 0)))
+    return Group(table, Text(f"{snapshot.seconds:.1f} s  {snapshot.totals}", style="bold"))
 
 
-def row(rm_id: str, queue: Queue, capacity: int) -> tuple[Text | str, ...]:
-    """One queue; root goes by the name of its RM."""
+def row(who: str, queue: Queue, capacity: int) -> tuple[Text | str, ...]:
+    """One queue; root goes by the name of whose it is."""
     depth = queue.path.count(".")
-    name = queue.path.rpartition(".")[2] if depth else rm_id
+    name = queue.path.rpartition(".")[2] if depth else who
     style = "bold" if not depth else "" if queue.is_managed else "italic"
     return (
         Text("  " * depth + printable(name), style=style),

@@ -1,0 +1,159 @@
+"""The reading side of the core: reports made on demand, never changing anything (DESIGN § 2)."""
+
+from collections.abc import Iterator
+
+from licorne_core.counters import Counters
+from licorne_core.errors import NotFound
+from licorne_core.explain import explain
+from licorne_core.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.registry import Registry
+from licorne_core.reports import (
+    AppReport,
+    Explanation,
+    NodeReport,
+    PartitionReport,
+    PlacementReport,
+    QueueReport,
+    ReservationReport,
+    RmReport,
+    UsageReport,
+)
+from licorne_core.views.applications import app_report, applications_of, find_application
+from licorne_core.views.nodes import node_report, reservations
+from licorne_core.views.partitions import partition_report, placement_report, rm_report
+from licorne_core.views.queues import queue_report
+from licorne_core.views.usage import usage_report
+
+
+class Views:
+    """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
+
+    def __init__(self, registry: Registry) -> None:
+        """Over these RMs."""
+        self._registry = registry
+
+    def rms(self) -> tuple[RmReport, ...]:
+        """All RMs in order of registration."""
+        return tuple(rm_report(rm) for rm in self._registry.rms.values())
+
+    def rm(self, rm_id: str) -> RmReport:
+        """One RM."""
+        rm = self._registry.rms.get(RmId(rm_id))
+        if rm is None:
+            raise NotFound(f"RM {rm_id} is not registered")
+        return rm_report(rm)
+
+    def partitions(self, rm_id: RmId | None = None) -> tuple[PartitionReport, ...]:
+        """All partitions, or those of one RM."""
+        rms = self._registry.rms
+        chosen = list(rms.values()) if rm_id is None else [rms[rm_id]] if rm_id in rms else []
+        return tuple(partition_report(p) for rm in chosen for p in rm.partitions.values())
+
+    def resolve(self, name: str) -> PartitionName:
+        """A partition's normalized name, from that or from its bare name (DESIGN § 4)."""
+        partition = self._registry.by_name(name)
+        if partition is None:
+            raise NotFound(f"partition {name} not found")
+        return partition.name
+
+    def queues(self, partition: PartitionName) -> QueueReport:
+        """The whole tree, from root."""
+        return self.queue(partition, "root", subtree=True)
+
+    def queue(self, partition: PartitionName, path: str, *, subtree: bool = False) -> QueueReport:
+        """One queue, with all below it when wanted."""
+        queue = self._registry.partition(partition).tree.get(path)
+        if queue is None:
+            raise NotFound(f"queue {path} not found")
+        return queue_report(queue, subtree=subtree)
+
+    def applications(
+        self,
+        partition: PartitionName,
+        *,
+        queue: str = "",
+        state: str = "active",
+        detail: bool = False,
+    ) -> list[AppReport]:
+        """Applications that are active, completed or rejected; of one queue or of all."""
+        owner = self._registry.partition(partition)
+        if queue:
+            self.queue(partition, queue)
+        found = applications_of(owner, state, queue)
+        return [app_report(owner, app, detail=detail) for _, app in found]
+
+    def app_ids(
+        self, partition: PartitionName, *, queue: str = "", state: str = "active"
+    ) -> list[AppId]:
+        """What `applications` would report, by the names under which `application` finds it."""
+        owner = self._registry.partition(partition)
+        if queue:
+            self.queue(partition, queue)
+        return [name for name, _ in applications_of(owner, state, queue)]
+
+    def application(
+        self,
+        partition: PartitionName,
+        app_id: str,
+        *,
+        detail: bool = True,
+        limit: int | None = None,
+    ) -> AppReport:
+        """One application with its asks and allocations; completed and rejected ones too.
+
+        With a limit, at most so many asks, the first in order, and so many allocations.
+        """
+        owner = self._registry.partition(partition)
+        return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
+
+    def nodes(self, partition: PartitionName, *, detail: bool = False) -> list[NodeReport]:
+        """All nodes by id."""
+        owner = self._registry.partition(partition)
+        nodes = owner.nodes.by_id
+        return [node_report(owner, nodes[node_id], detail=detail) for node_id in sorted(nodes)]
+
+    def node_ids(self, partition: PartitionName) -> list[NodeId]:
+        """The ids of all nodes, sorted, for those who read node by node."""
+        return sorted(self._registry.partition(partition).nodes.by_id)
+
+    def node(self, partition: PartitionName, node_id: str, *, detail: bool = True) -> NodeReport:
+        """One node with what is on it."""
+        owner = self._registry.partition(partition)
+        node = owner.nodes.by_id.get(NodeId(node_id))
+        if node is None:
+            raise NotFound(f"node {node_id} not found")
+        return node_report(owner, node, detail=detail)
+
+    def reservations(
+        self, partition: PartitionName, *, start: str = ""
+    ) -> Iterator[ReservationReport]:
+        """All reservations by node id and then by time, from the node `start` on."""
+        return reservations(self._registry.partition(partition), start)
+
+    def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
+        """The users (`kind` is ``user``) or groups (``group``) that applications count for."""
+        return sorted(self._registry.partition(partition).limits.of_kind(kind))
+
+    def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
+        """What a user or a group has and may have, queue by queue."""
+        owner = self._registry.partition(partition)
+        trackers = owner.limits.of_kind(kind).get(name)
+        if trackers is None:
+            raise NotFound(f"{kind} {name} not found")
+        return usage_report(owner, name, trackers)
+
+    def placement(self, partition: PartitionName) -> PlacementReport:
+        """The placement rules in force."""
+        return placement_report(self._registry.partition(partition))
+
+    def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Explanation:
+        """Why an ask is pending, or where it went."""
+        owner = self._registry.partition(partition)
+        app = owner.applications.get(AppId(app_id))
+        if app is None:
+            raise NotFound(f"application {app_id} not found")
+        return explain(owner, app, key)
+
+    def counters(self, partition: PartitionName) -> Counters:
+        """The partition's counters; read, do not keep."""
+        return self._registry.partition(partition).counters

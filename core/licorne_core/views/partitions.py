@@ -1,0 +1,57 @@
+"""RMs and partitions in numbers."""
+
+from collections import Counter
+
+from licorne_core.ids import bare_partition
+from licorne_core.partition import Partition
+from licorne_core.registry import Rm
+from licorne_core.reports import PartitionReport, PlacementReport, RmReport
+
+
+def rm_report(rm: Rm) -> RmReport:
+    """One RM and its configuration."""
+    return RmReport(
+        rm_id=rm.rm_id,
+        version=rm.version,
+        policy_group=rm.policy_group,
+        build_info=dict(rm.build_info),
+        registered_time=rm.registered_time,
+        session=rm.session,
+        partitions=tuple(rm.partitions),
+        config=rm.configuration.text,
+        checksum=rm.configuration.checksum,
+        extra_config=dict(rm.extra_config),
+    )
+
+
+def partition_report(partition: Partition) -> PartitionReport:
+    """One partition. An allocation that waits for the RM's word still counts as an ask."""
+    apps = partition.applications.values()
+    policy = partition.nodes.order.policy
+    states = Counter(app.state.value for app in apps)
+    states.update(app.state.value for app in partition.completed.values())
+    states.update(app.state.value for app in partition.rejected.values())
+    held = sum(len(app.held) for app in apps)
+    return PartitionReport(
+        name=partition.name,
+        bare_name=bare_partition(partition.name),
+        rm_id=partition.rm_id,
+        state="Active",
+        state_time=partition.state_time,
+        capacity=dict(partition.nodes.total),
+        allocated=dict(partition.tree.root.allocated),
+        nodes=len(partition.nodes.by_id),
+        allocations=sum(len(app.allocations) for app in apps) - held,
+        pending_asks=sum(len(app.pending) for app in apps) + held,
+        applications=dict(states),
+        node_sort_policy=policy.type.value,
+        node_sort_weights=dict(policy.weights),
+        preemption_enabled=partition.config.preemption_enabled,
+        quota_preemption_enabled=partition.config.quota_preemption_enabled,
+        holds=tuple(hold.value for hold in partition.holds),
+    )
+
+
+def placement_report(partition: Partition) -> PlacementReport:
+    """The placement rules in force."""
+    return PlacementReport(partition=partition.name, rules=partition.placer.rules)

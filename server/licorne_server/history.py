@@ -1,0 +1,58 @@
+"""How many applications and allocations there were, minute by minute (spec § 12.4)."""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from licorne_core.apps.states import AppState
+from licorne_core.views import Views
+from licorne_server.clock import Clock
+
+SAMPLE_SECONDS = 60.0
+SAMPLES = 1_440
+"""So many are kept: those of a day."""
+
+
+class Sample(NamedTuple):
+    """What there was at a time, in unix seconds: running applications, allocations."""
+
+    time: float
+    applications: int
+    allocations: int
+
+
+class History:
+    """The samples of the last day, the oldest first; they begin with the server."""
+
+    def __init__(self, views: Views, clock: Clock) -> None:
+        """Nothing yet."""
+        self._views = views
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self.samples: deque[Sample] = deque(maxlen=SAMPLES)
+
+    def start(self) -> None:
+        """Take a sample a minute from now, and each minute from then on."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="history")
+
+    async def stop(self) -> None:
+        """Take no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        due = self._clock.now() + SAMPLE_SECONDS
+        woken = asyncio.Event()
+        while True:
+            await self._clock.wait(due, woken)
+            woken.clear()
+            now = self._clock.now()
+            if now >= due:
+                self._take(now)
+                due += SAMPLE_SECONDS * (1 + (now - due) // SAMPLE_SECONDS)
+
+    def _take(self, now: float) -> None:
+        reports = self._views.partitions()
+        running = sum(report.applications.get(AppState.RUNNING.value, 0) for report in reports)
+        self.samples.append(Sample(now, running, sum(report.allocations for report in reports)))

@@ -1,0 +1,100 @@
+"""What the first page of the older core's web interface shows (spec § 12.4)."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from aiohttp import web
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import NodeId, PartitionName
+from licorne_core.reports import PartitionReport
+from licorne_core.views import Views
+from licorne_server.convert_out import nanoseconds
+from licorne_server.history import Sample
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import JsonObject, Rows, send_json
+from licorne_server.http.units import USAGE_RANGES, rest_name, usage_ranges
+
+
+class DashboardReads:
+    """The history of the last day, and how full the nodes are."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._views: Views = sources.views
+        self._history = sources.history
+
+    def routes(self) -> list[web.RouteDef]:
+        """All paths."""
+        return [
+            web.get("/ws/v1/history/apps", self.applications),
+            web.get("/ws/v1/history/containers", self.containers),
+            web.get("/ws/v1/scheduler/node-utilizations", self.utilizations),
+        ]
+
+    async def applications(self, request: web.Request) -> web.StreamResponse:
+        """How many applications were running, minute by minute."""
+        return await send_json(request, Rows(list(self._history), _applications_json))
+
+    async def containers(self, request: web.Request) -> web.StreamResponse:
+        """How many allocations there were, minute by minute."""
+        return await send_json(request, Rows(list(self._history), _containers_json))
+
+    async def utilizations(self, request: web.Request) -> web.StreamResponse:
+        """The nodes of each partition by how much of each resource is used."""
+        return await send_json(request, node_utilizations(self._views))
+
+
+def _applications_json(sample: Sample) -> JsonObject:
+    """The count is a text, as it always was."""
+    return {
+        "timestamp": nanoseconds(sample.time),
+        "totalApplications": str(sample.applications),
+    }
+
+
+def _containers_json(sample: Sample) -> JsonObject:
+    return {"timestamp": nanoseconds(sample.time), "totalContainers": str(sample.allocations)}
+
+
+def node_utilizations(views: Views) -> Rows:
+    """An entry for each partition; its nodes are looked at one by one."""
+    return Rows(views.partitions(), partial(_utilizations_json, views))
+
+
+def _utilizations_json(views: Views, report: PartitionReport) -> JsonObject:
+    return {
+        "clusterId": report.rm_id,
+        "partition": rest_name(views, report.name),
+        "utilizations": Rows(
+            _by_resource(views, report.name, views.node_ids(report.name)), lambda row: row
+        ),
+    }
+
+
+def _by_resource(
+    views: Views, partition: PartitionName, ids: list[NodeId]
+) -> Iterator[JsonObject | None]:
+    """A row for each type of resource, and None for each node looked at on the way there."""
+    ranges: dict[str, list[list[str]]] = {}
+    for node_id in ids:
+        yield None
+        try:
+            node = views.node(partition, node_id, detail=False)
+        except NotFound:
+            continue
+        for name, position in usage_ranges(node):
+            ranges.setdefault(name, [[] for _ in range(USAGE_RANGES)])[position].append(node_id)
+    width = 100 // USAGE_RANGES
+    for name, nodes in sorted(ranges.items()):
+        yield {
+            "type": name,
+            "utilization": [
+                {
+                    "bucketName": f"{width * place}-{width * (place + 1)}%",
+                    "numOfNodes": len(names),
+                    "nodeNames": names,
+                }
+                for place, names in enumerate(nodes)
+            ],
+        }

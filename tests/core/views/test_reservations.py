@@ -1,0 +1,83 @@
+"""What the reports say of reserved nodes."""
+
+import pytest
+
+from licorne_core.ids import PartitionName
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.driver import START, Driver
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """Two nodes of 10 with an allocation of 6 each, and an ask of 5 that the first is kept for."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}, {name: b}]")),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("app-1", "root.a"), app("app-2", "root.a"), app("app-3", "root.b")),
+        asks(ask("app-1", "k1", vcore=6), ask("app-1", "k2", vcore=6)),
+        asks(ask("app-2", "k3", vcore=5), ask("app-1", "k4", vcore=11)),
+    )
+    driver.wait(3)
+    return driver
+
+
+def test_everybody_shows_a_reservation(driver: Driver) -> None:
+    """A reservation is shown by its node, by its application and by its ask."""
+    [found] = driver.views.reservations(DEFAULT)
+    assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
+    assert (found.time, found.required) == (START + 2, False)
+    reserved, free = driver.views.nodes(DEFAULT)
+    assert (reserved.reservations, free.reservations) == ((found,), ())
+    report = driver.views.application(DEFAULT, "app-2")
+    assert report.reservations == (found,)
+    assert [ask.reserved_node for ask in report.asks] == ["n1"]
+    other = driver.views.application(DEFAULT, "app-1")
+    assert other.reservations == ()
+    assert [ask.reserved_node for ask in other.asks] == [""]
+
+
+def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
+    """Once the ask is placed, no report speaks of its reservation."""
+    driver.do(releases(release("app-1", "k1")))
+    assert list(driver.views.reservations(DEFAULT)) == []
+    assert all(node.reservations == () for node in driver.views.nodes(DEFAULT))
+    report = driver.views.application(DEFAULT, "app-2")
+    assert (report.reservations, report.allocation_count) == ((), 1)
+
+
+def test_reservations_are_by_node_and_time(driver: Driver) -> None:
+    """A partition's reservations come node by node, the oldest first, from any node on."""
+    driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
+    driver.wait(1)
+    driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
+    found = list(driver.views.reservations(DEFAULT))
+    assert [(item.node_id, item.key) for item in found] == [
+        ("n1", "k3"),
+        ("n2", "late"),
+        ("n2", "later"),
+    ]
+    assert [item.required for item in found] == [False, True, True]
+    assert [item.key for item in driver.views.reservations(DEFAULT, start="n2")] == [
+        "late",
+        "later",
+    ]
+    assert list(driver.views.reservations(DEFAULT, start="n3")) == []
+
+
+def test_a_node_that_goes_while_others_read_is_no_harm(driver: Driver) -> None:
+    """What ends before its turn has come is passed over."""
+    driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
+    reading = driver.views.reservations(DEFAULT)
+    assert next(reading).node_id == "n1"
+    driver.do(releases(release("app-3", "late")))
+    assert list(reading) == []
+
+
+def test_queues_name_who_is_about_to_run(driver: Driver) -> None:
+    """An accepted application with a reservation is named by its leaf and all queues above."""
+    tree = driver.views.queues(DEFAULT)
+    assert tree.allocating_accepted == ("app-2",)
+    assert [leaf.allocating_accepted for leaf in tree.children] == [("app-2",), ()]

@@ -1,0 +1,44 @@
+"""Lines of tables that a quiet server has no occasion to show."""
+
+import pytest
+
+from licorne.v1.state_pb2 import Application, Ask, Gate, Node, Reservation
+from licorne_server.cli.apps import print_one
+from licorne_server.cli.explain import cause_rows
+from licorne_server.cli.nodes import row
+
+
+def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """An ask with a node that is kept for it, or that the RM is asked about, names the node."""
+    asks = [
+        Ask(allocation_key="k1", held_node="n1", reserved_node="n2"),
+        Ask(allocation_key="k2", reserved_node="n2"),
+        Ask(allocation_key="k3"),
+    ]
+    print_one(Application(application_id="shop", asks=asks))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:3] for line in lines[-3:]] == [
+        ["k1", "held", "n1"],
+        ["k2", "reserved", "n2"],
+        ["k3", "pending", "-"],
+    ]
+
+
+def test_nodes_name_the_asks_that_they_are_kept_for() -> None:
+    """A reserved node shows application and ask of each reservation, any other a dash."""
+    reservations = [
+        Reservation(application_id="shop", allocation_key="k1"),
+        Reservation(application_id="lab\x1b", allocation_key="k1"),
+    ]
+    assert row(Node(node_id="n1", reservations=reservations))[-1] == "shop/k1 lab\\x1b/k1"
+    assert row(Node(node_id="n1"))[-1] == "-"
+
+
+def test_causes_come_by_how_many_nodes_they_keep_out() -> None:
+    """The most frequent cause first, equal ones by name; a refusal is shown in the RM's words."""
+    gate = Gate(causes={"full: vcore": 2, "refused: taint\n": 30, "reserved": 2})
+    assert cause_rows(gate.causes) == [
+        ("30", "refused: taint\\n"),
+        ("2", "full: vcore"),
+        ("2", "reserved"),
+    ]

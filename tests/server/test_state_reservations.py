@@ -1,0 +1,174 @@
+"""`licorne.v1.State` over the wire: reserved nodes, and what asks say of themselves."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.apps.runs import LogEntry
+from licorne_core.ids import AllocationKey, AppId, PartitionName
+from licorne_server.app import Server
+from support.books import listed
+from support.shim import (
+    PATIENCE,
+    Call,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+    releases,
+    violations,
+)
+from support.waiting import hold
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+START = 1_000_000.5
+TIRED = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            properties:
+              application.unschedasks.backoff: "1"
+              application.unschedasks.backoff.delay: 1h
+"""
+
+
+@pytest.fixture
+async def calls(shim: Shim) -> tuple[Call, Call, Call]:
+    """Three nodes with an allocation each, and two asks that are too large for any."""
+    calls = await shim.set_up(nodes=3, vcore=150)
+    await shim.ask(calls[0], *(ask(f"k{i}", vcore=151, priority=-i) for i in (3, 4)))
+    await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
+    await new_allocations(calls[0], 3)
+    return calls
+
+
+@pytest.fixture
+def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
+    """The service."""
+    return StateStub(channel)
+
+
+async def test_a_reservation_is_shown_by_all_it_concerns(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+) -> None:
+    """Node, application, ask and the list of reservations say the same of one reservation."""
+    await reserve(state, calls, "r", "n1")
+    [found] = (await state.ListReservations(pb.ListReservationsRequest())).reservations
+    assert (found.node_id, found.application_id, found.allocation_key) == ("n1", "app", "r")
+    assert found.required
+    assert found.time > 10**18
+    nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
+    assert [list(item.reservations) for item in nodes] == [[], [found], []]
+    app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
+    assert app.reservations == 1
+    shown = {item.allocation_key: (item.required_node, item.reserved_node) for item in app.asks}
+    assert shown == {"k3": ("", ""), "k4": ("", ""), "r": ("n1", "n1")}
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
+async def test_reservations_come_in_pages(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call], size: int
+) -> None:
+    """By node and then by time, however many to a page."""
+    for key, node_id in (("r1", "n2"), ("r0", "n2"), ("r2", "n0"), ("r3", "n2")):
+        await reserve(state, calls, key, node_id)
+    request = pb.ListReservationsRequest(page_size=size)
+    keys = [item.allocation_key async for item in listed(state.ListReservations, request)]
+    assert keys == ["r2", "r1", "r0", "r3"]
+
+
+async def test_pages_go_on_behind_a_reservation_that_ended(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+) -> None:
+    """The place where a page ended is known even when what was there is gone."""
+    for key in ("r0", "r1", "r2"):
+        await reserve(state, calls, key, "n1")
+    first = await state.ListReservations(pb.ListReservationsRequest(page_size=2))
+    ended = si.AllocationRelease(applicationID="app", allocationKey="r1")
+    await calls[0].send(si.AllocationRequest(rmID="rm", releases=releases(ended)))
+    async with asyncio.timeout(PATIENCE):
+        while len((await state.ListReservations(pb.ListReservationsRequest())).reservations) > 2:
+            pass
+    request = pb.ListReservationsRequest(page_token=first.next_page_token)
+    rest = (await state.ListReservations(request)).reservations
+    assert [item.allocation_key for item in rest] == ["r2"]
+
+
+async def reserve(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call], key: str, node_id: str
+) -> None:
+    """Ask for more of a node than is free there, and wait until it is kept for the ask."""
+    tags = {"yunikorn.apache.org/requiredNode": node_id}
+    wanted = ask(key, vcore=60, allocationTags=tags)
+    await calls[0].send(si.AllocationRequest(rmID="rm", allocations=[wanted]))
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            found = (await state.ListReservations(pb.ListReservationsRequest())).reservations
+            if key in [item.allocation_key for item in found]:
+                return
+
+
+@pytest.mark.parametrize("token", ["n2", "[", "{}", '["n2", 1, "app", "k"]', "[" * 100_000])
+async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, token: str) -> None:
+    """A token that no page ended with is an error of its field, not a wrong page."""
+    await shim.register()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await state.ListReservations(pb.ListReservationsRequest(page_token=token))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert violations(refused.value).keys() == {"page_token"}
+
+
+async def test_an_ask_shows_what_became_of_it(
+    server: Server, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+) -> None:
+    """Why an ask was passed over, and who was told; held ones name the node that is asked about."""
+    partition = server.scheduler.partitions[PartitionName("[rm]default")]
+    owner = partition.applications[AppId("app")]
+    run, _ = owner.runs.values()
+    run.attempted = True
+    run.told.add(AllocationKey("k4"))
+    run.log["Not enough queue quota"] = LogEntry(START, 3)
+    held = owner.allocations[AllocationKey("k1")]
+    hold(partition, "app", "k1")
+    app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
+    assert [item.allocation_key for item in app.asks] == ["k1", "k3", "k4"]
+    assert [item.held_node for item in app.asks] == [held.node_id, "", ""]
+    assert [item.triggered_scale_up for item in app.asks] == [False, False, True]
+    assert [item.scheduling_attempted for item in app.asks] == [False, True, True]
+    [entry] = app.asks[1].allocation_log
+    assert (entry.message, entry.count) == ("Not enough queue quota", 3)
+    assert entry.last_time == 1_000_000_500_000_000
+    assert (app.pending_asks, app.allocation_count) == (3, 2)
+    nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
+    assert sum(item.allocation_count for item in nodes) == 2
+
+
+@pytest.mark.row(103)
+async def test_a_back_off_and_a_start_have_their_times(shim: Shim, state: "StateAsyncStub") -> None:
+    """An application shows since when it runs and until when it rests, in nanoseconds."""
+    await shim.register(TIRED)
+    await shim.nodes(shim.open("UpdateNode"), *(node(f"n{i}", vcore=10) for i in range(3)))
+    await shim.applications(shim.open("UpdateApplication"), application("app", "root.a"))
+    allocations = shim.open("UpdateAllocation")
+    await shim.ask(allocations, ask("first", vcore=1))
+    await new_allocations(allocations, 1)
+    await shim.ask(allocations, ask("big", vcore=20, priority=1), ask("small", vcore=1))
+    request = pb.ListApplicationsRequest()
+    async with asyncio.timeout(PATIENCE):
+        while not (app := (await state.ListApplications(request)).applications[0]).backoff_deadline:
+            pass
+    assert app.start_time > 10**18
+    assert app.backoff_deadline > app.start_time + 3000 * 10**9
+    assert (app.pending_asks, app.group) == (2, "")
