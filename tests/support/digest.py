@@ -40,7 +40,7 @@ def _parts(item: object) -> Iterable[tuple[str, object]]:
     """What a thing consists of; nothing for code and compiled expressions, which never change."""
     if isinstance(item, Mapping):
         for number, (key, value) in enumerate(item.items()):
-            name = f"[{key}]" if isinstance(key, _PLAIN) else f"[#{number}]"
+            name = f"[{key!r}]" if isinstance(key, _PLAIN) else f"[#{number}]"
             if not isinstance(key, _PLAIN):
                 yield f"{name}key", key
             yield name, value
