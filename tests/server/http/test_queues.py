@@ -192,7 +192,7 @@ async def test_the_nearest_template_counts(site: Site) -> None:
 
 @pytest.mark.row(27, 42, 48)
 async def test_properties_are_handed_down(site: Site) -> None:
-    """A child has its parent's properties, but neither offset nor fence; bad values count for none."""
+    """A child has its parent's properties, without offset and fence; bad values count for none."""
     site.driver.do(register(HANDED_DOWN))
 
     parent = await site.get(QUEUE + "root.p")
