@@ -164,6 +164,7 @@ def test_only_the_ratio_of_weights_matters() -> None:
     assert len(set(orders[0])) == 5
 
 
+@pytest.mark.row(124)
 def test_an_ask_for_one_node_goes_nowhere_else() -> None:
     """An ask with a required node waits for it, and is taken by it even while it is drained."""
     driver = fleet({"vcore": 1000}, {"vcore": 1000})
