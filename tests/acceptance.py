@@ -13,6 +13,8 @@ CLAIMED: tuple[int, ...] = (
     *range(1, 12),
     *range(13, 91),
     *range(92, 123),
+    124,
+    127,
     *range(155, 159),
     160,
     161,

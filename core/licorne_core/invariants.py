@@ -15,6 +15,7 @@ A6  Applications and nodes agree on every allocation and reservation, queues and
     can go nowhere else.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
 L1  What is kept for somebody has a deadline: a reservation, a rest, a wait for the RM's word.
+Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 """
 
@@ -154,6 +155,9 @@ def _check_members(partition: Partition, queue: Queue) -> None:
     parent = queue.parent
     known = parent is None or parent.children.get(queue.name) is queue
     _hold("A3", known, f"queue {queue.path} is not among its parent's children")
+    members = len(queue.applications if queue.is_leaf else queue.children)
+    ranked = len(queue.ranking)
+    _hold("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
     for app_id, app in queue.applications.items():
         listed = partition.applications.get(app_id) is app and app.queue_path == queue.path
         _hold("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
@@ -216,6 +220,8 @@ def _check_trackers(partition: Partition) -> None:
             _hold("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
             for tracker in trackers.values():
                 _check_tracker(tracker, members.get(tracker, []))
+                known_queue = partition.tree.get(tracker.path) is not None
+                _hold("Q1", known_queue, f"{tracker!r} is for a queue that is not there")
     _same("A5", f"partition {partition.name}: trackers", len(members), known)
 
 

@@ -18,6 +18,7 @@ APP = AppId("app")
 KEY = AllocationKey("k0")
 NODE = NodeId("n1")
 LEAF = QueuePath("root.a")
+GONE = QueuePath("root.gone")
 Slip = Callable[[Partition], object]
 
 
@@ -55,6 +56,8 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "unknown to its application": ("A", lambda p: p.applications[APP].allocations.pop(KEY)),
     "negative": ("A7: ", lambda p: p.nodes.by_id[NODE].resize({"memory": -1})),
     "too large": ("A7: ", lambda p: p.nodes.by_id[NODE].resize({"memory": 2**63})),
+    "user of no queue": ("Q1: ", lambda p: setattr(p.limits.users["ann"][LEAF], "path", GONE)),
+    "ranked for nothing": ("Q1: ", lambda p: p.tree.root.children["b"].ranking.put("x", (1,))),
     "other owner": ("R1: ", lambda p: setattr(p, "rm_id", RmId("rm2"))),
     "other name": ("R1: ", lambda p: setattr(p, "name", PartitionName("[rm2]default"))),
 }

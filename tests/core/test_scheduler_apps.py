@@ -150,6 +150,7 @@ def test_equal_priorities_go_by_age_then_by_arrival() -> None:
     assert keys(driver.run()) == ["k3", "k1", "k0", "k2", "k4", "last"]
 
 
+@pytest.mark.row(127)
 def test_an_ask_that_fits_nowhere_does_not_hold_up_those_behind_it() -> None:
     """An ask that no node can take is passed over, and served once a node can."""
     driver = leaf(memory=2)

@@ -1,5 +1,7 @@
 """Registering with a configuration, and updating it (spec §§ 1.6.2, 2.7, 13.1)."""
 
+from dataclasses import replace
+
 import pytest
 
 from licorne_core.effects import (
@@ -102,6 +104,15 @@ def test_the_extra_configuration_stays_where_the_queues_are_refused() -> None:
     driver = Driver()
     driver.do(register(RULES), reload(BROKEN_RULES, extra={"log.level": "WARN"}))
     assert driver.views.rms()[0].extra_config == {"log.level": "WARN"}
+
+
+def test_a_refused_update_does_not_change_the_policy_group() -> None:
+    """The policy group is that of the last update that was taken, with a new text or without."""
+    driver = Driver()
+    driver.do(register(RULES))
+    for text, group in ((BROKEN_RULES, ""), (RULES, "blue"), (BROKEN_RULES, "blue")):
+        driver.do(replace(reload(text), policy_group="blue" if group else "red"))
+        assert driver.views.rms()[0].policy_group == group
 
 
 @pytest.mark.row(168)

@@ -5,7 +5,19 @@ import json
 import pytest
 
 from licorne_core.reports import QueueReport
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
 from support.driver import Driver, keys
 
 BY_NAMESPACE = config(
@@ -58,11 +70,46 @@ def test_a_later_application_brings_other_sizes() -> None:
     assert keys(driver.do(apps(app("two", tags=tags("ns", vcore=2))))) == ["k2"]
 
 
+@pytest.mark.row(83)
 def test_a_reload_keeps_what_the_tags_said() -> None:
-    """The template in force is applied again, and the tags of those in the queue above it."""
+    """A template is applied again below the last tags, even if who brought them has gone."""
+    later = {**tags("ns", vcore=2), "namespace.resourcemaxapps": "4"}
+    driver = started(("one", tags("ns", vcore=1)), ("two", later))
+    driver.do(remove_apps("two"), reload(BY_NAMESPACE.replace("fixed", "other")))
+    found = queue(driver, "root.ns")
+    assert (found.max, found.max_applications) == ({"vcore": 2}, 4)
+    text = "partitions: [{name: default, queues: [{name: root, submitacl: '*', childtemplate: "
+    text += "{maxapplications: 9, resources: {max: {vcore: 9}, guaranteed: {vcore: 1m}}}}]}]"
+    driver.do(reload(text))
+    found = queue(driver, "root.ns")
+    assert (found.max, found.guaranteed, found.max_applications) == ({"vcore": 2}, {"vcore": 1}, 4)
+
+
+@pytest.mark.row(83)
+def test_a_configured_queue_forgets_the_tags() -> None:
+    """A dynamic queue that a reload configures has the configured maximum, or none."""
     driver = started(("one", tags("ns", vcore=1)))
-    driver.do(reload(BY_NAMESPACE.replace("fixed", "other")))
-    assert queue(driver, "root.ns").max == {"vcore": 1}
+    driver.do(reload(BY_NAMESPACE.replace("{name: fixed}", "{name: ns}")))
+    assert queue(driver, "root.ns").max == {}
+    driver.do(apps(app("two", tags=tags("ns", vcore=3))))
+    assert queue(driver, "root.ns").max == {}
+
+
+@pytest.mark.row(83)
+def test_a_zero_beside_an_amount_forbids_the_type() -> None:
+    """A quota of two cores and no graphics card at all is in force as it stands."""
+    driver = started(("one", tags("ns", vcore=2, gpu=0)))
+    driver.do(nodes(node("n2", vcore=9, gpu=9)))
+    wanted = [ask("one", "card", vcore=1, gpu=1), ask("one", "none", vcore=1)]
+    assert keys(driver.do(asks(*wanted))) == ["none"]
+
+
+@pytest.mark.row(84)
+def test_tags_leave_the_recovery_queue_alone() -> None:
+    """What is recovered is not bounded by the sizes that it brings along."""
+    given = {**tags("a,b", vcore=1), "application.create.force": "true"}
+    driver = started(("one", {**given, "namespace": ""}))
+    assert queue(driver, "root.@recovery@").max == {}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +124,7 @@ def test_a_reload_keeps_what_the_tags_said() -> None:
         '{"resources":{"vcore":5}}',
         '{"resources":{"vcore":{"value":0}}}',
         '{"resources":{"vcore":{"value":-1}}}',
+        '{"resources":{"vcore":{"value":1}, "memory":{"value":-1}}}',
         '{"resources":{"vcore":{"value":1.5}}}',
         '{"resources":{"vcore":{"value":true}}}',
         '{"resources":{"vcore":{"value":9223372036854775808}}}',

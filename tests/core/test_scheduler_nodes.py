@@ -1,6 +1,7 @@
 """Nodes as an RM sees them: coming, changing, going, and the order in which they fill."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from licorne_core.commands import NodeAction
 from licorne_core.effects import NodesAnswered
 from licorne_core.ids import AppId, NodeId, PartitionName
 from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.digest import digest_of
 from support.driver import Driver, keys, placed, released, states
 
 DEFAULT = PartitionName("[rm1]default")
@@ -162,6 +164,7 @@ def test_only_the_ratio_of_weights_matters() -> None:
     assert len(set(orders[0])) == 5
 
 
+@pytest.mark.row(124)
 def test_an_ask_for_one_node_goes_nowhere_else() -> None:
     """An ask with a required node waits for it, and is taken by it even while it is drained."""
     driver = fleet({"vcore": 1000}, {"vcore": 1000})
@@ -176,3 +179,75 @@ def test_a_type_that_no_node_has_is_not_to_be_had() -> None:
     driver = fleet({"vcore": 1000})
     odd = ask("app", "odd", priority=9, vcore=1, fpga=1)
     assert keys(driver.do(asks(odd, *wave(1, vcore=1)))) == ["k0"]
+
+
+@pytest.mark.row(115)
+def test_an_update_without_a_size_changes_nothing() -> None:
+    """Neither does one of a node that nobody has, or with attributes alone; none is answered."""
+    driver = fleet({"vcore": 1000})
+    before = digest_of(driver.scheduler)
+    bare = [node(node_id, NodeAction.UPDATE) for node_id in ("n0", "n9")]
+    named = replace(bare[0], attributes={"si/hostname": "other"})
+    unknown = [node("n9", action, vcore=1) for action in NodeAction if "CREATE" not in action.name]
+    assert driver.do(nodes(*bare, named, *unknown)) == []
+    assert digest_of(driver.scheduler) == before
+
+
+@pytest.mark.row(116)
+def test_draining_twice_is_draining() -> None:
+    """Flags may be set again: one order to schedule makes the node schedulable."""
+    driver = fleet({"vcore": 1000})
+    for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_NODE):
+        assert driver.do(nodes(node("n0", action))) == []
+    assert used(driver, *wave(1, vcore=1)) == []
+    again = [node("n0", NodeAction.DRAIN_TO_SCHEDULABLE)] * 2
+    assert keys(driver.do(nodes(*again))) == ["k0"]
+
+
+@pytest.mark.row(30, 115)
+def test_a_cluster_that_shrinks_below_its_usage_waits() -> None:
+    """With less than nothing left no ask is placed, of other types neither; then it goes on."""
+    driver = fleet({"vcore": 2000, "memory": 10})
+    driver.do(asks(*wave(2, vcore=1000)))
+    driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=500, memory=10)))
+    assert driver.views.queues(DEFAULT).headroom == {"vcore": -1500, "memory": 10}
+    assert used(driver, *wave(1, 5, vcore=1, memory=1)) == []
+    assert used(driver, *wave(1, 6, memory=1)) == ["n0"]
+    assert keys(driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=2001, memory=10)))) == ["k5"]
+
+
+def test_an_order_to_a_partition_that_is_gone() -> None:
+    """A new node for it is rejected by name, and other changes are ignored."""
+    driver = fleet({"vcore": 1000})
+    assert driver.do(nodes(node("n0", NodeAction.DECOMISSION, partition="second"))) == []
+    (answer,) = driver.do(nodes(node("n1", partition="second", vcore=1)))
+    assert isinstance(answer, NodesAnswered)
+    assert [rejection.reason for rejection in answer.rejected] == [
+        "failed to find partition [rm1]second for new node n1"
+    ]
+
+
+@pytest.mark.row(120)
+@pytest.mark.parametrize(
+    ("policy", "utilization"),
+    [
+        ("{type: fair}", 0.5),
+        ("{type: fair, resourceweights: {vcore: 0.0, memory: 1.0}}", 0.5),
+        ("{type: fair, resourceweights: {gpu: 1.0, memory: 3.0}}", 0.625),
+        ("{type: fair, resourceweights: {fpga: 9.0}}", 0.0),
+    ],
+    ids=["no cores at all", "no weight", "others", "none that the node has"],
+)
+def test_what_a_node_has_none_of_does_not_count(policy: str, utilization: float) -> None:
+    """Types with no capacity or no weight are left out of the mean, above and below the line."""
+    driver = fleet({"vcore": 0, "memory": 10, "gpu": 1}, policy=policy)
+    driver.do(asks(ask("app", "k", memory=5, gpu=1)))
+    assert driver.views.node(DEFAULT, NodeId("n0")).utilization == pytest.approx(utilization)
+
+
+def test_nothing_is_decided_without_nodes() -> None:
+    """A partition without nodes takes no turn, and starts with the first node."""
+    driver = fleet()
+    assert used(driver, *wave(1, vcore=1)) == []
+    assert driver.scheduler.next_deadline() is None
+    assert keys(driver.do(nodes(node("n0", vcore=1)))) == ["k0"]

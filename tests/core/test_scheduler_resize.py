@@ -6,8 +6,10 @@ from licorne_core.asks import Ask
 from licorne_core.reports import AppReport, NodeReport, QueueReport
 from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, release
 from support.builders import releases as released_by
+from support.digest import digest_of
 from support.driver import Driver, keys, placed, refused
 
+COUNTED = "._registry.rms['rm1'].partitions['[rm1]default'].counters.asks_received"
 SMALL = config("[{name: a, resources: {max: {vcore: 10m}}}]")
 
 
@@ -118,3 +120,44 @@ def test_foreign_allocations_need_a_node() -> None:
         "f1": "failed to find node n9 for allocation f1",
         "f2": "trying to add a foreign request (non-allocation) f2",
     }
+
+
+@pytest.mark.row(111)
+def test_nothing_but_the_size_of_a_known_key_changes() -> None:
+    """Priority and age of a pending ask, and the node of an allocation, stay what they were."""
+    town = Town()
+    first = ask("job", "k1", vcore=11, priority=5, created=town.now - 9)
+    town.do(asks(first, ask("job", "k2", vcore=4)))
+    town.do(asks(ask("job", "k1", vcore=12, priority=-1), ask("job", "k2", on_node="n2", vcore=4)))
+    (pending,) = town.job().asks
+    assert (pending.ask.priority, pending.request_time) == (5, town.now - 9)
+    assert (pending.ask.ask_class.resources, town.job().pending) == ({"vcore": 12}, {"vcore": 12})
+    assert [allocation.node_id for allocation in town.job().allocations] == ["n1"]
+
+
+@pytest.mark.row(110, 111)
+@pytest.mark.parametrize("on_node", [None, "n1"], ids=["waits", "runs"])
+def test_a_resize_to_nothing_is_refused(on_node: str | None) -> None:
+    """Neither an ask nor an allocation shrinks to zero or below; it stays as it was."""
+    town = Town()
+    town.do(asks(ask("job", "k1", vcore=11, on_node=on_node)))
+    for size, reason in ((0, "no resources"), (-1, "negative resources")):
+        assert refused(town.do(asks(ask("job", "k1", vcore=size)))) == {
+            "k1": f"allocation contains {reason}"
+        }
+    report = town.job()
+    assert {**report.pending, **report.allocated} == {"vcore": 11}
+
+
+@pytest.mark.row(111, 112)
+def test_what_is_known_already_changes_nothing() -> None:
+    """The same ask and the same allocation, sent again, move no bit but the count of asks."""
+    town = Town()
+    known = [ask("job", "k1", vcore=4), ask("job", "k2", vcore=11)]
+    town.do(asks(*known))
+    before = digest_of(town.scheduler)
+    again = [ask("job", "k1", on_node="n1", vcore=4), ask("job", "k2", vcore=11)]
+    assert town.do(asks(*again, *known[:2])) == []
+    after = digest_of(town.scheduler)
+    assert [way for way in before if before[way] != after.get(way)] == [COUNTED]
+    assert before.keys() == after.keys()

@@ -34,6 +34,11 @@ class Line:
         """One setting, which is then no longer among the resources."""
         return self.settings.pop(name, default)
 
+    def take_all(self, prefix: str) -> dict[str, str]:
+        """The settings whose names begin so, without that beginning."""
+        names = [name for name in self.settings if name.startswith(prefix)]
+        return {name.removeprefix(prefix): self.settings.pop(name) for name in names}
+
     def resources(self) -> dict[str, int]:
         """The settings that are left: amounts in the core's units."""
         return {name: int(value) for name, value in self.settings.items()}

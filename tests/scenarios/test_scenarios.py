@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from scenarios.stage import Line, Stage
-from scenarios.transcript import read, rows_of
+from scenarios.transcript import read, rows_of, sections_of
 from scenarios.verbs import VERBS
 from support.builders import RM
 
 FILES = sorted(Path(__file__).parent.glob("*.txt"))
+SECTIONS = {1, 2, 3, 4, 5, 7, 8, 10, 11, 13}
+"""Sections of the specification whose behaviour shows in what an RM and an administrator see."""
+
 SILENCE = "(nothing)"
 
 
@@ -40,3 +43,18 @@ def test_scenario(path: Path, *, rewrite: bool) -> None:
         path.write_text("\n\n".join(played) + "\n", encoding="utf-8")
     expected = [block.render(block.expected) for block in blocks]
     assert "\n\n".join(played) == "\n\n".join(expected)
+
+
+def test_every_section_has_a_scenario() -> None:
+    """Each part of the specification that can be watched is shown in at least one file."""
+    shown = {path.stem: sections_of(path) for path in FILES}
+    assert all(shown.values()), (
+        f"no line `# spec:` in {[s for s, found in shown.items() if not found]}"
+    )
+    assert {section for found in shown.values() for section in found} >= SECTIONS
+
+
+def test_every_scenario_can_be_found() -> None:
+    """The table of questions in the tests' README leads to every file."""
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert [path.stem for path in FILES if f"`{path.stem}`" not in readme] == []

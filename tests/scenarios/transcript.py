@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RULE = "----"
-_ROWS = re.compile(r"^# rows: (?P<rows>[\d, ]+)$", re.MULTILINE)
+_ROWS = re.compile(r"^# rows: (?P<numbers>[\d, ]+)$", re.MULTILINE)
+_SECTIONS = re.compile(r"^# spec: (?P<numbers>[\d, ]+)$", re.MULTILINE)
 
 
 @dataclass
@@ -38,8 +39,17 @@ class Block:
 
 def rows_of(path: Path) -> list[int]:
     """The acceptance rows that the file names in a comment."""
-    found = _ROWS.search(path.read_text(encoding="utf-8"))
-    return [int(row) for row in found["rows"].split(",")] if found else []
+    return _numbers(_ROWS, path)
+
+
+def sections_of(path: Path) -> list[int]:
+    """The sections of the specification that the file shows, as it says itself."""
+    return _numbers(_SECTIONS, path)
+
+
+def _numbers(pattern: re.Pattern[str], path: Path) -> list[int]:
+    found = pattern.search(path.read_text(encoding="utf-8"))
+    return [int(number) for number in found["numbers"].split(",")] if found else []
 
 
 def read(path: Path) -> list[Block]:

@@ -10,7 +10,9 @@ from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config.document import MAX_BYTES
 from licorne_server.app import Server
+from support.books import read_books
 from support.shim import Shim, ask, new_allocations, violations
+from support.wrong_configurations import WRONG
 
 if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
@@ -69,6 +71,24 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
     assert len(found) == 2
     running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
     assert running.config == CONFIG
+
+
+@pytest.mark.row(53, 54, 168)
+async def test_no_refused_update_moves_the_books(
+    server: Server, shim: Shim, admin: "AdminAsyncStub"
+) -> None:
+    """Whatever is wrong, it is told as INVALID_ARGUMENT, and usage and places stay as they are."""
+    allocations = (await shim.set_up(config=CONFIG))[0]
+    await shim.ask(allocations, ask("placed"), ask("waits", vcore=10_000))
+    await new_allocations(allocations, 1)
+    before = await read_books(server.grpc_address, "rm")
+    assert (before.pending, before.allocations) == (frozenset({"waits"}), {"placed": "n0"})
+    for name, (text, reason) in WRONG.items():
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm", config=text))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT, name
+        assert reason in (refused.value.details() or ""), name
+    assert await read_books(server.grpc_address, "rm") == before
 
 
 @pytest.mark.row(3, 54)

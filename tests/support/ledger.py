@@ -1,4 +1,4 @@
-"""Rules that bind decisions rather than states: D1, D2 and D3.
+"""Rules that bind decisions rather than states: D1, D2, D3 and Q1.
 
 A replayed or resized allocation may exceed a limit lawfully, so these cannot be read off the
 books. The ledger watches effects instead, as somebody outside would.
@@ -7,13 +7,21 @@ D1  A new allocation fits its node, every queue above it, and what its user and 
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, nor
     for an unknown application.
+Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
 """
 
 from collections.abc import Iterable
 
 from licorne_core.asks import Allocation
-from licorne_core.effects import AllocationsMade, Effect, RegistrationFailed
+from licorne_core.effects import (
+    AllocationsMade,
+    ApplicationsAnswered,
+    Effect,
+    RegistrationFailed,
+)
+from licorne_core.ids import AppId
 from licorne_core.partition import Partition
+from licorne_core.queues.access import takes_applications
 from licorne_core.scheduler import Scheduler
 
 Key = tuple[str, str, str]
@@ -44,6 +52,9 @@ class Ledger:
                     if decided:
                         kept = self._reserved.get(_key(partition, allocation))
                         check_decision(partition, allocation, kept)
+            elif isinstance(effect, ApplicationsAnswered):
+                for app_id in effect.accepted:
+                    check_placement(scheduler, effect.rm_id, app_id)
         self._reserved = {
             (partition.name, app.app_id, key): reservation.node_id
             for partition in scheduler.partitions.values()
@@ -75,6 +86,19 @@ def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
     partition, app_id, allocation_key = key
     apps = scheduler.partitions[partition].applications  # type: ignore[index]
     return app_id in apps and allocation_key in apps[app_id].allocations  # type: ignore[index]
+
+
+def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:
+    """Q1 for one application that was just accepted, in whichever partition of its RM.
+
+    It may have been removed again by the same request.
+    """
+    leaves = [
+        partition.leaf_of(partition.applications[app_id])
+        for partition in scheduler.partitions.values()
+        if partition.rm_id == rm_id and app_id in partition.applications
+    ]
+    assert not leaves or any(map(takes_applications, leaves)), f"Q1: {app_id} is in {leaves}"
 
 
 def check_decision(partition: Partition, allocation: Allocation, kept: str | None) -> None:

@@ -17,15 +17,15 @@ class Report:
         """Nothing found yet."""
         self.strict = strict
         # As keys, so that a value which is read twice is complained of once.
-        self._warnings: dict[str, None] = {}
+        self._warnings: dict[Problem, None] = {}
         self._problems: dict[Problem, None] = {}
         self._places: dict[str, Place] = {}
         self._faulty: set[str] = set()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was taken, but hardly meant."""
-        return tuple(self._warnings)
+        """What was taken, but hardly meant, in the order of the text."""
+        return tuple(map(str, sorted(self._warnings, key=_place)))
 
     def mark(self, path: str, line: int, column: int) -> None:
         """Remember where the thing at the path stands."""
@@ -57,7 +57,7 @@ class Report:
     def warn(self, message: str, path: str) -> None:
         """Something that is taken, but hardly meant."""
         place = self.place(path)
-        self._warnings[str(_problem(message, path, place.line, place.column))] = None
+        self._warnings[_problem(message, path, place.line, place.column)] = None
 
     def dubious(self, message: str, path: str) -> None:
         """A problem in strict mode, else a warning."""
@@ -78,10 +78,14 @@ class Report:
         """Raise a `ConfigError` with all problems in the order of the text, if there are any."""
         if not self._problems:
             return
-        problems = sorted(self._problems, key=lambda problem: (problem.line, problem.column))
+        problems = sorted(self._problems, key=_place)
         if len(problems) >= MAX_PROBLEMS:
             problems.append(Problem(message="there are too many problems to go on"))
         raise ConfigError(problems)
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return problem.line, problem.column
 
 
 def _problem(message: str, path: str, line: int, column: int) -> Problem:

@@ -17,7 +17,6 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.events import EventDetail
-from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import advance, cancel, clean_later, note_freed
@@ -78,20 +77,19 @@ def update_configuration(
     """
     if command.extra_config:
         rm.set_extra(command.extra_config)
-    if command.policy_group:
-        rm.policy_group = command.policy_group
     try:
         configuration = load(command.config or options.default_config)
-        if configuration.checksum == rm.configuration.checksum:
-            return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
-        problems = [
-            problem for config in configuration.partitions for problem in _check(rm, config)
-        ]
+        is_new = configuration.checksum != rm.configuration.checksum
+        partitions = configuration.partitions if is_new else ()
+        problems = [problem for config in partitions for problem in _check(rm, config)]
         if problems:
             raise ConfigError(problems)
     except ConfigError as error:
         reason = f"update of configuration failed: {error}"
         return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
+    rm.policy_group = command.policy_group or rm.policy_group
+    if not is_new:
+        return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
     effects = _apply(registry, rm, configuration, options, now)
     rm.configuration = configuration
     return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *effects]
@@ -129,9 +127,6 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
         partition.index.forget()
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
-    for leaf in partition.tree.leaves():
-        for app in leaf.applications.values():
-            apply_namespace_tags(partition, leaf, app.tags)
     partition.config = config
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
     partition.frontier.everything_changed()

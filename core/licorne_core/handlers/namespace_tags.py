@@ -4,12 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from licorne_core.config.schema import TemplateConfig
 from licorne_core.partition import Partition
 from licorne_core.placement.tags import tag_value
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.template import apply_sizes
 from licorne_core.quotas import may_run_one_more
-from licorne_core.resources import INT64_MAX, Resources
+from licorne_core.resources import INT64_MAX, Resources, is_strictly_greater_than_zero
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"
@@ -22,20 +24,21 @@ _UINT64_MAX = 2**64 - 1
 def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, str]) -> None:
     """Let the tags set the leaf's maximum, guaranteed and number of applications.
 
-    Only for dynamic queues, and not for the recovery queue. What cannot be read, or holds an
-    amount that is not above zero, is ignored; a later application's tags take the place of these.
+    Only for dynamic queues, and not for the recovery queue. What cannot be read, is below zero or
+    nothing but zeros is ignored. A later application's tags take the place of these; until then
+    the queue keeps them, whoever leaves it.
     """
     if leaf.managed or leaf.path == RECOVERY_PATH or not tags:
         return
     maximum = _resources(tag_value(tags, QUOTA))
     guaranteed = _resources(tag_value(tags, GUARANTEED))
     applications = _count(tag_value(tags, MAX_APPLICATIONS))
-    if maximum is not None:
-        leaf.max = maximum
-    if guaranteed is not None:
-        leaf.guaranteed = guaranteed
-    if applications:
-        leaf.max_applications = applications
+    leaf.brought = TemplateConfig(
+        max=maximum or leaf.brought.max,
+        guaranteed=guaranteed or leaf.brought.guaranteed,
+        max_applications=applications or leaf.brought.max_applications,
+    )
+    apply_sizes(leaf)
     if maximum is not None or guaranteed is not None:
         partition.tree.shares_stale = True
         partition.frontier.room_in((leaf,))
@@ -51,7 +54,8 @@ def _resources(text: str) -> Resources | None:
         found = {name: _value(entry) for name, entry in json.loads(text)["resources"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return found if found and all(0 < value <= INT64_MAX for value in found.values()) else None
+    in_range = all(value <= INT64_MAX for value in found.values())
+    return found if in_range and is_strictly_greater_than_zero(found) else None
 
 
 def _value(entry: Any) -> int:

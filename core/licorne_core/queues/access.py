@@ -26,6 +26,9 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 def takes_applications(queue: Queue) -> bool:
     """Whether new applications may enter: an active leaf, with nothing above it on its way out.
 
-    A dynamic leaf below a draining parent is no exception, or that parent might never go.
+    A dynamic leaf below a draining parent, or below one that is to be a leaf itself, is no
+    exception: else that parent might never be without children.
     """
-    return queue.is_leaf and all(above.state is QueueState.ACTIVE for above in queue.lineage)
+    return queue.is_leaf and all(
+        above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
+    )

@@ -22,6 +22,7 @@ class Queue:
 
     `max` None is unlimited; for root it is the size of the cluster, and there a name that is not
     in it is not to be had at all. `lineage` is the queue itself and its ancestors up to root.
+    A parent that `becomes_leaf` does so once the queues below it are gone.
     """
 
     __slots__ = (
@@ -29,6 +30,8 @@ class Queue:
         "allocated",
         "allocating",
         "applications",
+        "becomes_leaf",
+        "brought",
         "children",
         "counted_priority",
         "counters",
@@ -64,6 +67,7 @@ class Queue:
         self.path: QueuePath = QueuePath(f"{parent.path}.{name}" if parent else name)
         self.lineage: tuple[Queue, ...] = (self, *parent.lineage) if parent else (self,)
         self.is_leaf = is_leaf
+        self.becomes_leaf = False
         self.managed = managed
         self.state = QueueState.ACTIVE
         self.children: dict[str, Queue] = {}
@@ -77,6 +81,8 @@ class Queue:
         self.admin_acl = Acl.nobody()
         self.submit_acl = Acl.nobody()
         self.template: TemplateConfig | None = None
+        # What applications last said in their tags of a dynamic leaf's sizes (spec § 3.13).
+        self.brought = TemplateConfig()
         self.limits: tuple[LimitConfig, ...] = ()
         # Usage, of this queue and all below it.
         self.allocated: dict[str, int] = {}

@@ -26,6 +26,7 @@ def configure(queue: Queue, config: QueueConfig) -> None:
     queue.admin_acl = config.admin_acl
     queue.submit_acl = config.submit_acl
     queue.limits = config.limits
+    queue.brought = _NOTHING
     queue.template = _template_of(queue, config.child_template)
 
 
@@ -42,12 +43,18 @@ def apply_template(queue: Queue) -> None:
     if not queue.is_leaf:
         queue.template = inherited
         return
-    template = inherited or _NOTHING
-    queue.guaranteed = limit_in_force(template.guaranteed)
-    queue.max = limit_in_force(template.max)
-    queue.max_applications = template.max_applications
-    queue.properties = dict(template.properties)
+    queue.properties = dict((inherited or _NOTHING).properties)
     queue.settings = settings_of(queue.properties)
+    apply_sizes(queue)
+
+
+def apply_sizes(leaf: Queue) -> None:
+    """Size a dynamic leaf: by what applications brought for it, else by its template."""
+    assert leaf.parent is not None, "root is never dynamic"
+    brought, template = leaf.brought, leaf.parent.template or _NOTHING
+    leaf.guaranteed = limit_in_force(brought.guaranteed or template.guaranteed)
+    leaf.max = limit_in_force(brought.max or template.max)
+    leaf.max_applications = brought.max_applications or template.max_applications
 
 
 def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:

@@ -33,7 +33,6 @@ class QueueTree:
         """Build the managed queues; root is a parent whatever its configuration says."""
         self.shares_stale = True
         self._queues: dict[str, Queue] = {}
-        self._leaf_when_empty: dict[Queue, None] = {}
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
         self.reload(root)
@@ -85,10 +84,11 @@ class QueueTree:
         queue = self.nearest(path)
         if not recovery and not may_submit(queue, user):
             raise Rejected(f"submit access to queue {queue.path} denied during create of: {path}")
-        if queue.is_leaf:
-            raise Rejected(
-                f"creation of queue {path} failed parent is already a leaf: {queue.path}"
-            )
+        for above in queue.lineage:
+            if above.is_leaf or above.becomes_leaf:
+                raise Rejected(
+                    f"creation of queue {path} failed parent is already a leaf: {above.path}"
+                )
         if any(above.state is not QueueState.ACTIVE for above in queue.lineage):
             raise Rejected(
                 f"cannot add a child queue when queue is marked for deletion: {queue.path}"
@@ -127,8 +127,9 @@ class QueueTree:
             if queue.may_be_removed and queue.is_empty:
                 self._remove(queue)
                 removed.append(queue)
-        for queue in [queue for queue in self._leaf_when_empty if not queue.children]:
-            self._retype(queue, is_leaf=True)
+        for queue in self._queues.values():
+            if queue.becomes_leaf and not queue.children:
+                self._retype(queue, is_leaf=True)
         return removed
 
     def stop(self) -> None:
@@ -160,11 +161,8 @@ class QueueTree:
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
         """Make a queue a leaf or a parent; a parent with children becomes a leaf without them."""
-        self._leaf_when_empty.pop(queue, None)
-        if queue.is_leaf == is_leaf:
-            return
-        if queue.children:
-            self._leaf_when_empty[queue] = None
+        queue.becomes_leaf = is_leaf and bool(queue.children)
+        if queue.becomes_leaf or queue.is_leaf == is_leaf:
             return
         assert not queue.applications, f"{queue!r} has applications and cannot become a parent"
         queue.is_leaf = is_leaf
@@ -190,7 +188,6 @@ class QueueTree:
         del parent.children[queue.name]
         parent.ranking.discard(queue)
         del self._queues[queue.path]
-        self._leaf_when_empty.pop(queue, None)
         self.shares_stale = True
 
 

@@ -1,4 +1,4 @@
-"""``reload`` and a configuration: the RM sends another one."""
+"""``reload [extra:KEY=VALUE...]`` and a configuration: the RM sends another one."""
 
 from scenarios.stage import Line, Stage
 from support.builders import reload
@@ -6,4 +6,5 @@ from support.builders import reload
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Update the configuration."""
-    return stage.told(stage.driver.send(reload(line.text, rm=stage.rm)))
+    extra = line.take_all("extra:")
+    return stage.told(stage.driver.send(reload(line.text, rm=stage.rm, extra=extra)))

@@ -7,7 +7,7 @@ import yaml
 
 from licorne_core.commands import RegisterRm
 from licorne_core.ids import RmId
-from support.builders import app, apps, ask, asks, node, nodes, register
+from support.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.http_site import Site
 
 OPEN = """
@@ -120,6 +120,21 @@ async def test_partitions_in_numbers(site: Site) -> None:
         "resourceWeights": {"vcore": 4.5, "memory": 1.0},
     }
     assert gpu["applications"]["total"] == 0
+
+
+@pytest.mark.row(44, 45, 57)
+async def test_partitions_follow_a_reload(site: Site) -> None:
+    """Node order, weights and preemption are those in force; what is gone is not there."""
+    site.driver.do(register(TWO), reload(OPEN + "    nodesortpolicy: binpacking\n"))
+
+    (default,) = await site.get("/ws/v1/partitions")
+
+    assert default["nodeSortingPolicy"] == {
+        "type": "binpacking",
+        "resourceWeights": {"vcore": 1.0, "memory": 1.0},
+    }
+    assert default["preemptionEnabled"] is True
+    assert "not found" in (await site.refused("/ws/v1/partition/gpu/queues"))["message"]
 
 
 async def test_bare_name_means_first_rm(site: Site) -> None:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from support.builders import app, apps, ask, asks, node, nodes, register
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
 from support.http_site import Site
 
 QUEUES = "/ws/v1/partition/default/queues"
@@ -40,6 +50,35 @@ partitions:
               resources:
                 guaranteed: {vcore: 1}
                 max: {vcore: 4}
+"""
+TEMPLATES = """
+partitions:
+  - name: default
+    placementrules: [{name: provided, create: true}]
+    queues:
+      - name: root
+        submitacl: '*'
+        childtemplate:
+          maxapplications: 10
+          properties: {application.sort.policy: fair}
+          resources: {max: {memory: 20}}
+        queues:
+          - {name: notemplate, parent: true}
+          - {name: parent, parent: true, childtemplate: {resources: {max: {memory: 21}}}}
+"""
+HANDED_DOWN = """
+partitions:
+  - name: default
+    queues:
+      - name: p
+        properties:
+          application.sort.policy: foo
+          priority.offset: "7"
+          priority.policy: fence
+          preemption.policy: fence
+          team: red
+        queues: [{name: a}]
+      - {name: never, properties: {preemption.policy: disabled}, queues: [{name: a}]}
 """
 KEYS = {
     "queuename", "status", "partition", "pendingResource", "maxResource", "guaranteedResource",
@@ -135,6 +174,79 @@ async def test_dynamic_leaf_shows_its_template(site: Site) -> None:
     assert leaf["isManaged"] is False
     assert (leaf["maxResource"], leaf["guaranteedResource"]) == ({"vcore": 4000}, {"vcore": 1000})
     assert (leaf["maxRunningApps"], leaf["sortingPolicy"]) == (3, "fair")
+
+
+@pytest.mark.row(46, 47)
+async def test_the_nearest_template_counts(site: Site) -> None:
+    """Below a parent without a template root's counts, below one with its own that one, whole."""
+    site.driver.do(register(TEMPLATES))
+    site.driver.do(apps(app("far", "root.notemplate.sales"), app("near", "root.parent.sales")))
+
+    far = await site.get(QUEUE + "root.notemplate.sales")
+    near = await site.get(QUEUE + "root.parent.sales")
+
+    assert (far["maxResource"], far["maxRunningApps"]) == ({"memory": 20}, 10)
+    assert (near["maxResource"], near["maxRunningApps"]) == ({"memory": 21}, 0)
+    assert (far["sortingPolicy"], near["sortingPolicy"]) == ("fair", "fifo")
+
+
+@pytest.mark.row(27, 42, 48)
+async def test_properties_are_handed_down(site: Site) -> None:
+    """A child has its parent's properties, without offset and fence; bad values count for none."""
+    site.driver.do(register(HANDED_DOWN))
+
+    parent = await site.get(QUEUE + "root.p")
+    child = await site.get(QUEUE + "root.p.a")
+
+    assert (parent["isLeaf"], parent["priorityOffset"], parent["isPreemptionFence"]) == (
+        False,
+        7,
+        True,
+    )
+    assert child["properties"] == {
+        "application.sort.policy": "foo",
+        "priority.offset": "0",
+        "priority.policy": "default",
+        "preemption.policy": "default",
+        "team": "red",
+    }
+    assert (child["isLeaf"], child["priorityOffset"], child["isPriorityFence"]) == (True, 0, False)
+    assert (child["isPreemptionFence"], child["sortingPolicy"]) == (False, "fifo")
+    never = await site.get(QUEUE + "root.never.a")
+    assert (never["preemptionEnabled"], never["properties"]["preemption.policy"]) == (
+        False,
+        "disabled",
+    )
+
+
+@pytest.mark.row(24, 27)
+async def test_one_name_on_two_levels(site: Site) -> None:
+    """A leaf and a queue below a parent may have one name; `parent: true` alone makes a parent."""
+    top = "{name: testqueue}, {name: parent, queues: [{name: testqueue}]}, {name: e, parent: true}"
+    site.driver.do(register(f"partitions: [{{name: default, queues: [{top}]}}]"))
+    for path, is_leaf in {
+        "root.testqueue": True,
+        "root.parent.testqueue": True,
+        "root.parent": False,
+        "root.e": False,
+    }.items():
+        assert (await site.get(QUEUE + path))["isLeaf"] is is_leaf
+
+
+@pytest.mark.row(50, 51)
+async def test_a_draining_queue_says_so(site: Site) -> None:
+    """A queue that left the configuration is Draining while it is used, and gone ten seconds on."""
+    two, one = (f"partitions: [{{name: default, queues: [{q}]}}]" for q in (("{name: a, submitacl: "
+                "'*'}, {name: b}"), "{name: b}"))  # fmt: skip
+    site.driver.do(register(two), apps(app("app-1", "root.a")), reload(one))
+    assert (await site.get(QUEUE + "root.a"))["status"] == "Draining"
+
+    site.driver.do(reload(two))
+    assert (await site.get(QUEUE + "root.a"))["status"] == "Active"
+
+    site.driver.do(reload(one), remove_apps("app-1"))
+    site.driver.wait(10)
+    assert (await site.get(QUEUES))["childNames"] == ["root.b"]
 
 
 async def test_only_root_names_its_partition(site: Site) -> None:

@@ -3,9 +3,12 @@
 import json
 from typing import Any
 
+import pytest
+
 from licorne_core.config import DEFAULT_CONFIG, checksum_of
 from support.builders import register
 from support.http_site import Site
+from support.wrong_configurations import WRONG
 
 
 async def validate(site: Site, body: bytes) -> Any:
@@ -43,6 +46,36 @@ async def test_bad_configuration_tells_all(site: Site) -> None:
     assert answer["allowed"] is False
     assert "partitions[0].queues[0].name" in answer["reason"]
     assert "partitions[0].queues[1].name" in answer["reason"]
+
+
+@pytest.mark.row(23, 25, 26, 29, 31, 32, 35, 36, 37, 38, 56, 58, 78)
+async def test_each_wrong_configuration_is_refused_with_its_reason(site: Site) -> None:
+    """Whatever is wrong, the verdict is the one that an update would have."""
+    for name, (text, reason) in WRONG.items():
+        answer = await validate(site, text.encode())
+        assert (answer["allowed"], reason in answer["reason"]) == (False, True), name
+
+
+@pytest.mark.row(24, 26, 28, 36, 37, 43)
+@pytest.mark.parametrize(
+    "partition",
+    [
+        "queues: [{name: x}, {name: p, queues: [{name: x}]}]",
+        f"queues: [{{name: {'x' * 64}}}]",
+        "queues: [{name: p, parent: false, queues: [{name: x}]}]",
+        (
+            "limits: [{users: [u], maxapplications: 1}], queues: [{name: root, limits: "
+            "[{users: [u], maxapplications: 1}]}]"
+        ),
+        "queues: [{name: p, maxapplications: 2, queues: [{name: x, maxapplications: 2}]}]",
+        "nodesortpolicy: fair, queues: [{name: x}]",
+    ],
+    ids=["a name twice", "64 letters", "no parent", "limits twice", "applications", "node order"],
+)
+async def test_what_only_looks_wrong_is_allowed(site: Site, partition: str) -> None:
+    """Each has a neighbour that is refused, and is not refused itself."""
+    answer = await validate(site, f"partitions: [{{name: default, {partition}}}]".encode())
+    assert answer["allowed"] is True, answer["reason"]
 
 
 async def test_garbage_is_refused(site: Site) -> None:
