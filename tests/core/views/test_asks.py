@@ -32,7 +32,7 @@ def test_an_ask_shows_what_its_run_knows() -> None:
     assert (first.scheduling_attempted, first.triggered_scale_up) == (True, False)
     assert (second.scheduling_attempted, second.triggered_scale_up) == (True, True)
     assert third.ask.key == "k3"
-    assert third.allocation_log == ()
+    assert [entry.message for entry in third.allocation_log] == ["Not enough queue quota"]
     assert not third.triggered_scale_up
 
 
