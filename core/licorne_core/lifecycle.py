@@ -150,7 +150,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.timers.cancel((RESTED, app.app_id, NO_KEY))
     partition.timers.cancel((RIPE, app.app_id, NO_KEY))
     partition.limits.leave(app)
-    partition.frontier.forget(app)
+    partition.frontier.forget(app, leaf)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     leaf.ranking.discard(app)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from licorne_core.commands import Tick
 from support.builders import (
     RM,
     app,
@@ -17,7 +18,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import Driver, keys
+from support.driver import Driver, keys, placed
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
 BACKOFF = config(
@@ -141,3 +142,34 @@ def test_quota_is_no_reason_for_back_off() -> None:
         asks(ask("one", "small", vcore=1)),
     )
     assert keys(effects) == ["small"]
+
+
+def test_a_newcomer_that_is_removed_makes_room_for_the_next() -> None:
+    """A newcomer that is removed right after its first allocation leaves nothing behind."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a, properties: {application.sort.policy: stateaware}}]")),
+        nodes(node("n", memory=10)),
+        apps(app("a1", "root.a"), app("a2", "root.a")),
+    )
+    driver.send(asks(ask("a1", "k", memory=1)))
+    driver.send(Tick(decisions=1))
+    driver.send(asks(ask("a2", "k", memory=1)))
+    driver.send(remove_apps("a1"))
+    assert placed(driver.run()) == [("a2", "k", "n")]
+
+
+def test_a_second_allocation_ends_a_start_whatever_the_policy_is_meanwhile() -> None:
+    """What was starting has started with its second allocation, though the leaf is fifo then."""
+    queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
+    driver = Driver()
+    driver.do(
+        register(queues),
+        nodes(node("n", memory=10)),
+        apps(app("a1", "root.a"), app("a2", "root.a")),
+        asks(ask("a1", "k1", memory=1)),
+        reload(queues, extra={"stateaware-as-fifo": "true"}),
+        asks(ask("a1", "k2", memory=1)),
+        reload(queues, extra={"stateaware-as-fifo": "false"}),
+    )
+    assert placed(driver.do(asks(ask("a2", "k", memory=1)))) == [("a2", "k", "n")]

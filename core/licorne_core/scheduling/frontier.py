@@ -97,9 +97,14 @@ class Frontier:
         self.reserved.wake_all()
         self.runnable = True
 
-    def forget(self, app: Application) -> None:
-        """The application is gone."""
+    def forget(self, app: Application, leaf: Queue) -> None:
+        """The application is gone; in a state-aware leaf the next one may be let in."""
         self._apps.pop(app, None)
+        newcomers = leaf.newcomers
+        newcomers.note(app, present=False)
+        due = newcomers.due()
+        if due is not None:
+            self.app_changed(due, leaf)
 
     def class_came(self, ask_class: AskClass) -> None:
         """One more application asks for the class; a new resource type changes every key."""
