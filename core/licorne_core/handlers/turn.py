@@ -1,14 +1,25 @@
 """A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
 from licorne_core.asks import Allocation
-from licorne_core.effects import AllocationsMade, ApplicationsUpdated, ApplicationUpdate, Effect
+from licorne_core.effects import (
+    AllocationsMade,
+    ApplicationsUpdated,
+    ApplicationUpdate,
+    ContainerStatesChanged,
+    Effect,
+)
 from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import answer_overdue, ask_again, hold, reserve
-from licorne_core.lifecycle import on_time, rest
+from licorne_core.lifecycle import NO_APP, NO_KEY, on_time, rest
+from licorne_core.outstanding import MAX_TOLD, untold
 from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import Claimed
 from licorne_core.scheduling.questions import ANSWER, RETRY
+
+INSPECT = "inspect"
+INSPECTION_TIME = 1.0
+"""Seconds from a change until the RM is told which asks no node takes (spec § 8.12)."""
 
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
@@ -17,15 +28,18 @@ TRIES = 16
 def fire_timers(partition: Partition, now: float) -> list[Effect]:
     """Do what the partition has to do by now."""
     outcome = Outcome()
+    told: list[Effect] = []
     while (due := partition.timers.take_due(now)) is not None:
         what, name, _ = due
         if what == ANSWER:
             answer_overdue(partition, int(name), now, outcome)
         elif what == RETRY:
             ask_again(partition, int(name))
+        elif what == INSPECT:
+            told += _inspect(partition, now)
         else:
             outcome.updates += on_time(partition, due, now)
-    return outcome.effects(partition.rm_id)
+    return outcome.effects(partition.rm_id) + told
 
 
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
@@ -63,4 +77,25 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
     effects += questions.take_unsent()
+    if not partition.frontier.runnable and partition.tree.root.pending:
+        _inspect_later(partition, now)
     return effects
+
+
+def _inspect_later(partition: Partition, now: float) -> None:
+    """Something has changed for what waits: tell the autoscaler, but not too often (§ 8.12)."""
+    name = (INSPECT, NO_APP, NO_KEY)
+    if name not in partition.timers:
+        partition.timers.set(name, now + INSPECTION_TIME)
+
+
+def _inspect(partition: Partition, now: float) -> list[Effect]:
+    if partition.holds:
+        _inspect_later(partition, now)
+        return []
+    states = untold(partition)
+    if len(states) >= MAX_TOLD:
+        _inspect_later(partition, now)
+    if not states:
+        return []
+    return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]

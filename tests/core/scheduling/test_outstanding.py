@@ -1,0 +1,99 @@
+"""The autoscaler's feed: what quota would admit and no node takes (spec § 8.12)."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from licorne_core.effects import ContainerStatesChanged, Effect
+from licorne_core.outstanding import REASON
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
+from support.driver import Driver, placed
+
+
+def told(effects: Iterable[Effect]) -> list[str]:
+    """The asks that the RM was told of, with the reason that all have."""
+    states = [s for e in effects if isinstance(e, ContainerStatesChanged) for s in e.states]
+    assert {state.reason for state in states} <= {REASON}
+    return [f"{state.app_id}/{state.key}" for state in states]
+
+
+def cluster(queues: str = "[{name: a}]", rest: str = "") -> Driver:
+    """One node of 10, and an application in root.a."""
+    core = Driver()
+    core.do(register(config(queues, rest=rest)), nodes(node("n1", vcore=10)))
+    core.do(apps(app("one", "root.a")))
+    return core
+
+
+@pytest.mark.row(129)
+def test_each_waiting_ask_is_told_once_after_a_second() -> None:
+    """Those beyond the cluster's size are told, those that were placed are not."""
+    core = cluster()
+    wanted = [ask("one", f"k{number}", vcore=4) for number in range(4)]
+    assert told(core.do(asks(*wanted))) == []
+    assert told(core.wait(0.9)) == []
+    assert told(core.wait(0.2)) == ["one/k2", "one/k3"]
+    assert told(core.do(asks(ask("one", "later", vcore=4)))) == []
+    assert told(core.wait(2)) == ["one/later"]
+    core.do(releases(release("one", "k2")))
+    assert told(core.wait(60)) == []
+
+
+def test_an_ask_beyond_its_queues_maximum_is_not_told() -> None:
+    """A larger cluster would not help it; with a larger maximum it would."""
+    core = cluster("[{name: a, resources: {max: {vcore: 15m}}}]")
+    core.do(asks(*(ask("one", f"k{number}", vcore=5) for number in range(5))))
+    assert told(core.wait(2)) == ["one/k2"]
+    core.do(reload(config("[{name: a, resources: {max: {vcore: 25m}}}]")))
+    assert told(core.wait(2)) == ["one/k3", "one/k4"]
+
+
+def test_an_ask_beyond_its_users_limit_is_not_told() -> None:
+    """The limits of users count like the maxima of queues."""
+    limits = "limits: [{limit: all, users: ['*'], maxresources: {vcore: 12m}}]"
+    core = cluster(rest=limits)
+    core.do(asks(*(ask("one", f"k{number}", vcore=6) for number in range(3))))
+    assert told(core.wait(2)) == ["one/k1"]
+
+
+def test_asks_that_require_a_node_are_not_told() -> None:
+    """No other node would take them."""
+    core = cluster()
+    core.do(asks(ask("one", "k", vcore=20, required_node="n1"), ask("one", "j", vcore=20)))
+    assert told(core.wait(5)) == ["one/j"]
+
+
+def test_an_ask_that_came_back_is_told_again() -> None:
+    """Telling is once for each time that an ask waits, not once for each key."""
+    core = cluster()
+    core.do(asks(ask("one", "k", vcore=20)))
+    assert told(core.wait(2)) == ["one/k"]
+    core.do(releases(release("one", "k")))
+    core.do(asks(ask("one", "k", vcore=20)))
+    assert told(core.wait(2)) == ["one/k"]
+
+
+def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
+    """What those before take of it is not there for those behind."""
+    queues = "[{name: p, resources: {max: {vcore: 30m}}, queues: [{name: a}, {name: b}]}]"
+    core = Driver()
+    core.do(register(config(queues)), nodes(node("n1", vcore=10)))
+    core.do(apps(app("one", "root.p.a"), app("two", "root.p.b")))
+    made = core.do(
+        asks(*(ask("one", f"k{number}", vcore=10) for number in range(2))),
+        asks(*(ask("two", f"j{number}", vcore=10) for number in range(2))),
+    )
+    assert placed(made) == [("one", "k0", "n1")]
+    assert len(told(core.wait(2))) == 2
