@@ -10,6 +10,7 @@ from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
 from licorne_core.placement.tags import tag_value
+from licorne_core.queues.changes import Picture, changes, picture
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.frontier import AGE, BACKOFF
@@ -167,6 +168,18 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(name, now + CLEANING_TIME)
 
 
+def queues_watched(partition: Partition) -> Picture:
+    """The queues as they are, for `note_queue_changes`; nothing while nobody watches."""
+    return picture(partition.tree) if partition.journal.on else {}
+
+
+def note_queue_changes(partition: Partition, before: Picture, now: float) -> None:
+    """Those who watch hear what became of the queues since then."""
+    if partition.journal.on:
+        for fact in changes(before, picture(partition.tree), now):
+            partition.journal.note(fact)
+
+
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """Keep a rejected application for those who look (spec § 3.12)."""
     forget_rejected(partition, app.app_id)
@@ -234,7 +247,9 @@ def on_time(partition: Partition, due: TimerName, now: float) -> list[Applicatio
     if what == FORGET_REJECTED:
         partition.rejected.pop(name, None)
     elif what == CLEAN_QUEUES:
+        before = queues_watched(partition)
         partition.tree.clean()
+        note_queue_changes(partition, before, now)
     else:
         _on_time_of(partition, partition.applications[name], what, key)
     return []

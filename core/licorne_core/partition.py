@@ -26,6 +26,7 @@ from licorne_core.scheduling.frontier import Frontier
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.questions import Questions
 from licorne_core.scheduling.reserving import Reservations, note_allocating
+from licorne_core.scheduling.watching import Watch
 from licorne_core.shared import Shared
 from licorne_core.timers import TimerName, Timers
 
@@ -73,6 +74,7 @@ class Partition:
             self.index,
             self.frontier,
             self.questions,
+            Watch(self.journal),
             options.tuning,
             reserving=options.reservations,
         )

@@ -4,6 +4,7 @@ Queues and trackers look alike to the scheduling pass: a maximum, what is alloca
 applications may run, and the ask classes that were found too large for what is left.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from licorne_core.asks import AskClass
@@ -50,6 +51,26 @@ def within_max(quota: Quota, items: Items) -> bool:
     return True
 
 
+def room_for(items: Items, quotas: Iterable[Quota]) -> Resources:
+    """What is left of the wanted types below all maxima that bound them; never below zero."""
+    room: dict[str, int] = {}
+    for quota in quotas:
+        limit = quota.max
+        if limit is None:
+            continue
+        for name, _ in items:
+            bound = limit.get(name, 0 if quota.strict else None)
+            if bound is not None:
+                left = max(0, bound - quota.allocated.get(name, 0))
+                room[name] = min(left, room.get(name, left))
+    return room
+
+
 def may_run_one_more(quota: Quota) -> bool:
     """Whether another application may start to run (spec §§ 4.12, 10.5)."""
     return not quota.max_applications or quota.started_applications < quota.max_applications
+
+
+def may_start(quota: Quota, app_id: AppId) -> bool:
+    """Whether this application may start to run, which it may if it is counted already."""
+    return may_run_one_more(quota) or quota.counts(app_id)

@@ -20,23 +20,12 @@ from licorne_core.effects import (
     RegistrationFailed,
     ReplayEnded,
 )
-from licorne_core.events import EventRecord
 from licorne_core.resources import Resources
 
 
 def amounts(size: Resources) -> str:
     """``memory=8 vcore=4000``, or a dash for nothing."""
     return " ".join(f"{name}={value}" for name, value in sorted(size.items()) if value) or "-"
-
-
-def shown_event(record: EventRecord) -> str:
-    """``APP app SET APP_RUNNING``, then what it refers to, amounts and message if there are any."""
-    words = [record.type.name, record.object_id, record.change.name, record.detail.name]
-    if record.reference_id:
-        words.append(record.reference_id)
-    if record.resource:
-        words.append(amounts(record.resource))
-    return " ".join(words) + (f": {record.message}" if record.message else "")
 
 
 def told(effect: Effect) -> list[str]:

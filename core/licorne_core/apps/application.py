@@ -6,6 +6,7 @@ from heapq import heappush, nsmallest
 from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.facts.apps import Bound
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
@@ -31,6 +32,7 @@ class Application:
         "finished_time",
         "group",
         "held",
+        "kept_by",
         "max_allocated",
         "message",
         "pending",
@@ -84,6 +86,8 @@ class Application:
         # Nodes that are reserved for pending asks; allocations that wait for a word of the RM.
         self.reservations: dict[AllocationKey, Reservation] = {}
         self.held: dict[AllocationKey, PendingAsk] = {}
+        # What those who watch know to let it not start (spec § 4.12).
+        self.kept_by: tuple[Bound, ...] = ()
         # Set by the limit book: what counts the application's usage, and what bounds its asks.
         self.group = ""
         self.trackers: tuple[Tracker, ...] = ()
@@ -151,6 +155,7 @@ class Application:
         self.priorities.remove(ask.priority)
         if run.waiting == 0:
             run.heap.clear()
+            run.over_queue = run.over_quota = False
             self.ranking.discard(run)
             if run.claim is not None:
                 self.ranking.discard(run.claim)

@@ -39,7 +39,8 @@ class Run:
     `unplaceable`: when last tried, no node would take them, and none has come up since.
     `attempted`: they were within their user's quota when last tried. `log` tells what stopped
     them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13). `claim` is
-    there once they have found none.
+    there once they have found none. Those who watch know them to be `over_queue` or `over_quota`,
+    too large for what is left of it (spec § 12.1.3).
     """
 
     __slots__ = (
@@ -49,6 +50,8 @@ class Run:
         "claim",
         "heap",
         "log",
+        "over_queue",
+        "over_quota",
         "reservations",
         "told",
         "unplaceable",
@@ -69,6 +72,8 @@ class Run:
         self.waiting = 0
         self.unplaceable = False
         self.attempted = False
+        self.over_queue = False
+        self.over_quota = False
         self.log: dict[str, LogEntry] = {}
         self.told: set[AllocationKey] = set()
         self.claim: Claim | None = None

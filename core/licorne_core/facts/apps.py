@@ -5,6 +5,7 @@ from enum import Enum
 
 from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import AppId, QueuePath
+from licorne_core.resources import Resources
 
 
 class Bound(Enum):
@@ -81,26 +82,46 @@ class AppLeft:
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged:
-    """New limits let an application count for another group; a name is empty for none."""
+    """New limits let an application, with what it has, count for another group.
+
+    A group's name is empty for none.
+    """
 
     time: float
     app_id: AppId
+    queue: QueuePath
     before: str
     after: str
+    used: Resources
 
     @property
     def count(self) -> int:
-        """1 or 2."""
-        return bool(self.before) + bool(self.after)
+        """From 1 to 4."""
+        return (bool(self.before) + bool(self.after)) * (1 + bool(self.used))
 
     def records(self) -> list[EventRecord]:
-        """UG_APP_LINK remove and set."""
+        """UG_GROUP_RESOURCE and UG_APP_LINK remove, UG_APP_LINK set, UG_GROUP_RESOURCE add."""
         records = []
         if self.before:
+            if self.used:
+                records.append(self._usage(EventChange.REMOVE, self.before))
             records.append(_link(self.time, self.app_id, EventChange.REMOVE, self.before))
         if self.after:
             records.append(_link(self.time, self.app_id, EventChange.SET, self.after))
+            if self.used:
+                records.append(self._usage(EventChange.ADD, self.after))
         return records
+
+    def _usage(self, change: EventChange, group: str) -> EventRecord:
+        return EventRecord(
+            type=EventType.USERGROUP,
+            object_id=group,
+            reference_id=self.queue,
+            time=self.time,
+            change=change,
+            detail=EventDetail.UG_GROUP_RESOURCE,
+            resource=self.used,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from licorne_core.effects import (
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
+from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import AppId, QueuePath
@@ -35,8 +36,9 @@ from licorne_core.lifecycle import (
 )
 from licorne_core.partition import Partition
 from licorne_core.placement.identity_check import checked_user, is_forced
+from licorne_core.queues.queue import Queue
 from licorne_core.registry import Rm
-from licorne_core.resources import is_zero
+from licorne_core.resources import EMPTY, is_zero
 
 
 def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
@@ -84,16 +86,28 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             f"application {app_id} has a placeholderAsk: gang scheduling is not available"
         )
     placed = replace(new, user=checked_user(new, forced=is_forced(new)))
+    queues = len(partition.tree)
     leaf = partition.placer.place(placed, partition.tree)
+    for queue in partition.tree.newest(len(partition.tree) - queues):
+        partition.journal.note(QueueAdded(now, queue.path, managed=False))
     app = Application(app_id, leaf.path, placed.user, new.tags, now)
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))
-    apply_namespace_tags(partition, leaf, new.tags)
+    _follow_tags(partition, leaf, new, now)
     forget_rejected(partition, app_id)
     partition.counters.applications_accepted += 1
     return app
+
+
+def _follow_tags(partition: Partition, leaf: Queue, new: NewApplication, now: float) -> None:
+    maximum, guaranteed = leaf.max, leaf.guaranteed
+    apply_namespace_tags(partition, leaf, new.tags)
+    if leaf.max != maximum:
+        partition.journal.note(QueueMaxChanged(now, leaf.path, leaf.max or EMPTY))
+    if leaf.guaranteed != guaranteed:
+        partition.journal.note(QueueGuaranteedChanged(now, leaf.path, leaf.guaranteed or EMPTY))
 
 
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:

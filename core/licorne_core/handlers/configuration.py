@@ -1,5 +1,8 @@
 """Registration, configuration updates and farewell (spec §§ 1.6.2-3, 2.7, 13.1)."""
 
+from collections.abc import Mapping
+
+from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
 from licorne_core.config import load
@@ -17,14 +20,25 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.events import EventDetail
+from licorne_core.facts.apps import GroupChanged
+from licorne_core.facts.nodes import NodeRemoved
 from licorne_core.handlers.predicates import put_all_back
 from licorne_core.ids import PartitionName, partition_name
-from licorne_core.lifecycle import advance, cancel, clean_later, note_freed
+from licorne_core.lifecycle import (
+    advance,
+    cancel,
+    clean_later,
+    note_freed,
+    note_queue_changes,
+    queues_watched,
+)
 from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
+from licorne_core.queues.changes import changes
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm
+from licorne_core.resources import refund
 
 PARTITION_REMOVED = "PartitionRemoved"
 _LAST_EVENT = {
@@ -61,6 +75,7 @@ def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Par
     name = partition_name(rm.rm_id, config.name)
     partition = rm.partitions[name] = Partition(name, rm.shared, config, now, options)
     partition.follow(rm.extra)
+    note_queue_changes(partition, {}, now)
     return partition
 
 
@@ -121,6 +136,8 @@ def _apply(
 
 def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     """Rules, node order, queues: in the order of spec § 2.7.2."""
+    before = queues_watched(partition)
+    groups = {app: app.group for app in partition.applications.values()}
     partition.placer = Placer(config.placement_rules)
     if config.node_sort != partition.config.node_sort:
         partition.nodes.reorder(config.node_sort)
@@ -129,10 +146,24 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     partition.tree.root.max = partition.nodes.total
     partition.config = config
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
+    note_queue_changes(partition, before, now)
+    _note_groups(partition, groups, now)
     partition.frontier.everything_changed()
     for queue in list(partition.tree.walk()):
         if queue.is_empty:
             clean_later(partition, queue, now)
+
+
+def _note_groups(partition: Partition, before: Mapping[Application, str], now: float) -> None:
+    """Those who watch hear which applications count for another group since then."""
+    for app, group in before.items():
+        if app.group != group:
+            # What is held was not told of yet.
+            used = dict(app.allocated)
+            for key in app.held:
+                refund(used, app.allocations[key].ask.ask_class.items)
+            fact = GroupChanged(now, app.app_id, app.queue_path, group, app.group, used)
+            partition.journal.note(fact)
 
 
 def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: float) -> list[Effect]:
@@ -165,6 +196,11 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     ended: list[ApplicationUpdate] = []
     for app in apps:
         ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
+    for node_id in list(partition.nodes.by_id):
+        partition.remove_node(node_id)
+        partition.journal.note(NodeRemoved(now, node_id, partition.nodes.total))
+    for fact in changes(queues_watched(partition), {}, now):
+        partition.journal.note(fact)
     effects: list[Effect] = []
     if updates:
         effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))

@@ -1,6 +1,7 @@
 """The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4)."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from licorne_core.config.rules import ROOT
 from licorne_core.config.schema import QueueConfig
@@ -41,6 +42,10 @@ class QueueTree:
         """``<QueueTree: root root.a root.b>``."""
         return f"<QueueTree: {' '.join(queue.path for queue in self.walk())}>"
 
+    def __len__(self) -> int:
+        """How many queues there are, root included."""
+        return len(self._queues)
+
     # Finding
 
     def get(self, path: str) -> Queue | None:
@@ -68,6 +73,11 @@ class QueueTree:
     def leaves(self) -> Iterator[Queue]:
         """The leaves, in the order of `walk`."""
         return (queue for queue in self.walk() if queue.is_leaf)
+
+    def newest(self, count: int) -> list[Queue]:
+        """The queues that were added last, so many, in the order in which they came."""
+        latest = list(islice(reversed(self._queues.values()), count))
+        return latest[::-1]
 
     # Changing
 

@@ -14,7 +14,7 @@ from licorne_core.asks import AskClass
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
-from licorne_core.quotas import may_run_one_more, within_max
+from licorne_core.quotas import may_start, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.frontier import (
@@ -26,6 +26,7 @@ from licorne_core.scheduling.frontier import (
     Gate,
 )
 from licorne_core.scheduling.questions import Questions
+from licorne_core.scheduling.watching import Watch
 from licorne_core.tuning import Tuning
 
 NO_USER_QUOTA = "Not enough user quota"
@@ -58,6 +59,7 @@ class Cycle:
         "_questions",
         "_reserving",
         "_root",
+        "_watch",
         "tired",
         "tried",
     )
@@ -69,6 +71,7 @@ class Cycle:
         index: NodeIndex,
         frontier: Frontier,
         questions: Questions,
+        watch: Watch,
         tuning: Tuning,
         *,
         reserving: bool,
@@ -79,6 +82,7 @@ class Cycle:
         self._index = index
         self._frontier = frontier
         self._questions = questions
+        self._watch = watch
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Ranking[Any]] = []
@@ -189,6 +193,8 @@ class Cycle:
                     continue
                 return None if threshold and self._rests(leaf, app, claimed.entry) else claimed
             gate = self._gate(app, run.ask_class)
+            if gate is not None or run.over_queue or run.over_quota:
+                self._watch.room(leaf, app, run, gate, self._now)
             run.unplaceable = gate is None
             if gate is None:
                 run.attempted = True
@@ -284,8 +290,11 @@ class Cycle:
             return (app, BACKOFF)
         if app.state is AppState.ACCEPTED:
             for quota in app.quotas:
-                if not (may_run_one_more(quota) or quota.counts(app.app_id)):
+                if not may_start(quota, app.app_id):
+                    self._watch.may_run(app, self._now)
                     return (quota, RUNNING)
+            if app.kept_by:
+                self._watch.may_run(app, self._now)
         return None
 
     def _rests(self, leaf: Queue, app: Application, found: PendingAsk | None) -> bool:

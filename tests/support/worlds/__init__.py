@@ -5,7 +5,7 @@ A script is drawn whole, before anything runs, and every part of it is allowed t
 """
 
 from support.worlds.making import World
-from support.worlds.playing import Disagreement, Step, compare, play
+from support.worlds.playing import Disagreement, Step, compare, play, play_watched
 from support.worlds.shrinking import shrink
 
-__all__ = ["Disagreement", "Step", "World", "compare", "play", "shrink"]
+__all__ = ["Disagreement", "Step", "World", "compare", "play", "play_watched", "shrink"]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from licorne_core.commands import Command, Tick
 from licorne_core.effects import AllocationsMade, Effect
+from licorne_core.events import Fact
 from licorne_core.tuning import Tuning
 from support.driver import Driver
 from support.oracle import Decision, Oracle
@@ -27,13 +28,20 @@ class Disagreement(AssertionError):
 
 
 def play(script: Sequence[Step], tuning: Tuning | None = None) -> list[Effect]:
-    """All effects that a core answers to a script."""
+    """All effects that a core answers to a script, without what is only for those who watch."""
+    return play_watched(script, tuning)[0]
+
+
+def play_watched(
+    script: Sequence[Step], tuning: Tuning | None = None
+) -> tuple[list[Effect], list[Fact]]:
+    """All effects that a core answers to a script, and all that those who watch hear."""
     driver = Driver(tuning=tuning)
     effects: list[Effect] = []
     for now, command in script:
         driver.now = now
         effects += driver.run(TURN) if command is REST else driver.send(command)
-    return effects
+    return effects, driver.facts
 
 
 def compare(script: Sequence[Step], tuning: Tuning | None = None) -> int:

@@ -1,0 +1,110 @@
+"""What became of a tree's queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from licorne_core.config.schema import LimitConfig
+from licorne_core.events import Fact
+from licorne_core.facts.queues import (
+    LimitRemoved,
+    LimitSet,
+    QueueAdded,
+    QueueGuaranteedChanged,
+    QueueMaxChanged,
+    QueueRemoved,
+    QueueTypeChanged,
+)
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.tree import QueueTree
+from licorne_core.resources import EMPTY, Resources
+
+_LimitKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePicture:
+    """A queue as it was at some moment, as far as anybody is told."""
+
+    managed: bool
+    is_leaf: bool
+    max: Resources
+    guaranteed: Resources
+    limits: tuple[LimitConfig, ...]
+
+
+Picture = dict[Queue, QueuePicture]
+
+
+def picture(tree: QueueTree) -> Picture:
+    """All queues as they are now, parents before their children."""
+    return {
+        queue: QueuePicture(
+            queue.managed,
+            queue.is_leaf,
+            queue.max or EMPTY,
+            queue.guaranteed or EMPTY,
+            queue.limits,
+        )
+        for queue in tree.walk()
+    }
+
+
+def changes(before: Picture, after: Picture, now: float) -> Iterator[Fact]:
+    """What leads from one picture to the other: queues first, then the limits in them.
+
+    Removed queues come first, children before parents, and new ones parents before children. Of a
+    new queue only its limits are told beside it (spec § 12.1.4).
+    """
+    for queue in reversed(before):
+        if queue not in after:
+            yield QueueRemoved(now, queue.path, before[queue].managed)
+    for queue, found in after.items():
+        known = before.get(queue)
+        if known is None:
+            yield QueueAdded(now, queue.path, found.managed)
+        elif known != found:
+            yield from _changed(queue, known, found, now)
+    for queue in before | after:
+        was = _limits(before.get(queue))
+        is_ = _limits(after.get(queue))
+        if was != is_:
+            yield from _limits_changed(queue, was, is_, now)
+
+
+def _changed(queue: Queue, known: QueuePicture, found: QueuePicture, now: float) -> Iterator[Fact]:
+    if known.is_leaf != found.is_leaf:
+        yield QueueTypeChanged(now, queue.path, found.is_leaf)
+    if known.max != found.max:
+        yield QueueMaxChanged(now, queue.path, found.max)
+    if known.guaranteed != found.guaranteed:
+        yield QueueGuaranteedChanged(now, queue.path, found.guaranteed)
+
+
+def _limits(of: QueuePicture | None) -> dict[_LimitKey, LimitConfig]:
+    """The limit of each user and each group that has one, in the order of the configuration."""
+    limits: dict[_LimitKey, LimitConfig] = {}
+    for limit in () if of is None else of.limits:
+        for user in limit.users:
+            limits["user", user] = limit
+        for group in limit.groups:
+            limits["group", group] = limit
+    return limits
+
+
+def _limits_changed(
+    queue: Queue,
+    before: Mapping[_LimitKey, LimitConfig],
+    after: Mapping[_LimitKey, LimitConfig],
+    now: float,
+) -> Iterator[Fact]:
+    for kind, name in before:
+        if (kind, name) not in after:
+            yield LimitRemoved(now, kind, name, queue.path)
+    for (kind, name), limit in after.items():
+        known = before.get((kind, name))
+        if known is None or _amounts(known) != _amounts(limit):
+            yield LimitSet(now, kind, name, queue.path, limit.max_resources or EMPTY)
+
+
+def _amounts(limit: LimitConfig) -> tuple[Resources, int]:
+    return (limit.max_resources or EMPTY, limit.max_applications)

@@ -1,0 +1,57 @@
+"""What the pass finds in the way of applications and asks, for those who watch: changes only."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.runs import Run
+from licorne_core.events import Journal
+from licorne_core.facts.allocations import QueueRoomChanged, UserQuotaChanged
+from licorne_core.facts.apps import Bound, MayRunChanged
+from licorne_core.queues.queue import Queue
+from licorne_core.quotas import may_start, room_for
+from licorne_core.scheduling.frontier import Gate
+from licorne_core.trackers import Tracker
+
+
+class Watch:
+    """Tells a journal what it does not know yet; while it is off nothing is kept up to date."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        """Tell this journal."""
+        self._journal = journal
+
+    def room(self, leaf: Queue, app: Application, run: Run, gate: Gate | None, now: float) -> None:
+        """A run was looked at: has it run into a maximum, or got past one (spec § 12.1.3)?
+
+        Users and groups come first: as long as they are in the way, nobody asks the queues.
+        """
+        journal = self._journal
+        if not journal.on:
+            return
+        short = gate[0] if isinstance(gate, tuple) else None
+        items, ask = run.ask_class.items, run.heap[0][3]
+        over_quota = isinstance(short, Tracker)
+        if over_quota != run.over_quota:
+            run.over_quota = over_quota
+            room = room_for(items, app.trackers) if over_quota else None
+            journal.note(UserQuotaChanged(now, ask, room))
+        over_queue = isinstance(short, Queue)
+        if not over_quota and over_queue != run.over_queue:
+            run.over_queue = over_queue
+            room = room_for(items, leaf.lineage) if over_queue else None
+            journal.note(QueueRoomChanged(now, ask, leaf.path, room))
+
+    def may_run(self, app: Application, now: float) -> None:
+        """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""
+        journal = self._journal
+        if not journal.on:
+            return
+        kept_by = {
+            Bound.QUOTA if isinstance(quota, Tracker) else Bound.QUEUE
+            for quota in app.quotas
+            if not may_start(quota, app.app_id)
+        }
+        for bound in Bound:
+            if (bound in kept_by) != (bound in app.kept_by):
+                journal.note(MayRunChanged(now, app.app_id, bound, bound not in kept_by))
+        app.kept_by = tuple(bound for bound in Bound if bound in kept_by)

@@ -1,0 +1,144 @@
+"""What those who watch hear of applications (spec §§ 5.1, 10.6, 12.1.4-5)."""
+
+import pytest
+
+from licorne_core.apps.states import TERMINATED_TIME
+from licorne_core.effects import ApplicationsUpdated, Effect
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.driver import Driver, refused_apps
+from support.watching import heard
+
+OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}]"
+
+
+def started(queues: str = "[{name: a}]") -> Driver:
+    """A core with these queues and a node of 4, of which everything was heard."""
+    driver = Driver()
+    driver.do(register(config(queues)), nodes(node("n1", memory=4)))
+    driver.facts.clear()
+    return driver
+
+
+def told(effects: list[Effect]) -> list[str]:
+    """The state changes that the RM is told, as those who watch would hear them."""
+    return [
+        f"APP {update.app_id} SET APP_{update.state.upper()}: {update.message}"
+        for effect in effects
+        if isinstance(effect, ApplicationsUpdated)
+        for update in effect.updates
+    ]
+
+
+def test_an_application_is_new_and_joins_its_queue() -> None:
+    """APP_NEW, then QUEUE_APP; without a group there is no UG_APP_LINK."""
+    driver = started()
+    driver.send(apps(app("app", "root.a")))
+    assert heard(driver) == ["APP app ADD APP_NEW", "QUEUE root.a ADD QUEUE_APP app"]
+
+
+def test_an_application_is_linked_to_the_group_that_it_counts_for() -> None:
+    """UG_APP_LINK is set when it comes and removed when it goes."""
+    driver = started(OPS % "ops")
+    driver.send(apps(app("app", "root.a", groups=["dev", "ops"])))
+    assert heard(driver)[-1] == "USERGROUP ops SET UG_APP_LINK app"
+    driver.send(remove_apps("app"))
+    assert heard(driver) == [
+        "USERGROUP ops REMOVE UG_APP_LINK app",
+        "QUEUE root.a REMOVE QUEUE_APP app",
+        "APP app REMOVE DETAILS_NONE",
+    ]
+
+
+def test_a_reload_that_moves_an_application_to_another_group_says_so() -> None:
+    """The link changes, and what the application has goes along; the same group is not told."""
+    driver = started(OPS % "ops")
+    driver.do(apps(app("app", "root.a", groups=["dev", "ops"])), asks(ask("app", "k", memory=1)))
+    driver.facts.clear()
+    driver.do(reload(config(OPS % "dev, ops")))
+    assert heard(driver, "UG_APP_LINK", "UG_GROUP_RESOURCE") == [
+        "USERGROUP ops REMOVE UG_GROUP_RESOURCE root.a memory=1",
+        "USERGROUP ops REMOVE UG_APP_LINK app",
+        "USERGROUP dev SET UG_APP_LINK app",
+        "USERGROUP dev ADD UG_GROUP_RESOURCE root.a memory=1",
+    ]
+    driver.do(reload(config(OPS % "dev")))
+    assert heard(driver, "UG_APP_LINK", "UG_GROUP_RESOURCE") == []
+
+
+@pytest.mark.parametrize(
+    "refused", [app("app", "root.b"), app("", "root.a"), app("app", "root.a", partition="none")]
+)
+def test_a_rejected_application_is_heard_of_with_its_reason(refused: object) -> None:
+    """APP_REJECT set, and nothing else; the reason is the one that the RM reads."""
+    driver = started()
+    effects = driver.send(apps(refused))  # type: ignore[arg-type]
+    (app_id, reason), *_ = refused_apps(effects).items()
+    assert heard(driver) == [f"APP {app_id} SET APP_REJECT: {reason}"]
+
+
+def test_every_state_is_heard_of_with_the_message_that_the_rm_reads() -> None:
+    """From Accepted to Expired, both hear the same states, in the same order."""
+    driver = started()
+    effects = driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=1)))
+    effects += driver.do(releases(release("app")))
+    effects += driver.wait(20.0)
+    effects += driver.do(asks(ask("app", "k", memory=1)), releases(release("app")))
+    effects += driver.wait(30.0 + TERMINATED_TIME)
+    states = [line for line in heard(driver, "APP") if " SET APP_" in line]
+    assert states == told(effects)
+    assert [line.split()[3] for line in states] == [
+        "APP_ACCEPTED:",
+        "APP_RUNNING:",
+        "APP_COMPLETING:",
+        "APP_RUNNING:",
+        "APP_COMPLETING:",
+        "APP_COMPLETED:",
+        "APP_EXPIRED:",
+    ]
+
+
+def test_a_completed_application_leaves_its_queue() -> None:
+    """APP_COMPLETED, then QUEUE_APP remove and APP remove (spec § 12.1.5)."""
+    driver = started()
+    driver.do(apps(app("app", "root.a")), asks(ask("app", "k", memory=1)))
+    driver.do(releases(release("app")))
+    driver.facts.clear()
+    driver.wait(30.0)
+    assert heard(driver) == [
+        "APP app SET APP_COMPLETED: completeApplication",
+        "QUEUE root.a REMOVE QUEUE_APP app",
+        "APP app REMOVE DETAILS_NONE",
+    ]
+
+
+def test_a_removed_application_lets_all_it_had_go_first() -> None:
+    """Asks, state, allocations, and at last its queue and itself."""
+    driver = started()
+    driver.do(
+        apps(app("app", "root.a")), asks(ask("app", "k", memory=4), ask("app", "w", memory=1))
+    )
+    driver.facts.clear()
+    driver.send(remove_apps("app"))
+    assert heard(driver) == [
+        "APP app REMOVE REQUEST_CANCEL w memory=1",
+        "APP app SET APP_COMPLETING: completeApplication",
+        "USERGROUP ann REMOVE UG_USER_RESOURCE root.a memory=4",
+        "APP app REMOVE ALLOC_CANCEL k memory=4",
+        "NODE n1 REMOVE NODE_ALLOC k memory=4",
+        "APP app REMOVE REQUEST_CANCEL k memory=4",
+        "QUEUE root.a REMOVE QUEUE_APP app",
+        "APP app REMOVE DETAILS_NONE",
+    ]

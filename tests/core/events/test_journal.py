@@ -1,0 +1,148 @@
+"""Whether anything is noted at all, for whom, and in which form (spec § 12.1.1-2)."""
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne_core.effects import AllocationsMade, Happened
+from licorne_core.events import MAX_MESSAGE, EventChange, EventDetail, EventType, Fact
+from licorne_core.facts.allocations import PredicatesRefused
+from licorne_core.facts.nodes import NodeReserved, ReservationEnded
+from licorne_core.ids import AllocationKey, NodeId
+from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.driver import Driver
+from support.watching import heard, records, shown
+
+OFF = {"event.trackingEnabled": "false"}
+ON = {"event.trackingEnabled": "true"}
+
+
+def test_nothing_is_noted_while_tracking_is_off() -> None:
+    """An RM that registers with event.trackingEnabled false has no events at all."""
+    driver = Driver()
+    driver.do(register(config("[{name: a, maxapplications: 1}]"), extra=OFF))
+    driver.do(nodes(node("n1", memory=2)), apps(app("one", "root.a"), app("two", "root.a")))
+    driver.do(asks(ask("one", "k", memory=1), ask("two", "k", memory=1), ask("one", "l", memory=9)))
+    driver.do(reload(config("[{name: b}]")))
+    driver.wait(60.0)
+    assert driver.facts == []
+
+
+def test_tracking_is_switched_while_things_run() -> None:
+    """An update of the extra configuration is in force at once, both ways, for this RM only."""
+    driver = Driver()
+    text = config("[{name: a}]")
+    driver.do(register(text), register(text, rm="rm2"), nodes(node("n1", memory=9)))
+    driver.do(reload(text, extra=OFF))
+    driver.facts.clear()
+    driver.do(apps(app("app", "root.a")), asks(ask("app", "k1", memory=1)))
+    assert heard(driver) == []
+    driver.do(apps(app("app", "root.a"), rm="rm2"))
+    assert heard(driver) == ["APP app ADD APP_NEW", "QUEUE root.a ADD QUEUE_APP app"]
+    driver.do(reload(text, extra=ON), asks(ask("app", "k2", memory=1)))
+    assert heard(driver, "NODE", "APP") == [
+        "APP app ADD APP_REQUEST k2 memory=1",
+        "NODE n1 ADD NODE_ALLOC k2 memory=1",
+        "APP app ADD APP_ALLOC k2 memory=1",
+    ]
+
+
+def test_a_refused_update_says_nothing_of_queues() -> None:
+    """Nothing of a configuration that was not taken is heard of."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    driver.facts.clear()
+    driver.do(reload(config("[{name: b}, {name: b}]")))
+    assert heard(driver) == []
+
+
+@pytest.mark.row(6)
+def test_each_rm_hears_of_its_own() -> None:
+    """Two RMs with the same names get what happened to each apart, after all that they are told."""
+    driver = Driver()
+    for rm in ("rm1", "rm2"):
+        driver.do(register(config("[{name: a}]"), rm=rm), nodes(node("n1", memory=9), rm=rm))
+    effects = driver.scheduler.handle(
+        apps(app("app", "root.a"), rm="rm2"), driver.now
+    ) + driver.scheduler.handle(asks(ask("app", "k", memory=1), rm="rm2"), driver.now)
+    assert {effect.rm_id for effect in effects} == {"rm2"}
+    effects = driver.scheduler.handle(apps(app("app", "root.a")), driver.now)
+    assert [effect.rm_id for effect in effects if isinstance(effect, Happened)] == ["rm1"]
+    assert isinstance(effects[-1], Happened)
+
+
+def test_an_allocation_is_one_fact() -> None:
+    """However many events it makes, one small object is kept for it, in the order of decisions."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=9)))
+    driver.do(apps(app("app", "root.a")))
+    driver.send(asks(*(ask("app", f"k{i}", memory=1) for i in range(5))))
+    driver.facts.clear()
+    made = [effect for effect in driver.run() if isinstance(effect, AllocationsMade)]
+    assert len(driver.facts) == 5
+    assert [fact.count for fact in driver.facts] == [4, 3, 3, 3, 3]
+    keys = [record.reference_id for record in records(driver) if record.type is EventType.NODE]
+    assert keys == [allocation.key for effect in made for allocation in effect.allocations]
+
+
+def test_events_carry_the_time_at_which_they_happened() -> None:
+    """In unix seconds; what was noted stays as it was when the thing itself goes on changing."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4)))
+    start = driver.now
+    driver.wait(5.0)
+    driver.do(nodes(node("n2", memory=4)))
+    found = [r for r in records(driver) if r.detail is EventDetail.QUEUE_MAX]
+    assert [(record.time, record.resource) for record in found] == [
+        (start, {"memory": 4}),
+        (start + 5.0, {"memory": 8}),
+    ]
+
+
+def test_a_long_message_is_cut() -> None:
+    """A refusal's reason is kept to 1024 characters (spec § 12.1.1)."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    driver.facts.clear()
+    driver.do(apps(app("x" * 3000, "root.none")))
+    [refusal] = records(driver)
+    assert len(refusal.message) == MAX_MESSAGE
+    assert refusal.object_id == "x" * 3000
+
+
+@pytest.mark.parametrize(
+    ("fact", "expected"),
+    [
+        (
+            NodeReserved(1.0, NodeId("n1"), AllocationKey("k"), {"memory": 1}),
+            "NODE n1 ADD NODE_RESERVATION k memory=1",
+        ),
+        (
+            ReservationEnded(1.0, NodeId("n1"), AllocationKey("k"), {"memory": 1}),
+            "NODE n1 REMOVE NODE_RESERVATION k memory=1",
+        ),
+        (
+            PredicatesRefused(1.0, ask("app", "k", memory=1), {"taint": 2, "no answer": 1}),
+            (
+                "REQUEST k NONE DETAILS_NONE app memory=1: "
+                "Unschedulable request 'k': no answer (1x); taint (2x);"
+            ),
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_reservations_and_predicates_have_their_events(fact: Fact, expected: str) -> None:
+    """The published form of what concerns reserved nodes and refused ones (spec §§ 7.8, 8.4)."""
+    assert [shown(record) for record in fact.records()] == [expected]
+    assert fact.count == 1
+
+
+def test_numbers_are_those_of_the_wire() -> None:
+    """Types, changes and details have the published names and numbers (spec § 1.4)."""
+    types = {kind.name: kind.value for kind in EventType}
+    assert {**types, "UNKNOWN_EVENTRECORD_TYPE": 0} == dict(si.EventRecord.Type.items())
+    assert {change.name: change.value for change in EventChange} == dict(
+        si.EventRecord.ChangeType.items()
+    )
+    assert {detail.name: detail.value for detail in EventDetail} == dict(
+        si.EventRecord.ChangeDetail.items()
+    )

@@ -1,0 +1,197 @@
+"""What those who watch hear of queues and of limits (spec §§ 4.14, 10.9, 12.1.4)."""
+
+import pytest
+
+from licorne_core.effects import Registered
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    reload,
+    remove_apps,
+)
+from support.driver import Driver
+from support.watching import heard
+
+CREATE = "placementrules: [{name: provided, create: true}]"
+LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxresources: %s}]}]"
+
+
+def started(text: str) -> Driver:
+    """A core with that configuration, of which everything so far was heard."""
+    driver = Driver()
+    driver.do(register(text))
+    driver.facts.clear()
+    return driver
+
+
+def test_a_registration_adds_every_queue_parents_first() -> None:
+    """QUEUE add for each configured queue, and the limits after all of them."""
+    driver = Driver()
+    effects = driver.send(
+        register(
+            config(
+                "[{name: p, queues: [{name: a}]}, {name: b, limits: "
+                "[{limit: l, users: [ann], groups: [ops], maxresources: {memory: 4}}]}]"
+            )
+        )
+    )
+    assert isinstance(effects[0], Registered)
+    assert heard(driver) == [
+        "QUEUE root ADD DETAILS_NONE",
+        "QUEUE root.b ADD DETAILS_NONE",
+        "QUEUE root.p ADD DETAILS_NONE",
+        "QUEUE root.p.a ADD DETAILS_NONE",
+        "USERGROUP ann SET UG_USER_LIMIT root.b memory=4",
+        "USERGROUP ops SET UG_GROUP_LIMIT root.b memory=4",
+    ]
+
+
+def test_a_refused_registration_says_nothing() -> None:
+    """What was not built was never there for those who watch."""
+    driver = Driver()
+    driver.send(register("partitions: [{name: default, queues: [{name: root}, {name: root}]}]"))
+    assert heard(driver) == []
+
+
+def test_a_queue_made_by_placement_is_dynamic_until_it_is_cleaned_away() -> None:
+    """QUEUE add and remove carry QUEUE_DYNAMIC; parents come first and go last."""
+    driver = started(config("[{name: p, parent: true}]", rest=CREATE))
+    driver.do(apps(app("app", "root.p.x.y")))
+    assert heard(driver, "QUEUE_DYNAMIC") == [
+        "QUEUE root.p.x ADD QUEUE_DYNAMIC",
+        "QUEUE root.p.x.y ADD QUEUE_DYNAMIC",
+    ]
+    driver.do(remove_apps("app"))
+    driver.facts.clear()
+    driver.wait(20.0)
+    assert heard(driver) == [
+        "QUEUE root.p.x.y REMOVE QUEUE_DYNAMIC",
+        "QUEUE root.p.x REMOVE QUEUE_DYNAMIC",
+    ]
+
+
+def test_tags_of_a_namespace_set_the_sizes_of_its_queue() -> None:
+    """QUEUE_MAX and QUEUE_GUARANTEED follow QUEUE_APP; the same tags again change nothing."""
+    driver = started(config("[{name: p, parent: true}]", rest=CREATE))
+    tags = {
+        "namespace.resourcequota": '{"resources":{"memory":{"value":8}}}',
+        "namespace.resourceguaranteed": '{"resources":{"memory":{"value":2}}}',
+    }
+    driver.do(apps(app("one", "root.p.x", tags=tags)))
+    assert heard(driver) == [
+        "QUEUE root.p.x ADD QUEUE_DYNAMIC",
+        "APP one ADD APP_NEW",
+        "QUEUE root.p.x ADD QUEUE_APP one",
+        "QUEUE root.p.x SET QUEUE_MAX memory=8",
+        "QUEUE root.p.x SET QUEUE_GUARANTEED memory=2",
+    ]
+    driver.do(apps(app("two", "root.p.x", tags=tags)))
+    assert heard(driver) == ["APP two ADD APP_NEW", "QUEUE root.p.x ADD QUEUE_APP two"]
+
+
+def test_a_reload_says_what_changed_and_nothing_else() -> None:
+    """New queues, other types and other sizes are heard of; what stays the same is not."""
+    driver = started(config("[{name: a, resources: {max: {memory: 4}}}, {name: b}, {name: c}]"))
+    driver.do(
+        reload(
+            config(
+                "[{name: a, resources: {max: {memory: 6}, guaranteed: {memory: 1}}}, "
+                "{name: b, queues: [{name: x}]}, {name: c}]"
+            )
+        )
+    )
+    assert heard(driver) == [
+        "QUEUE root.a SET QUEUE_MAX memory=6",
+        "QUEUE root.a SET QUEUE_GUARANTEED memory=1",
+        "QUEUE root.b SET QUEUE_TYPE: leaf queue: false",
+        "QUEUE root.b.x ADD DETAILS_NONE",
+    ]
+
+
+def test_a_queue_that_left_the_configuration_is_removed_when_it_is_empty() -> None:
+    """QUEUE remove comes with the cleaner; a parent left without children is a leaf then."""
+    driver = started(config("[{name: p, queues: [{name: a}]}]"))
+    driver.do(reload(config("[{name: p}]")))
+    assert heard(driver) == []
+    driver.wait(10.0)
+    assert heard(driver) == [
+        "QUEUE root.p.a REMOVE DETAILS_NONE",
+        "QUEUE root.p SET QUEUE_TYPE: leaf queue: true",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (LIMITED % "{memory: 2}", []),
+        (
+            LIMITED % "{memory: 3}",
+            [
+                "USERGROUP ann SET UG_USER_LIMIT root.a memory=3",
+                "USERGROUP bob SET UG_USER_LIMIT root.a memory=3",
+                "USERGROUP ops SET UG_GROUP_LIMIT root.a memory=3",
+            ],
+        ),
+        (
+            "[{name: a}, {name: b}]",
+            [
+                "QUEUE root.b ADD DETAILS_NONE",
+                "USERGROUP ann REMOVE UG_USER_LIMIT root.a",
+                "USERGROUP bob REMOVE UG_USER_LIMIT root.a",
+                "USERGROUP ops REMOVE UG_GROUP_LIMIT root.a",
+            ],
+        ),
+    ],
+    ids=["same", "changed", "gone"],
+)
+def test_a_reload_says_which_limits_changed(after: str, expected: list[str]) -> None:
+    """UG_USER_LIMIT and UG_GROUP_LIMIT are set where new or changed, and removed where gone."""
+    driver = started(config(LIMITED % "{memory: 2}"))
+    driver.do(reload(config(after, rest="preemption: {enabled: false}")))
+    assert heard(driver) == expected
+
+
+def test_limits_go_with_their_queue() -> None:
+    """A drained queue's limits hold until it is removed, and are removed with it."""
+    driver = started(config(LIMITED % "{memory: 2}"))
+    driver.do(reload(config("[{name: b}]")))
+    assert heard(driver) == ["QUEUE root.b ADD DETAILS_NONE"]
+    driver.wait(10.0)
+    assert heard(driver) == [
+        "QUEUE root.a REMOVE DETAILS_NONE",
+        "USERGROUP ann REMOVE UG_USER_LIMIT root.a",
+        "USERGROUP bob REMOVE UG_USER_LIMIT root.a",
+        "USERGROUP ops REMOVE UG_GROUP_LIMIT root.a",
+    ]
+
+
+def test_a_removed_partition_says_farewell_to_all_it_had() -> None:
+    """Applications, nodes and queues go, children first, the size of the cluster with the nodes."""
+    two = config("[{name: a}]") + config("[{name: a}]", name="second").removeprefix("partitions:\n")
+    driver = started(two)
+    driver.do(
+        nodes(node("n1", partition="second", memory=2), node("n2", partition="second", memory=3)),
+        apps(app("app", "root.a", partition="second")),
+        asks(ask("app", "w", partition="second", memory=9)),
+    )
+    driver.facts.clear()
+    driver.do(reload(config("[{name: a}]")))
+    assert heard(driver) == [
+        "APP app SET APP_FAILING: PartitionRemoved",
+        "APP app REMOVE REQUEST_CANCEL w memory=9",
+        "APP app SET APP_FAILED: PartitionRemoved",
+        "QUEUE root.a REMOVE QUEUE_APP app",
+        "APP app REMOVE DETAILS_NONE",
+        "QUEUE root SET QUEUE_MAX memory=3",
+        "NODE n1 REMOVE NODE_DECOMISSION: Node removed from the scheduler",
+        "QUEUE root SET QUEUE_MAX",
+        "NODE n2 REMOVE NODE_DECOMISSION: Node removed from the scheduler",
+        "QUEUE root.a REMOVE DETAILS_NONE",
+        "QUEUE root REMOVE DETAILS_NONE",
+    ]

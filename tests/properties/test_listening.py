@@ -1,0 +1,81 @@
+"""Whoever only hears what happened knows what the core has (spec § 12.1)."""
+
+from collections.abc import Iterator, Sequence
+
+from licorne_core.commands import Command, Tick
+from licorne_core.effects import Happened, Registered
+from licorne_core.partition import Partition
+from licorne_core.scheduler import Scheduler
+from support.listener import Listener, asks_of, last_of, sums_of
+from support.worlds import Step, World
+
+SEEDS = 5_000_000
+
+
+class Play:
+    """A core whose RMs have a listener each."""
+
+    def __init__(self) -> None:
+        """Nobody has registered."""
+        self.scheduler = Scheduler()
+        self.listeners: dict[str, Listener] = {}
+        self.heard = 0
+
+    def commands(self, script: Sequence[Step]) -> Iterator[tuple[float, Command]]:
+        """The commands of a script, and turns until the core rests where it says so."""
+        for now, command in script:
+            if command is not None:
+                yield now, command
+                continue
+            while (deadline := self.scheduler.next_deadline()) is not None and deadline <= now:
+                yield now, Tick(decisions=5)
+
+    def step(self, command: Command, now: float) -> None:
+        """Carry out a command, let the listeners hear of it, and look into their books."""
+        for effect in self.scheduler.handle(command, now):
+            if isinstance(effect, Registered):
+                self.listeners[effect.rm_id] = Listener()
+            elif isinstance(effect, Happened):
+                for fact in effect.facts:
+                    records = fact.records()
+                    assert len(records) == fact.count, fact
+                    assert all(record.time == now for record in records), fact
+                    self.listeners[effect.rm_id].hear(records)
+                    self.heard += fact.count
+        for rm_id, listener in self.listeners.items():
+            partitions = self.scheduler.partitions.values()
+            own = [partition for partition in partitions if partition.rm_id == rm_id]
+            if own:
+                check(own, listener)
+
+
+def check(partitions: Sequence[Partition], listener: Listener) -> None:
+    """The listener's books are those of the RM's partitions."""
+    sums = sums_of(partitions)
+    assert {key: value for key, value in listener.sums.items() if value} == sums
+    listener.several = listener.several or len(partitions) > 1
+    if not listener.several:
+        # Events name no partition: with several of them, what is heard last says little.
+        (partition,) = partitions
+        assert without_empty(listener.last) == without_empty(last_of(partition))
+        assert listener.asks == asks_of(partition)
+
+
+def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str], object]:
+    """The same without amounts of nothing, which are heard of only if they were more before."""
+    return {key: value for key, value in found.items() if value != {}}
+
+
+def test_a_listener_keeps_the_same_books(worlds: int) -> None:
+    """After every step: queues, members, nodes, usage, allocations, asks and states."""
+    heard = 0
+    for seed in range(SEEDS, SEEDS + worlds // 4):
+        play = Play()
+        script = World(seed, rules=seed % 2 == 0).steps
+        for number, (now, command) in enumerate(play.commands(script)):
+            try:
+                play.step(command, now)
+            except AssertionError as error:
+                raise AssertionError(f"world {seed}, step {number}, {command}: {error}") from error
+        heard += play.heard
+    assert heard > 20 * worlds, f"the worlds are too quiet: {heard} events"
