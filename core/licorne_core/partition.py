@@ -66,7 +66,7 @@ class Partition:
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
         self.frontier = Frontier(self.tree, self.index)
-        self.reservations = Reservations(self.nodes, self.frontier, self.timers)
+        self.reservations = Reservations(self.nodes, self.frontier, self.timers, self.journal)
         self.questions = Questions(name, shared, self.index, self.timers)
         self.cycle = Cycle(
             self.tree.root,

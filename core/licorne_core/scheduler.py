@@ -89,6 +89,8 @@ class Scheduler:
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Carry out one command at a time given in unix seconds; what came of it, in order."""
+        for rm in self._registry.rms.values():
+            rm.journal.now = now
         effects = self._carry_out(command, now)
         for rm in self._registry.rms.values():
             facts = rm.journal.take()

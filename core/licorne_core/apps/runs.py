@@ -6,6 +6,7 @@ reserved once it is old enough, in the order in which asks are looked at (spec Â
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import NamedTuple
 
 from licorne_core.asks import Ask, AskClass
@@ -52,6 +53,7 @@ class Run:
         "log",
         "over_queue",
         "over_quota",
+        "refused_at",
         "reservations",
         "told",
         "unplaceable",
@@ -74,9 +76,19 @@ class Run:
         self.attempted = False
         self.over_queue = False
         self.over_quota = False
+        self.refused_at = -inf
         self.log: dict[str, LogEntry] = {}
         self.told: set[AllocationKey] = set()
         self.claim: Claim | None = None
+
+    def clear(self) -> None:
+        """Nothing of the class waits any more: who comes later is looked at afresh."""
+        self.heap.clear()
+        self.attempted = False
+        self.refused_at = -inf
+        if self.log:
+            self.log.clear()
+        self.claim = None
 
     def first(self) -> PendingAsk | None:
         """The first ask that is still pending."""

@@ -7,6 +7,7 @@ again, one that became worse or full is dealt with when it comes to the top. So 
 about log(nodes), and a class that fits nowhere costs no more than a look at each node that changes.
 """
 
+from collections import Counter
 from collections.abc import Hashable
 from heapq import heappop, heappush
 
@@ -120,10 +121,10 @@ class NodeIndex:
         self._read(heap)
         return [node for node in heap.first(count) if _takes(node, ask_class)]
 
-    def refusals(self, ask_class: AskClass) -> list[str]:
-        """The reasons for which the RM refuses asks of the class, one for each node, sorted."""
+    def refusals(self, ask_class: AskClass) -> dict[str, int]:
+        """The reasons for which the RM refuses asks of the class, and on how many nodes each."""
         verdicts = (node.verdicts.get((ask_class, True)) for node in self._nodes.by_id.values())
-        return sorted(reason for reason in verdicts if reason)
+        return dict(sorted(Counter(reason for reason in verdicts if reason).items()))
 
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it can feed."""

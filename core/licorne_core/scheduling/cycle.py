@@ -29,6 +29,9 @@ from licorne_core.scheduling.questions import Questions
 from licorne_core.scheduling.watching import Watch
 from licorne_core.tuning import Tuning
 
+REFUSAL_TIME = 15.0
+"""Seconds in which the reasons of the RM for refusing all nodes are told only once (§ 8.4)."""
+
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
@@ -261,9 +264,9 @@ class Cycle:
     def _note_passed_over(self, run: Run, gate: Gate) -> None:
         """Keep the reason for those who ask why (spec § 8.13)."""
         if isinstance(gate, AskClass):
-            if gate.predicate is not None:
-                for reason in self._index.refusals(gate):
-                    run.note(reason, self._now)
+            if gate.predicate is not None and self._now >= run.refused_at + REFUSAL_TIME:
+                run.refused_at = self._now
+                self._watch.refused(run, self._index.refusals(gate), self._now)
         elif isinstance(gate, tuple):
             by_queue = isinstance(gate[0], Queue)
             run.attempted |= by_queue

@@ -3,6 +3,8 @@
 from licorne_core.apps.application import Application
 from licorne_core.apps.runs import PendingAsk
 from licorne_core.apps.states import AppState
+from licorne_core.events import Journal
+from licorne_core.facts.nodes import NodeReserved, ReservationEnded
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
@@ -20,11 +22,14 @@ UNRESERVE = "unreserve"
 class Reservations:
     """Owns what is reserved for whom in one partition."""
 
-    __slots__ = ("_frontier", "_nodes", "_timers")
+    __slots__ = ("_frontier", "_journal", "_nodes", "_timers")
 
-    def __init__(self, nodes: NodeBook, frontier: Frontier, timers: Timers[TimerName]) -> None:
+    def __init__(
+        self, nodes: NodeBook, frontier: Frontier, timers: Timers[TimerName], journal: Journal
+    ) -> None:
         """None yet."""
         self._nodes = nodes
+        self._journal = journal
         self._frontier = frontier
         self._timers = timers
 
@@ -46,6 +51,8 @@ class Reservations:
         self._timers.set(_name(app.app_id, ask.key), since + RESERVATION_TIME)
         note_allocating(leaf, app)
         self._frontier.app_changed(app, leaf)
+        size = ask.ask_class.resources
+        self._journal.note(NodeReserved(self._journal.now, node.node_id, ask.key, size))
         return reservation
 
     def end(self, app: Application, key: AllocationKey) -> None:
@@ -65,6 +72,8 @@ class Reservations:
                 app.claim_again(claim, entry)
         self._frontier.app_changed(app, leaf)
         self._frontier.node_changed(node)
+        size = ask_class.resources
+        self._journal.note(ReservationEnded(self._journal.now, node.node_id, key, size))
 
     def give_way(self, node: Node) -> None:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""

@@ -1,9 +1,11 @@
 """What the pass finds in the way of applications and asks, for those who watch: changes only."""
 
+from collections.abc import Mapping
+
 from licorne_core.apps.application import Application
 from licorne_core.apps.runs import Run
 from licorne_core.events import Journal
-from licorne_core.facts.allocations import QueueRoomChanged, UserQuotaChanged
+from licorne_core.facts.allocations import PredicatesRefused, QueueRoomChanged, UserQuotaChanged
 from licorne_core.facts.apps import Bound, MayRunChanged
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, room_for
@@ -40,6 +42,13 @@ class Watch:
             run.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
             journal.note(QueueRoomChanged(now, ask, leaf.path, room))
+
+    def refused(self, run: Run, reasons: Mapping[str, int], now: float) -> None:
+        """The RM wants a run's asks on no node that has room: for how many it gave each reason."""
+        for reason in reasons:
+            run.note(reason, now)
+        if self._journal.on and reasons:
+            self._journal.note(PredicatesRefused(now, run.heap[0][3], reasons))
 
     def may_run(self, app: Application, now: float) -> None:
         """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""
