@@ -2,6 +2,7 @@
 
 from scenarios.stage import Verb
 from scenarios.verbs import (
+    answer,
     applications,
     apps,
     asks,
@@ -20,6 +21,7 @@ from scenarios.verbs import (
     reload,
     remove,
     replay,
+    reserved,
     rm,
     rms,
     run,
@@ -29,6 +31,8 @@ from scenarios.verbs import (
 )
 
 VERBS: dict[str, Verb] = {
+    "answer": answer.run,
+    "reserved": reserved.run,
     "applications": applications.run,
     "apps": apps.run,
     "asks": asks.run,

@@ -1,6 +1,6 @@
-"""``asks APP KEY... [priority=N] [age=S] [on=NODE] [required=NODE] vcore=N ...``: asks arrive.
+"""``asks APP KEY... [priority=N] [age=S] [on=NODE] [required=NODE] [predicate=CLASS] vcore=N ...``.
 
-With `on` they are allocations that exist already; `age` is in seconds.
+Asks arrive. With `on` they are allocations that exist already; `age` is in seconds.
 """
 
 from scenarios.stage import Line, Stage
@@ -13,6 +13,7 @@ def run(stage: Stage, line: Line) -> list[str]:
     age = line.take("age")
     priority, partition = int(line.take("priority", "0")), line.take("partition")
     on_node, required = line.take("on"), line.take("required")
+    predicate = line.take("predicate")
     size = line.resources()
     new = [
         ask(
@@ -22,6 +23,7 @@ def run(stage: Stage, line: Line) -> list[str]:
             created=stage.driver.now - float(age) if age else None,
             on_node=on_node or None,
             required_node=required or None,
+            predicate=predicate or None,
             partition=partition,
             size=size,
         )

@@ -1,5 +1,9 @@
-"""``rm NAME [extra:KEY=VALUE...]`` and a configuration: an RM registers."""
+"""``rm NAME [predicates=SECONDS] [fail=open] [extra:KEY=VALUE...]`` and a configuration.
 
+An RM registers; with `predicates` it wants to be asked, and answers within so many seconds.
+"""
+
+from licorne_core.commands import FailMode, PredicatePolicy
 from scenarios.stage import Line, Stage
 from support.builders import register
 
@@ -8,4 +12,9 @@ def run(stage: Stage, line: Line) -> list[str]:
     """Register, or register anew."""
     (name,) = line.words
     extra = line.take_all("extra:")
-    return stage.told(stage.driver.send(register(line.text, rm=name, extra=extra)))
+    deadline, fail = line.take("predicates"), line.take("fail", "closed")
+    policy = None
+    if deadline:
+        policy = PredicatePolicy(deadline=float(deadline), fail_mode=FailMode[fail.upper()])
+    request = register(line.text, rm=name, extra=extra, predicates=policy)
+    return stage.told(stage.driver.send(request))

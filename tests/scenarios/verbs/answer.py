@@ -1,0 +1,13 @@
+"""``answer QUESTION [NODE=REASON...]``: the RM refuses these nodes, and accepts the others."""
+
+from licorne_core.commands import AnswerPredicates, NodeRefusal
+from licorne_core.ids import NodeId, RmId
+from scenarios.stage import Line, Stage
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Answer one question, and let the core come to rest."""
+    (number,) = line.words
+    refused = [NodeRefusal(node_id=NodeId(n), reason=why) for n, why in line.settings.items()]
+    command = AnswerPredicates(rm_id=RmId(stage.rm), question=int(number), refused=refused)
+    return stage.told(stage.driver.do(command))

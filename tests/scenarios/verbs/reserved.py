@@ -1,0 +1,13 @@
+"""``reserved [partition=P]``: the nodes that are reserved, and for which asks."""
+
+from licorne_core.ids import PartitionName
+from scenarios.stage import Line, Stage
+
+
+def run(stage: Stage, line: Line) -> list[str]:
+    """Print one line for each reservation, by node."""
+    name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
+    return [
+        f"{reservation.node_id} for {reservation.app_id}/{reservation.key}"
+        for reservation in stage.driver.views.reservations(name)
+    ]
