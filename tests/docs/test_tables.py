@@ -70,7 +70,13 @@ CAPS = {
 }
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2}
 
-RAISING = {"failed_precondition": 1, "aborted": 1, "exhausted": 1, "error_info": 0}
+RAISING = {
+    "failed_precondition": 1,
+    "aborted": 1,
+    "out_of_range": 1,
+    "exhausted": 1,
+    "error_info": 0,
+}
 """Functions that make an error with a reason, and where among their arguments the reason is."""
 
 REJECTING = ("Rejected", "BadItem")
