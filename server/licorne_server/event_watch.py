@@ -20,6 +20,9 @@ SLICE_SECONDS = 0.001
 REST = 3.0
 """How much longer nothing is made after that."""
 
+PACE_SECONDS = 0.02
+"""How long events gather behind a batch that left none waiting; what comes alone does not wait."""
+
 BATCH_EVENTS = 1_000
 BATCH_BYTES = 256 * 1024
 
@@ -85,6 +88,7 @@ class Watch:
         """Begin at an id, which need not have been given out yet."""
         self._log = log
         self._share = share
+        self._rest_until = 0.0
         self.next_id = start
 
     @property
@@ -112,6 +116,9 @@ class Watch:
             Overtaken: some are lost.
             Over: there is nothing, and never will be.
         """
+        loop = asyncio.get_running_loop()
+        if self._rest_until > loop.time():
+            await asyncio.sleep(self._rest_until - loop.time())
         await self.arrival()
         if self.next_id < self._log.lowest_id:
             raise Overtaken(self._log.lowest_id)
@@ -123,6 +130,7 @@ class Watch:
             async with self._share.slice() as stop:
                 done = _fill(parts, more, stop)
         self.next_id += len(parts)
+        self._rest_until = 0.0 if self.waiting else loop.time() + PACE_SECONDS
         return Batch(first_id, len(parts), b"".join(parts))
 
 

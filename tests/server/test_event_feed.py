@@ -1,5 +1,8 @@
 """Events for the RM itself, over its session (spec § 12.1.1)."""
 
+from typing import Any
+
+import aiohttp
 import grpc
 import pytest
 
@@ -13,7 +16,16 @@ from licorne_server import event_feed
 from licorne_server.app import Server
 from licorne_server.outbox import Bounds
 from support.facts import happened
-from support.shim import Call, RawSession, ask, connected, eventually, serving
+from support.shim import (
+    LOOPBACK,
+    Call,
+    RawSession,
+    ask,
+    connected,
+    eventually,
+    resource,
+    serving,
+)
 
 WANTED = sp.Callbacks(events=True)
 
@@ -72,6 +84,44 @@ async def test_a_session_is_told_what_state_lists(
     assert list(ear.records) == list(range(last + 1))
     assert ear.records == await listed(channel)
     assert max(ear.sizes) <= 1000
+
+
+@pytest.mark.row(162)
+async def test_ids_are_the_same_over_all_ways() -> None:
+    """What the RM was told as event N is event N of a watch and of REST, with the same content."""
+    async with (
+        serving(http=LOOPBACK) as server,
+        connected(server) as channel,
+        aiohttp.ClientSession() as client,
+    ):
+        session = RawSession(channel)
+        call, _ = await session.begin(callbacks=WANTED)
+        watch: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(start=0))
+        assert (await session.replay(call, asks={f"k{i}": "app" for i in range(5)})).complete
+        last = play(server, 500)
+        told = await Ear(session, call).hear(last)
+        url = f"http://{server.http_address}/ws/v1/events/batch"
+        first = min(told)
+        async with client.get(url, params={"start": first}) as answer:
+            shown = (await answer.json())["EventRecords"]
+        assert len(shown) == len(told)
+        for event_id, row in enumerate(shown, first):
+            assert message_of(row) == told[event_id]
+        watched: dict[int, si.EventRecord] = {}
+        while last not in watched:
+            watched |= {event.id: event.record for event in (await watch.read()).events}
+        assert watched == await listed(channel)
+        assert {event_id: watched[event_id] for event_id in told} == told
+
+
+def message_of(row: dict[str, Any]) -> si.EventRecord:
+    """What REST shows, as the message it stands for."""
+    amounts = row.pop("resource")["resources"]
+    message = si.EventRecord(**row)
+    if amounts:
+        values = {name: amount["value"] for name, amount in amounts.items()}
+        message.resource.CopyFrom(resource(**values))
+    return message
 
 
 async def test_messages_hold_what_the_rm_wants_at_a_time(

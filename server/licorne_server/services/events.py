@@ -22,15 +22,12 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
-from licorne_server.event_watch import BATCH_EVENTS, Batch, Over, Overtaken, Share, Watch
+from licorne_server.event_watch import Batch, Over, Overtaken, Share, Watch
 from licorne_server.guard import unary_handler, watch_handler
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, Slices
 
 STALL_SECONDS = 30.0
 """How long a watcher may take nothing before it is cut off."""
-
-PACE_SECONDS = 0.02
-"""How long events gather between two messages to one watcher; the first one does not wait."""
 
 
 class EventsService:
@@ -91,8 +88,6 @@ class EventsService:
             except TimeoutError:
                 # What is being written will still arrive, ahead of the status.
                 raise _slow(max(watch.next_id, log.lowest_id)) from None
-            if 0 < batch.events < BATCH_EVENTS:
-                await asyncio.sleep(PACE_SECONDS)
             batch = await watch.next(watched)
 
     def _log(self, rm_id: str, context: Any) -> EventLog:
