@@ -74,7 +74,7 @@ class EventsService:
             text = f"Too many streaming connections: at most {error}"
             raise exhausted(text, "TOO_MANY_STREAMS") from None
         except Overtaken as error:
-            raise _slow(error.next_id) from None
+            raise _slow(log, error.next_id) from None
         except Over as error:
             raise self._over(log, error.ending) from None
 
@@ -87,7 +87,7 @@ class EventsService:
                     await context.write(watch_answer(log.instance, batch.data))
             except TimeoutError:
                 # What is being written will still arrive, ahead of the status.
-                raise _slow(max(watch.next_id, log.lowest_id)) from None
+                raise _slow(log, max(watch.next_id, log.lowest_id)) from None
             batch = await watch.next(watched)
 
     def _log(self, rm_id: str, context: Any) -> EventLog:
@@ -157,9 +157,10 @@ def _other_instance(log: EventLog, why: str) -> CallError:
     )
 
 
-def _slow(next_id: int) -> CallError:
+def _slow(log: EventLog, next_id: int) -> CallError:
     return aborted(
         f"this watcher did not keep up; go on from event {next_id}",
         "SLOW_WATCHER",
         next_id=str(next_id),
+        instance=log.instance,
     )
