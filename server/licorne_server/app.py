@@ -76,7 +76,7 @@ class Server:
         self.grpc_address = self.http_address = ""
         self._status = Status()
         self.reading = Reading()
-        self._share = Share()
+        self._share = Share(lambda: self.engine.busy)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None

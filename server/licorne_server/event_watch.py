@@ -1,8 +1,8 @@
 """Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
 
-To make records of facts costs more than to note them. It is done in slices, and after each
-slice everything else gets three times as long: whoever watches, and however many, takes no
-more than a quarter of the loop's time. What a watcher cannot read in time is not kept for it.
+To make records of facts costs more than to note them. It is done in slices, and while there is
+scheduling to do everything else gets three times as long after each: whoever watches, and however
+many, takes no more than a quarter of the time. What a watcher cannot read in time it loses.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ SLICE_SECONDS = 0.001
 """How long records are made at a time."""
 
 REST = 3.0
-"""How much longer nothing is made after that."""
+"""How much longer nothing is made after that, while the scheduler is busy."""
 
 PACE_SECONDS = 0.02
 """How long events gather behind a batch that left none waiting; what comes alone does not wait."""
@@ -59,8 +59,9 @@ class Batch(NamedTuple):
 class Share:
     """The part of the loop's time that all who watch have together."""
 
-    def __init__(self) -> None:
-        """Nothing was taken yet."""
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        """`busy` tells whether there is scheduling to do; without that nobody has to rest."""
+        self._busy = busy
         self._making = asyncio.Lock()
         self._debt = 0.0
 
@@ -73,7 +74,7 @@ class Share:
         async with self._making:
             begin = perf_counter()
             yield begin + SLICE_SECONDS
-            self._debt += (perf_counter() - begin) * REST
+            self._debt += (perf_counter() - begin) * REST if self._busy() else 0.0
             pause = 0.0
             # The loop's timer is too coarse for anything shorter.
             if self._debt >= SLICE_SECONDS:

@@ -18,6 +18,11 @@ def log_of(capacity: int = 100_000) -> EventLog:
     return EventLog(RmId("rm"), ExtraConfig(event_ring_capacity=capacity))
 
 
+def idle() -> bool:
+    """The scheduler has nothing to do."""
+    return False
+
+
 def shown(event_id: int, record: EventRecord) -> bytes:
     """Id and subject."""
     return f"{event_id}:{record.object_id} ".encode()
@@ -26,7 +31,7 @@ def shown(event_id: int, record: EventRecord) -> bytes:
 async def test_events_come_once_and_in_order() -> None:
     """Batch by batch, each of so many at the most, until all is read; then it waits."""
     log = log_of()
-    watch = Watch(log, 0, Share())
+    watch = Watch(log, 0, Share(idle))
     log.append(counted(0, 5))
     first = await watch.next(shown, 3)
     assert first == (0, 3, b"0:app-0 1:app-1 2:app-2 ")
@@ -43,7 +48,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
     """A batch ends with the event that fills it."""
     log = log_of()
     log.append(counted(0, 5))
-    watch = Watch(log, 0, Share())
+    watch = Watch(log, 0, Share(idle))
     assert (await watch.next(shown, 5, size=1)).events == 1
     assert (await watch.next(shown, 5, size=9)).events == 2
 
@@ -51,7 +56,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
 async def test_a_reader_may_begin_ahead() -> None:
     """From an id that was not given out yet, it waits for just that."""
     log = log_of()
-    watch = Watch(log, 2, Share())
+    watch = Watch(log, 2, Share(idle))
     assert watch.waiting == 0
     coming = asyncio.ensure_future(watch.next(shown))
     await asyncio.sleep(0)
@@ -65,7 +70,7 @@ async def test_a_reader_may_begin_ahead() -> None:
 async def test_lost_events_are_said() -> None:
     """Who fell behind the ring learns where it can go on, and can."""
     log = log_of(capacity=3)
-    watch = Watch(log, 0, Share())
+    watch = Watch(log, 0, Share(idle))
     log.append(counted(0, 10))
     with pytest.raises(Overtaken) as overtaken:
         await watch.next(shown)
@@ -76,7 +81,7 @@ async def test_lost_events_are_said() -> None:
 async def test_what_is_left_is_read_before_the_end() -> None:
     """A log that ended is read to its end first."""
     log = log_of()
-    watch = Watch(log, 0, Share())
+    watch = Watch(log, 0, Share(idle))
     log.append(counted(0, 1))
     log.end(Ending.CLOSED)
     assert (await watch.next(shown)).events == 1
@@ -89,7 +94,7 @@ async def test_a_cancelled_read_loses_nothing() -> None:
     """A reader that was interrupted gets the same events again."""
     log = log_of()
     log.append(counted(0, 20_000))
-    watch = Watch(log, 0, Share())
+    watch = Watch(log, 0, Share(idle))
     reading = asyncio.ensure_future(watch.next(shown, 20_000, 10**9))
     await asyncio.sleep(0)
     reading.cancel()
@@ -99,8 +104,11 @@ async def test_a_cancelled_read_loses_nothing() -> None:
     assert (batch.first_id, batch.events) == (0, 20_000)
 
 
-async def test_readers_share_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many read, after each slice of making all of them rest three times as long."""
+@pytest.mark.parametrize("busy", [True, False])
+async def test_readers_share_a_quarter_of_the_time(
+    busy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many read, all of them rest three times as long as they make, if work is waiting."""
     log = log_of()
     log.append(counted(0, 400))
     now = made = rested = 0.0
@@ -120,8 +128,8 @@ async def test_readers_share_a_quarter_of_the_time(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(event_watch, "perf_counter", lambda: now)
     monkeypatch.setattr(asyncio, "sleep", rest)
-    share = Share()
+    share = Share(lambda: busy)
     await asyncio.gather(*(Watch(log, 0, share).next(slow, 100) for _ in range(4)))
     assert made == pytest.approx(0.12)
-    assert rested == pytest.approx(3 * made, abs=0.001)
+    assert rested == pytest.approx(3 * made if busy else 0.0, abs=0.001)
     assert slices >= made / 0.0013

@@ -3,22 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 
-from licorne.v1 import admin_pb2 as ap
+from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
-from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.services import events
 from licorne_server.services.events import host_of
-from support.facts import happened
-from support.shim import PATIENCE, Shim, connected, eventually
+from support.shim import (
+    Shim,
+    application,
+    ask,
+    connected,
+    eventually,
+    new_allocations,
+    node,
+)
+from support.watching import Tape, Watcher, configure, info_of
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -32,90 +37,11 @@ def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
     return StateStub(channel)
 
 
-class Tape:
-    """What one RM's log gets from a test: events with numbers that go on."""
-
-    def __init__(self, server: Server, rm_id: str = "rm") -> None:
-        """Behind what the registration itself led to."""
-        self.server = server
-        self.rm_id = rm_id
-        self.base = server.events.get(rm_id).next_id
-        self.count = 0
-
-    def play(self, count: int, *, each: int = 1) -> None:
-        """So many facts of `each` events happen in one turn."""
-        self.server.rms.route([happened(self.rm_id, self.count, count, each=each)])
-        self.count += count * each
-
-    def numbers(self, found: Any) -> list[int]:
-        """The numbers of events, which must fit their ids."""
-        numbers = [int(event.record.objectID.removeprefix("app-")) for event in found]
-        assert [event.id - self.base for event in found] == numbers
-        return numbers
-
-
 @pytest.fixture
 async def tape(shim: Shim, server: Server) -> Tape:
     """The RM `rm`, just registered."""
     await shim.register()
     return Tape(server)
-
-
-class Watcher:
-    """A call of WatchEvents, and all that came."""
-
-    def __init__(self, state: "StateAsyncStub", **request: Any) -> None:
-        """Call."""
-        self.call: Any = state.WatchEvents(pb.WatchEventsRequest(**request))
-        self.instance = ""
-        self.events: list[pb.Event] = []
-
-    async def begin(self) -> "Watcher":
-        """Wait for the first message: what happens from now on is heard."""
-        await self.read()
-        return self
-
-    async def read(self) -> bool:
-        """Take a message; whether there was one."""
-        async with asyncio.timeout(PATIENCE):
-            answer = await self.call.read()
-        if answer is grpc.aio.EOF:
-            return False
-        self.instance = answer.instance
-        self.events += answer.events
-        return True
-
-    async def hear(self, count: int) -> list[pb.Event]:
-        """Read until so many events came."""
-        while len(self.events) < count:
-            assert await self.read()
-        return self.events
-
-    async def ending(self) -> tuple[grpc.StatusCode, str, dict[str, str]]:
-        """Read to the end: status, reason and what goes with it."""
-        try:
-            while await self.read():
-                pass
-        except grpc.aio.AioRpcError as error:
-            return error.code(), *info_of(error)
-        raise AssertionError("the watch ended in order")
-
-
-def info_of(error: grpc.aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """Reason and metadata in an error."""
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            return info.reason, dict(info.metadata)
-    return "", {}
-
-
-async def configure(channel: grpc.aio.Channel, rm_id: str = "rm", **extra: str) -> None:
-    """Change an RM's extra configuration."""
-    keys = {f"event.{name}": value for name, value in extra.items()}
-    request = ap.UpdateConfigurationRequest(rm_id=rm_id, extra_config=keys)
-    await AdminStub(channel).UpdateConfiguration(request)
 
 
 async def test_events_are_listed_by_id(tape: Tape, state: "StateAsyncStub") -> None:
@@ -210,6 +136,42 @@ async def test_resumed_watches_have_no_gap_and_no_repeat(tape: Tape, server: Ser
         last = Watcher(StateStub(channel), start=found[-1].id + 1, instance=instance)
         found += await last.hear(tape.count - len(found))
     assert tape.numbers(found) == list(range(tape.count))
+
+
+async def test_every_allocation_is_told_once(
+    tape: Tape, shim: Shim, channel: grpc.aio.Channel, state: "StateAsyncStub"
+) -> None:
+    """In a busy run, watched by calls that break again and again, each has one event."""
+    nodes, apps = shim.open("UpdateNode"), shim.open("UpdateApplication")
+    await shim.nodes(nodes, *(node(f"n{i}", vcore=100_000) for i in range(4)))
+    await shim.applications(apps, application("app"))
+    calls = shim.open("UpdateAllocation")
+
+    async def ask_for_all() -> None:
+        for begin in range(0, 3000, 100):
+            await shim.ask(calls, *(ask(f"k{i:04}") for i in range(begin, begin + 100)))
+        await new_allocations(calls, 3000)
+
+    log = tape.server.events.get("rm")
+    asking = asyncio.create_task(ask_for_all())
+    found: list[pb.Event] = []
+    keys: list[str] = []
+    while len(keys) < 3000:
+        start = found[-1].id + 1 if found else tape.base
+        watcher = Watcher(state, start=start)
+        happened_already = log.next_id - start
+        await watcher.hear(max(1, min(500, happened_already)))
+        watcher.call.cancel()
+        found += watcher.events
+        keys = [
+            event.record.referenceID
+            for event in found
+            if event.record.eventChangeDetail == si.EventRecord.APP_ALLOC
+            and event.record.eventChangeType == si.EventRecord.ADD
+        ]
+    await asking
+    assert [event.id for event in found] == list(range(tape.base, tape.base + len(found)))
+    assert sorted(keys) == [f"k{i:04}" for i in range(3000)]
 
 
 @pytest.mark.row(6)
@@ -318,9 +280,9 @@ async def test_watches_are_bounded(
 
 
 async def test_tracking_is_switched_live(
-    tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
+    tape: Tape, shim: Shim, channel: grpc.aio.Channel, state: "StateAsyncStub"
 ) -> None:
-    """Off, asking is an error; on again, everything goes on where it was, open watches too."""
+    """Off, nothing is noted and asking is an error; on, everything goes on, open watches too."""
     watcher = await Watcher(state).begin()
     tape.play(1)
     await configure(channel, trackingEnabled="false")
@@ -330,6 +292,7 @@ async def test_tracking_is_switched_live(
     assert off.value.details() == "Event tracking is disabled"
     assert info_of(off.value)[0] == "EVENTS_OFF"
     assert (await Watcher(state).ending())[1] == "EVENTS_OFF"
+    await shim.nodes(shim.open("UpdateNode"), node("n1", vcore=1))
     await configure(channel, trackingEnabled="true")
     tape.play(1)
     assert tape.numbers(await watcher.hear(2)) == [0, 1]

@@ -59,4 +59,4 @@ class Sources:
     reading: Reading = field(default_factory=Reading)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
-    share: Share = field(default_factory=Share)
+    share: Share = field(default_factory=lambda: Share(lambda: False))
