@@ -28,6 +28,7 @@ COMMANDS = {
     "users": "show what users or groups have and may have",
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
+    "events": "show what happened, and what happens",
 }
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 

@@ -10,17 +10,22 @@ import structlog
 
 from licorne_core.commands import Hold, SetHold
 from licorne_core.config import load
+from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.errors import ConfigError
+from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.engine import Engine
+from licorne_server.event_log import EventLogs
+from licorne_server.event_watch import Share
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.reading import Reading
 from licorne_server.services.admin import AdminService
+from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
@@ -64,10 +69,14 @@ class Server:
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(default_config=settings.default_config)
         self.engine = Engine(self.scheduler, self.clock)
-        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, settings.max_rms)
+        self.events = EventLogs(self._extra)
+        self.rms = Rms(
+            self.engine.post, self.engine.now, settings.bounds, settings.max_rms, self.events
+        )
         self.grpc_address = self.http_address = ""
         self._status = Status()
         self.reading = Reading()
+        self._share = Share(lambda: self.engine.busy)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
@@ -103,6 +112,7 @@ class Server:
             await self._health.draining()
         if self.engine.running:
             await self._drain()
+        self.events.close()
         if self._grpc is not None:
             await self._grpc.stop(GRACE_SECONDS)
         if self._http is not None:
@@ -137,11 +147,14 @@ class Server:
         views = self.scheduler.views
         services = (
             SchedulerService(self.engine, self.rms, access),
-            SessionService(self.engine, self.rms, access, time.time_ns(), settings.heartbeat),
+            SessionService(
+                self.engine, self.rms, access, self._share, time.time_ns(), settings.heartbeat
+            ),
             AdminService(self.engine, views, access, self.reading),
             StateService(views, access),
+            EventsService(self.events, access, self._share),
         )
-        names = [service.name for service in services]
+        names = list(dict.fromkeys(service.name for service in services))
         server.add_generic_rpc_handlers([service.handler() for service in services])
         self._health = StandardHealth(names)
         self._health.add_to(server)
@@ -180,6 +193,8 @@ class Server:
             figures=self._figures,
             reading=self.reading,
             history=self._history.samples,
+            events=self.events,
+            share=self._share,
         )
         self._http = HttpServer(sources)
         try:
@@ -188,6 +203,9 @@ class Server:
             raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
         self.http_address = str(address.with_port(port))
         self._history.start()
+
+    def _extra(self, rm_id: RmId) -> ExtraConfig:
+        return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
     def _failed(self, reason: str) -> None:
         """Let the supervisor know that only a restart will help."""

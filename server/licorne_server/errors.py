@@ -116,9 +116,14 @@ def not_found(message: str) -> CallError:
     return CallError(grpc.StatusCode.NOT_FOUND, message, [error_info("NOT_FOUND")])
 
 
-def aborted(message: str, reason: str) -> CallError:
-    """Another stream has taken the place of this one."""
-    return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason)])
+def aborted(message: str, reason: str, **metadata: str) -> CallError:
+    """Another stream has taken the place of this one, or it did not keep up."""
+    return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason, **metadata)])
+
+
+def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
+    """What was asked for is not kept, or of another life."""
+    return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
 
 
 def exhausted(message: str, reason: str) -> CallError:

@@ -59,6 +59,23 @@ def unary_handler(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
+def watch_handler(
+    request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]
+) -> "grpc.RpcMethodHandler[Any, Any]":
+    """An RPC of one request and many responses; `serve` writes bytes through the context."""
+
+    async def handle(raw: bytes, context: Any) -> None:
+        try:
+            await context.send_initial_metadata(())
+            await serve(parse(request, raw), context)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return grpc.unary_stream_rpc_method_handler(handle)
+
+
 async def _abort(context: Any, error: Exception) -> NoReturn:
     failure = _status(error)
     await context.abort_with_status(failure.status())

@@ -90,6 +90,14 @@ class Outbox:
             self.overflowed = True
         self._check_hold()
 
+    def offer(self, payload: Payload) -> bool:
+        """Add a message that can wait elsewhere, unless little more fits before the RM is held."""
+        fits = self.size + len(payload.data) + ENTRY_COST < self._bounds.low
+        if fits or not self.size:
+            self.put(payload)
+            return True
+        return False
+
     async def wait(self) -> None:
         """Wait for the next message or `wake`; for whoever has just seen that there is none."""
         self._filled.clear()

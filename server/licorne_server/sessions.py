@@ -14,7 +14,15 @@ import structlog
 
 from licorne.v1.session_pb2 import Callbacks, Drain, UpdateResponse
 from licorne_core.commands import Command, Hold, SetHold
-from licorne_core.effects import ContainerStatesChanged, Effect, NotRegistered, Registered
+from licorne_core.effects import (
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    ContainerStatesChanged,
+    Effect,
+    Happened,
+    NotRegistered,
+    Registered,
+)
 from licorne_core.ids import RmId
 from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
@@ -25,6 +33,7 @@ from licorne_server.errors import (
     failed_precondition,
     unavailable,
 )
+from licorne_server.event_log import EventLogs
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited
@@ -48,6 +57,8 @@ class Session:
     """Number of the last response."""
     dropped: dict[Kind, int] = field(default_factory=dict)
     """Items refused before the core saw them, since the replay began."""
+    next_event: int = 0
+    """Id of the first event that the RM was not told yet, if it wants to be."""
 
 
 class Rm:
@@ -158,8 +169,13 @@ class Rms:
         now: Callable[[], float],
         bounds: Bounds,
         max_rms: int,
+        events: EventLogs,
     ) -> None:
-        """`post` hands a command to the core without waiting; `now` is the core's time."""
+        """`post` hands a command to the core without waiting; `now` is the core's time.
+
+        What happens goes into `events`.
+        """
+        self.events = events
         self._post = post
         self._now = now
         self._bounds = bounds
@@ -216,20 +232,21 @@ class Rms:
     def forget(self, rm_id: RmId) -> None:
         """The RM took its leave."""
         rm = self._rms.pop(rm_id, None)
+        self.events.forget(rm_id)
         if rm is not None:
             rm.end_streams(not_registered(rm_id, "request"), STREAM_KINDS)
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Put the answers into the outboxes of their RMs."""
+        """Put the answers into the outboxes of their RMs, and what happened into their logs."""
         now = self._now()
         for effect in effects:
-            if isinstance(effect, Registered):
-                self._admit(effect)
-                continue
-            rm = self._rms.get(effect.rm_id)
-            if rm is not None and rm.wants(effect):
-                for payload in payloads(effect, rm.encoder, now):
-                    rm.outbox.put(payload)
+            match effect:
+                case Happened():
+                    self.events.add(effect)
+                case Registered():
+                    self._admit(effect)
+                case _:
+                    self._answer(effect, now)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
         """The core failed on this RM: end its streams, and serve it again once it registers."""
@@ -263,12 +280,22 @@ class Rms:
         for rm in self._rms.values():
             rm.end_streams(unavailable(DRAINING))
 
+    def _answer(self, effect: Effect, now: float) -> None:
+        rm = self._rms.get(effect.rm_id)
+        if rm is not None and rm.wants(effect):
+            for payload in payloads(effect, rm.encoder, now):
+                rm.outbox.put(payload)
+        # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
+        if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
+            self.events.follow(effect.rm_id)
+
     def _admit(self, effect: Registered) -> None:
         rm_id = effect.rm_id
         rm = self._rms.get(rm_id)
         if rm is None:
             rm = self._rms[rm_id] = Rm(rm_id, Outbox(self._hold(rm_id), self._bounds))
         rm.renew(effect.session)
+        self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)
 
     def _hold(self, rm_id: RmId) -> Callable[[bool], None]:

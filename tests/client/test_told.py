@@ -3,12 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 
-from licorne import ContainerState, EventRecord
+import pytest
+
+from licorne import Application, Ask, ContainerState, EventRecord, Node
 from licorne.calls import Feed
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import ContainerStates, Events
+from licorne.v1.state_pb2 import ListEventsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server import event_feed
 from support.scripted import ScriptedStream, listening, scripted
-from support.shim import eventually
+from support.shim import connected, eventually, serving
 
 
 async def test_container_states_are_told_in_order() -> None:
@@ -130,3 +135,28 @@ async def test_a_stopped_feed_hands_over_nothing() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert heard == []
+
+
+async def test_a_server_tells_the_events_that_it_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server's events arrive from the registration on, with the ids that `State` has."""
+    monkeypatch.setattr(event_feed, "FEED_SECONDS", 0.02)
+    heard: list[EventRecord] = []
+    async with (
+        serving() as server,
+        connected(server) as channel,
+        listening(server.grpc_address, on_events=heard.extend) as client,
+    ):
+        await client.add_nodes([Node(node_id="n1", capacity={"vcore": 1000})])
+        tags = {"namespace": "default"}
+        await client.submit_applications([Application(application_id="a", user="ann", tags=tags)])
+        await client.ask([Ask(key="k", application_id="a", resources={"vcore": 10})])
+        await eventually(lambda: any(event.detail == "APP_ALLOC" for event in heard))
+        answer = await StateStub(channel).ListEvents(ListEventsRequest(count=len(heard)))
+    assert [event.id for event in heard] == [event.id for event in answer.events]
+    assert [(event.object_id, event.resources) for event in heard] == [
+        (
+            event.record.objectID,
+            {name: item.value for name, item in event.record.resource.resources.items()},
+        )
+        for event in answer.events
+    ]

@@ -47,6 +47,19 @@ CHECKED = {
     "preemption.delay": "preemption_delay",
     "quota.preemption.delay": "quota_preemption_delay",
 }
+# What the keys of the extra configuration become.
+EXTRA = {
+    "stateaware-as-fifo": "state_aware_as_fifo",
+    "event.trackingEnabled": "event_tracking",
+    "event.requestCapacity": "event_request_capacity",
+    "event.ringBufferCapacity": "event_ring_capacity",
+    "event.RESTResponseSize": "event_response_size",
+    "event.maxStreams": "event_max_streams",
+    "event.maxStreamsPerHost": "event_max_streams_per_host",
+    "health.checkInterval": "health_interval",
+    "log.level": "log_levels",
+    "log.<logger>.level": "log_levels",
+}
 # They read a key, keep it, or show it.
 ONLY_SHOWING = ("config", "views", "reports.py")
 
@@ -70,7 +83,13 @@ CAPS = {
 }
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024**2}
 
-RAISING = {"failed_precondition": 1, "aborted": 1, "exhausted": 1, "error_info": 0}
+RAISING = {
+    "failed_precondition": 1,
+    "aborted": 1,
+    "out_of_range": 1,
+    "exhausted": 1,
+    "error_info": 0,
+}
 """Functions that make an error with a reason, and where among their arguments the reason is."""
 
 REJECTING = ("Rejected", "BadItem")
@@ -156,14 +175,28 @@ def test_what_is_only_checked_is_used_by_nobody() -> None:
     shown: dict[str, str] = {}
     for title in (*SECTIONS, "Queue properties"):
         shown |= shown_keys(title)
-    used = {
-        node.attr
-        for path, node in parsed("core/licorne_core")
-        if isinstance(node, ast.Attribute)
-        and not set(path.relative_to(ROOT / "core/licorne_core").parts) & set(ONLY_SHOWING)
-    }
+    used = attributes("core/licorne_core")
     checked = {key for key, now in shown.items() if now == "checked"}
     assert checked == {key for key, name in CHECKED.items() if name not in used}
+
+
+def test_extra_keys_work_where_the_page_says_so() -> None:
+    """Of the extra configuration, core or server use what is not called checked only."""
+    used = attributes("core/licorne_core", "server/licorne_server")
+    shown = shown_keys("Extra configuration")
+    assert shown.keys() == EXTRA.keys()
+    working = {key for key, now in shown.items() if now == "yes"}
+    assert working == {key for key, name in EXTRA.items() if name in used}
+
+
+def attributes(*folders: str) -> set[str]:
+    """The attributes that are looked at, but where settings are only read, kept or shown."""
+    return {
+        node.attr
+        for path, node in parsed(*folders)
+        if isinstance(node, ast.Attribute)
+        and not set(path.relative_to(ROOT).parts) & set(ONLY_SHOWING)
+    }
 
 
 def test_caps_are_those_in_force() -> None:

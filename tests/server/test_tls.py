@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -79,6 +80,22 @@ async def test_certificate_allows_no_other_rm(server: Server) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await StateStub(channel).ListPartitions(pb.ListPartitionsRequest(rm_id="other"))
         assert refused.value.code() is DENIED
+
+
+async def test_events_are_the_rms_own_and_the_operators(server: Server) -> None:
+    """Another RM's events are denied, listed or watched, whoever registered first."""
+    async with connected_as("operator", server) as operator, connected_as("rm", server) as channel:
+        await Shim(channel).register()
+        for rm_id in ("rm", ""):
+            request = pb.ListEventsRequest(rm_id=rm_id)
+            assert (await StateStub(channel).ListEvents(request)).instance
+            assert (await StateStub(operator).ListEvents(request)).instance
+        for rm_id in ("other", "unknown"):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await StateStub(channel).ListEvents(pb.ListEventsRequest(rm_id=rm_id))
+            assert refused.value.code() is DENIED
+            watch: Any = StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id=rm_id))
+            assert await watch.code() is DENIED
 
 
 async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -> None:

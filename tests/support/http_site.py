@@ -11,6 +11,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from yarl import URL
 
+from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.http import Figures, Status
 from support.driver import Driver
@@ -24,6 +25,7 @@ class Site:
     status: Status
     client: aiohttp.ClientSession
     address: str
+    events: EventLogs
     figures: Figures = field(default_factory=Figures)
     history: deque[Sample] = field(default_factory=deque)
 

@@ -22,7 +22,7 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
-ASKING = ("queues", "apps", "nodes", "users", "explain")
+ASKING = ("queues", "apps", "nodes", "users", "explain", "events")
 ALREADY_RUNNING = 20
 """So many asks of the fake RM's first application run at once; the others wait."""
 

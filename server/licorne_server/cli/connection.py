@@ -21,7 +21,11 @@ DEFAULT_TARGET = "127.0.0.1:7070"
 DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
-OPTIONS = (("grpc.max_receive_message_length", -1),)
+OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    # Whoever waits for events must notice that the server is gone without a word.
+    ("grpc.keepalive_time_ms", 30_000),
+)
 
 
 class PageRequest(Protocol):
@@ -47,17 +51,18 @@ class NotFoundError(Exception):
     """What was asked for is not there; the text names it."""
 
 
-def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--target`, `--partition`, `-o` and the options for TLS."""
+def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool = True) -> None:
+    """`--target`, `-o`, the options for TLS and, for what is in one, `--partition`."""
     parser.add_argument(
         "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
     )
-    parser.add_argument(
-        "--partition",
-        default="",
-        metavar="NAME",
-        help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
-    )
+    if partition:
+        parser.add_argument(
+            "--partition",
+            default="",
+            metavar="NAME",
+            help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
+        )
     parser.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="form (%(default)s)"
     )

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from licorne_server.http.dashboard import DashboardReads
 from licorne_server.http.errors import MAX_BODY, errors_as_json
+from licorne_server.http.events import EventReads
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
@@ -66,6 +67,7 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
             web.get("/ws/v1/metrics", scrape.serve),
             *Reads(sources).routes(),
             *UsageReads(sources).routes(),
+            *EventReads(sources).routes(),
             *DashboardReads(sources).routes(),
         ]
     )

@@ -15,10 +15,10 @@ MAX_BODY = MAX_CONFIG_BYTES
 """The longest request body that is read, in bytes: only configurations are sent here."""
 
 
-def failure(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
-    """An error's answer. Core and page of old disagree on the spelling of the keys: send both."""
+def failure_json(status: int, message: str) -> dict[str, object]:
+    """An error's body. Core and page of old disagree on the spelling of the keys: send both."""
     description = HTTPStatus(status).phrase
-    body = {
+    return {
         "status_code": status,
         "message": message,
         "description": description,
@@ -26,7 +26,11 @@ def failure(status: int, message: str, headers: dict[str, str] | None = None) ->
         "Message": message,
         "Description": description,
     }
-    return web.json_response(body, status=status, headers=headers)
+
+
+def failure(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    """An error's answer."""
+    return web.json_response(failure_json(status, message), status=status, headers=headers)
 
 
 @web.middleware

@@ -4,8 +4,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from licorne_core.config.extra import ExtraConfig
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.event_log import EventLogs
+from licorne_server.event_watch import Share
 from licorne_server.history import Sample
 from licorne_server.reading import Reading
 
@@ -55,3 +58,5 @@ class Sources:
     figures: Callable[[], Figures] = Figures
     reading: Reading = field(default_factory=Reading)
     history: deque[Sample] = field(default_factory=deque)
+    events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
+    share: Share = field(default_factory=lambda: Share(lambda: False))

@@ -159,6 +159,18 @@ async def send(
     return response
 
 
+async def send_live(
+    request: web.Request, content_type: str, lines: AsyncGenerator[bytes, None]
+) -> web.StreamResponse:
+    """Answer with lines as they come, however long that takes; never compressed."""
+    response = web.StreamResponse(headers={"Content-Type": content_type})
+    async with aclosing(lines) as chunks:
+        await response.prepare(request)
+        if request.method != "HEAD":
+            await _send_rest(request, response, await anext(chunks), chunks)
+    return response
+
+
 async def _send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:

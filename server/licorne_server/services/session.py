@@ -22,6 +22,8 @@ from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
 from licorne_server.errors import failed_precondition, invalid_argument, shown
+from licorne_server.event_feed import fed
+from licorne_server.event_watch import Share
 from licorne_server.guard import stream_handler
 from licorne_server.outbox import Sent
 from licorne_server.requests import register
@@ -40,12 +42,22 @@ class SessionService:
     name = "licorne.v1.Session"
 
     def __init__(
-        self, engine: Engine, rms: Rms, access: Access, epoch: int, heartbeat: float
+        self,
+        engine: Engine,
+        rms: Rms,
+        access: Access,
+        share: Share,
+        epoch: int,
+        heartbeat: float,
     ) -> None:
-        """`epoch` rises with every start of a server; `heartbeat` is in seconds."""
+        """`epoch` rises with every start of a server; `heartbeat` is in seconds.
+
+        Events are made for RMs with a `share` of the loop's time.
+        """
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._share = share
         self._epoch = epoch
         self._heartbeat = heartbeat
 
@@ -79,8 +91,10 @@ class SessionService:
         talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
         welcome = self._welcome(session, resumed=resend is not None)
         sealer = Sealer(self._epoch, rm.registration)
+        write = talk.write(sealer, welcome, resend or [])
         try:
-            await stream.run(talk.read(), talk.write(sealer, welcome, resend or []), rm.outbox.wake)
+            async with fed(rm, session, self._rms.events, self._share):
+                await stream.run(talk.read(), write, rm.outbox.wake)
         finally:
             rm.detach(Kind.SESSION, stream)
 

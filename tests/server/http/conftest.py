@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
+from licorne_core.config.extra import read_extra
+from licorne_server.event_log import EventLogs
 from licorne_server.http import HttpServer, Sources, Status
 from support.driver import START, Driver
 from support.http_site import Site
@@ -16,7 +18,10 @@ async def site() -> AsyncIterator[Site]:
     driver = Driver()
     status = Status(started=True)
     async with aiohttp.ClientSession(auto_decompress=False) as client:
-        site = Site(driver, status, client, "")
+        events = EventLogs(
+            lambda rm_id: read_extra(driver.views.rm(rm_id).extra_config),
+        )
+        site = Site(driver, status, client, "", events)
         server = HttpServer(
             Sources(
                 views=driver.views,
@@ -24,9 +29,11 @@ async def site() -> AsyncIterator[Site]:
                 started_time=START,
                 figures=lambda: site.figures,
                 history=site.history,
+                events=events,
             )
         )
         host, port = await server.start("127.0.0.1", 0)
         site.address = f"http://{host}:{port}"
         yield site
+        events.close()
         await server.stop()

@@ -1,0 +1,92 @@
+"""Events for the RM itself, over its session, if it wants them (spec § 12.1.1).
+
+They are read from the log like everybody else's, and put into the outbox only while little is in
+it: no decision waits behind them for long, and an RM is never held for what it did not ask.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from licorne_server.convert_events import telling, told
+from licorne_server.convert_out import Kind, Payload
+from licorne_server.event_log import EventLog, EventLogs
+from licorne_server.event_watch import Over, Overtaken, Share, Watch
+from licorne_server.sessions import Rm, Session
+
+log = structlog.get_logger(__name__)
+
+FEED_SECONDS = 2.0
+"""How long events gather between two messages, unless they are enough for a full one."""
+
+FEED_BYTES = 64 * 1024
+
+
+@asynccontextmanager
+async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
+    """Tell an RM that wants it what happens, as long as a stream of its session is open."""
+    if not session.callbacks.events:
+        yield
+        return
+    feed = Feed(rm, session, logs.get(rm.rm_id), share)
+    task = asyncio.create_task(feed.run(), name=f"events of {rm.rm_id}")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("no more events for the RM", rm_id=rm.rm_id, exc_info=error)
+
+
+class Feed:
+    """Reads the log for one session, from where its last stream came to."""
+
+    def __init__(self, rm: Rm, session: Session, events: EventLog, share: Share) -> None:
+        """The session was opened, or resumed, just now."""
+        self._rm = rm
+        self._still = rm.lasting()
+        self._session = session
+        self._events = events
+        self._watch = Watch(events, session.next_event, share)
+        self._sent_at = -FEED_SECONDS
+
+    async def run(self) -> None:
+        """Tell what happens until the log ends."""
+        while True:
+            try:
+                await self._due()
+                size = self._events.settings.event_request_capacity
+                batch = await self._watch.next(told, size, FEED_BYTES)
+            except Overtaken as error:
+                self._watch.next_id = error.next_id
+                continue
+            except Over:
+                return
+            data = telling(batch.first_id, batch.data)
+            await self._put(Payload(Kind.SESSION, "events", data, batch.events))
+            self._session.next_event = self._watch.next_id
+
+    async def _due(self) -> None:
+        """Wait for an event, and then for a message full of them or until it is time.
+
+        Raises:
+            Over: there will be none.
+        """
+        await self._watch.arrival()
+        try:
+            async with asyncio.timeout_at(self._sent_at + FEED_SECONDS):
+                while self._watch.waiting < self._events.settings.event_request_capacity:
+                    await self._events.news()
+        except TimeoutError:
+            pass
+
+    async def _put(self, payload: Payload) -> None:
+        """Into the outbox, as soon as there is room in it."""
+        while self._still():
+            if self._rm.outbox.offer(payload):
+                self._sent_at = asyncio.get_running_loop().time()
+                return
+            await asyncio.sleep(FEED_SECONDS)

@@ -1,0 +1,124 @@
+"""Events over REST (spec § 12.2): those that are kept, in batches, and those to come, as lines."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+from aiohttp import web
+
+from licorne_server.convert_events import record_json, record_line
+from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
+from licorne_server.event_watch import Over, Overtaken, Share, Watch
+from licorne_server.http.errors import failure_json
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import Rows, send_json, send_live
+
+CONTENT_TYPE = "application/json; charset=utf-8"
+MAX_ID = 2**64 - 1
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a reader that nothing is sent to is still there."""
+
+
+class EventReads:
+    """The two paths below ``events``; `rm` in the query names an RM, else it is the first one."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._logs: EventLogs = sources.events
+        self._share: Share = sources.share
+
+    def routes(self) -> list[web.RouteDef]:
+        """Both paths."""
+        return [
+            web.get("/ws/v1/events/batch", self.batch),
+            web.get("/ws/v1/events/stream", self.stream),
+        ]
+
+    async def batch(self, request: web.Request) -> web.StreamResponse:
+        """So many events from an id on: all that are kept, as far as one answer takes them."""
+        log = self._log(request)
+        most = log.settings.event_response_size
+        start = _number(request, "start", log.lowest_id)
+        count = _number(request, "count", most)
+        if not count:
+            raise _no_value("count", "0")
+        kept = log.lowest_id <= start < log.next_id
+        rows = Rows(log.read(start, min(count, most)), lambda event: record_json(event[1]))
+        answer = {
+            "InstanceUUID": log.instance,
+            "LowestID": log.lowest_id,
+            "HighestID": max(0, log.next_id - 1),
+            "EventRecords": rows if kept else None,
+        }
+        return await send_json(request, answer)
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """A line for the instance, then one for each event: so many that were, and all to come."""
+        log = self._log(request)
+        start = log.next_id - _number(request, "count", 0)
+        watch = Watch(log, max(start, log.lowest_id), self._share)
+        try:
+            with log.watched_from(request.remote or ""):
+                return await send_live(request, CONTENT_TYPE, _lines(request, log, watch))
+        except TooManyStreams:
+            raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None
+
+    def _log(self, request: web.Request) -> EventLog:
+        log = self._logs.get(request.query.get("rm", ""))
+        if not log.settings.event_tracking:
+            raise web.HTTPInternalServerError(text="Event tracking is disabled")
+        return log
+
+
+async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
+    """All lines until the reader is gone; one that is cut off is told why in a last line."""
+    yield _line({"InstanceUUID": log.instance})
+    while True:
+        try:
+            if not await _arrived(request, watch):
+                return
+            batch = await watch.next(record_line)
+        except Overtaken as error:
+            text = f"this reader did not keep up: the first event that is kept is {error.next_id}"
+            yield _line(failure_json(503, text))
+            return
+        except Over as error:
+            status = 404 if error.ending is Ending.FORGOTTEN else 503
+            yield _line(failure_json(status, error.ending.value))
+            return
+        yield batch.data
+
+
+async def _arrived(request: web.Request, watch: Watch) -> bool:
+    """Wait for something to send; False when there is nobody left to send it to."""
+    while request.transport is not None and not request.transport.is_closing():
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                await watch.arrival()
+        except TimeoutError:
+            continue
+        return True
+    return False
+
+
+def _line(value: dict[str, object]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    """A whole number of the query.
+
+    Raises:
+        HTTPBadRequest: it is none.
+    """
+    text = request.query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_ID))):
+        raise _no_value(name, text)
+    return min(int(text), MAX_ID)
+
+
+def _no_value(name: str, text: str) -> web.HTTPBadRequest:
+    return web.HTTPBadRequest(text=f'{text[:64]} is not a valid value for "{name}"')

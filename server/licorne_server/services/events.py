@@ -1,0 +1,166 @@
+"""The part of `licorne.v1.State` that tells what happened: listing events, and watching."""
+
+import asyncio
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1 import state_pb2 as pb
+from licorne_core.events import EventRecord
+from licorne_server.access import Access
+from licorne_server.convert_events import record_message, watch_answer, watched
+from licorne_server.errors import (
+    CallError,
+    aborted,
+    exhausted,
+    failed_precondition,
+    not_found,
+    out_of_range,
+    shown,
+    unavailable,
+)
+from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
+from licorne_server.event_watch import Batch, Over, Overtaken, Share, Watch
+from licorne_server.guard import unary_handler, watch_handler
+from licorne_server.services.paging import MAX_PAGE_SIZE, Page, Slices
+
+STALL_SECONDS = 30.0
+"""How long a watcher may take nothing before it is cut off."""
+
+
+class EventsService:
+    """Lists and watches the events of one RM."""
+
+    name = "licorne.v1.State"
+
+    def __init__(self, logs: EventLogs, access: Access, share: Share) -> None:
+        """Over the logs of all RMs; all who watch have one share of the loop's time."""
+        self._logs = logs
+        self._access = access
+        self._share = share
+        self._slices = Slices()
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The methods by name, bytes in and bytes out."""
+        return grpc.method_handlers_generic_handler(
+            self.name,
+            {
+                "ListEvents": unary_handler(pb.ListEventsRequest, self._list),
+                "WatchEvents": watch_handler(pb.WatchEventsRequest, self._watch),
+            },
+        )
+
+    async def _list(self, request: pb.ListEventsRequest, context: Any) -> Message:
+        """As many as fit into one answer, from the first that is kept of those wanted."""
+        log = self._log(request.rm_id, context)
+        lowest_id, highest_id = log.lowest_id, log.next_id - 1
+        size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
+        page = Page(log.read(request.start, size), _event, size=size)
+        await self._slices.make(page)
+        return pb.ListEventsResponse(
+            instance=log.instance, lowest_id=lowest_id, highest_id=highest_id, events=page.rows
+        )
+
+    async def _watch(self, request: pb.WatchEventsRequest, context: Any) -> None:
+        """Send what happens, until the caller has enough or cannot keep up."""
+        log = self._log(request.rm_id, context)
+        watch = Watch(log, _start(log, request), self._share)
+        try:
+            with log.watched_from(host_of(context.peer())):
+                await self._send_all(log, watch, context)
+        except TooManyStreams as error:
+            text = f"Too many streaming connections: at most {error}"
+            raise exhausted(text, "TOO_MANY_STREAMS") from None
+        except Overtaken as error:
+            raise _slow(log, error.next_id) from None
+        except Over as error:
+            raise self._over(log, error.ending) from None
+
+    async def _send_all(self, log: EventLog, watch: Watch, context: Any) -> None:
+        """The first message comes at once, perhaps without events: it tells the instance."""
+        batch = Batch(watch.next_id, 0, b"")
+        while True:
+            try:
+                async with asyncio.timeout(STALL_SECONDS):
+                    await context.write(watch_answer(log.instance, batch.data))
+            except TimeoutError:
+                # What is being written will still arrive, ahead of the status.
+                raise _slow(log, max(watch.next_id, log.lowest_id)) from None
+            batch = await watch.next(watched)
+
+    def _log(self, rm_id: str, context: Any) -> EventLog:
+        """The log that a request means, if it is any of the caller's business.
+
+        Raises:
+            CallError: the RM is not registered, or its events are not tracked.
+        """
+        if rm_id:
+            self._access.check_read(context, rm_id)
+        log = self._logs.get(rm_id)
+        self._access.check_read(context, log.rm_id)
+        if not log.settings.event_tracking:
+            raise failed_precondition("Event tracking is disabled", "EVENTS_OFF")
+        return log
+
+    def _over(self, log: EventLog, ending: Ending) -> CallError:
+        """What to tell a watcher that has read everything there will ever be."""
+        match ending:
+            case Ending.CLOSED:
+                return unavailable(ending.value)
+            case Ending.FORGOTTEN:
+                return not_found(f"RM {log.rm_id} is not registered any more")
+            case Ending.REPLACED:
+                return _other_instance(self._logs.get(log.rm_id), ending.value)
+
+
+def host_of(peer: str) -> str:
+    """The host in what grpc calls a peer: ``ipv4:10.0.0.1:5000``, ``ipv6:[::1]:5000``."""
+    kind, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else peer
+
+
+def _event(item: tuple[int, EventRecord]) -> pb.Event:
+    event_id, record = item
+    return pb.Event(id=event_id, record=record_message(record))
+
+
+def _start(log: EventLog, request: pb.WatchEventsRequest) -> int:
+    """The first id that is wanted.
+
+    Raises:
+        CallError: it is of another instance, not kept any more, or not given out yet.
+    """
+    if request.instance and request.instance != log.instance:
+        raise _other_instance(log, f"instance {shown(request.instance)} is over")
+    if not request.HasField("start"):
+        return log.next_id
+    if not log.lowest_id <= request.start <= log.next_id:
+        next_id = log.lowest_id if request.start < log.lowest_id else log.next_id
+        raise out_of_range(
+            f"event {request.start} is not kept: the first one is {log.lowest_id}, "
+            f"the next one will be {log.next_id}",
+            "EVENTS_NOT_KEPT",
+            next_id=str(next_id),
+            instance=log.instance,
+        )
+    return request.start
+
+
+def _other_instance(log: EventLog, why: str) -> CallError:
+    return out_of_range(
+        f"{why}; go on with instance {log.instance} from event {log.lowest_id}",
+        "INSTANCE_CHANGED",
+        next_id=str(log.lowest_id),
+        instance=log.instance,
+    )
+
+
+def _slow(log: EventLog, next_id: int) -> CallError:
+    return aborted(
+        f"this watcher did not keep up; go on from event {next_id}",
+        "SLOW_WATCHER",
+        next_id=str(next_id),
+        instance=log.instance,
+    )

@@ -1,0 +1,222 @@
+"""`licorne events`: what happened, and following what happens through restarts."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from google.protobuf import json_format
+
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.app import Server
+from licorne_server.settings import Address
+from support.facts import happened
+from support.shim import PATIENCE, Shim, connected, serving
+from support.town import Shell
+
+
+@asynccontextmanager
+async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
+    """A server that these RMs have registered with."""
+    async with (
+        serving(listen=Address(host="127.0.0.1", port=port)) as server,
+        connected(server) as channel,
+    ):
+        for rm_id in rm_ids:
+            await Shim(channel, rm_id).register()
+        yield server
+
+
+def play(server: Server, first: int, count: int, rm_id: str = "rm") -> int:
+    """So many events happen; the id of the first."""
+    start = server.events.get(rm_id).next_id
+    server.rms.route([happened(rm_id, first, count)])
+    return start
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server with two RMs."""
+    async with server_with("rm", "other") as server:
+        yield server
+
+
+@pytest.fixture
+def shell(server: Server, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Commands against it."""
+    return Shell(server.grpc_address, capsys)
+
+
+async def test_events_as_a_table(server: Server, shell: Shell) -> None:
+    """A line for each event that is kept, kinds by their published names, in human units."""
+    start = play(server, 7, 2)
+    result = await shell("events")
+    assert result.code == 0
+    assert result.rows[0][:4] == ["ID", "TIME", "TYPE", "CHANGE"]
+    time = "2023-11-14T22:13:20.000Z"
+    rest = ["APP", "ADD", "APP_ALLOC"]
+    assert result.rows[-2:] == [
+        [str(start), time, *rest, "app-7", "k-7", "vcore=100m", "-"],
+        [str(start + 1), time, *rest, "app-8", "k-8", "vcore=100m", "-"],
+    ]
+
+
+async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
+    """`--rm` chooses whose, `--from` where to begin; JSON is that of the message."""
+    play(server, 0, 3)
+    start = play(server, 100, 3, "other")
+    result = await shell("events", "--rm", "other", "--from", str(start + 1), "-o", "json")
+    answer = json_format.Parse(result.out, pb.ListEventsResponse())
+    assert [event.record.objectID for event in answer.events] == ["app-101", "app-102"]
+    assert answer.highest_id == start + 2
+    assert result.json["events"][0]["record"]["type"] == 2
+
+
+async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -> None:
+    """All that were kept are shown, however many answers that needs."""
+    start = play(server, 0, 25_000)
+    result = await shell("events", "-o", "json")
+    ids = [event["id"] for event in result.json["events"]]
+    assert ids == list(range(start + 25_000))
+    assert len((await shell("events")).rows) == start + 25_001
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--rm", "x"), 3, "RM x is not registered"),
+        (("--rm", "x", "--follow"), 3, "RM x is not registered"),
+        (("--rm", "off"), 4, "Event tracking is disabled"),
+        (("--rm", "off", "--follow", "--from", "0"), 4, "Event tracking is disabled"),
+    ],
+)
+async def test_what_cannot_be_shown(
+    server: Server, shell: Shell, arguments: tuple[str, ...], code: int, text: str
+) -> None:
+    """One line on stderr, nothing on stdout, following or not."""
+    async with connected(server) as channel:
+        await Shim(channel, "off").register(extraConfig={"event.trackingEnabled": "false"})
+        result = await shell("events", *arguments, "-o", "json")
+    assert (result.code, result.out) == (code, "")
+    assert text in result.err
+
+
+async def test_ids_that_are_none(shell: Shell) -> None:
+    """What is no id is wrong usage."""
+    for text in ("-1", "x", str(2**64)):
+        with pytest.raises(SystemExit) as refused:
+            await shell("events", f"--from={text}")
+        assert refused.value.code == 1
+
+
+class Following:
+    """`licorne events --follow` in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """That runs."""
+        self.process = process
+
+    async def line(self) -> str:
+        """The next line on stdout."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(2 * PATIENCE):
+            return (await self.process.stdout.readline()).decode()
+
+    async def subjects(self, count: int) -> list[str]:
+        """What the next so many events, in JSON, are about."""
+        lines = [json.loads(await self.line()) for _ in range(count)]
+        return [line["record"]["objectID"] for line in lines]
+
+    async def until(self, last: str) -> list[str]:
+        """What the next events are about, up to one."""
+        found = await self.subjects(1)
+        while found[-1] != last:
+            found += await self.subjects(1)
+        return found
+
+    async def said(self) -> str:
+        """The next line on stderr."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(2 * PATIENCE):
+            return (await self.process.stderr.readline()).decode()
+
+
+@asynccontextmanager
+async def following(target: str, *arguments: str) -> AsyncIterator[Following]:
+    """The command while it runs; interrupted at the end it exits with 130."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_server", "events", "--follow"),
+        *("--target", target, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Following(process)
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(2 * PATIENCE):
+            assert await process.wait() == 130
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def names(first: int, count: int) -> list[str]:
+    """What events with these numbers are about."""
+    return [f"app-{number}" for number in range(first, first + count)]
+
+
+async def test_following_as_a_table(server: Server) -> None:
+    """The headings come at once, and each event as it happens, in columns."""
+    start = play(server, 0, 1)
+    async with following(server.grpc_address, "--from", str(start)) as events:
+        header, first = await events.line(), await events.line()
+        play(server, 1, 1)
+        second = await events.line()
+    assert header.split()[0] == "ID"
+    assert [first.split()[0], second.split()[0]] == [str(start), str(start + 1)]
+    assert header.index("OBJECT") == first.index("app-0") == second.index("app-1")
+
+
+async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
+    """Cut off for being too slow, it says what it missed and goes on with what is kept."""
+    start = play(server, 0, 5)
+    async with connected(server) as channel:
+        extra = {"event.ringBufferCapacity": "100"}
+        request = ap.UpdateConfigurationRequest(rm_id="rm", extra_config=extra)
+        await AdminStub(channel).UpdateConfiguration(request)
+    where = ("--from", str(start), "-o", "json")
+    async with following(server.grpc_address, *where) as events:
+        assert await events.subjects(5) == names(0, 5)
+        play(server, 5, 1000)
+        assert await events.subjects(100) == names(905, 100)
+        missed = f"licorne: events {start + 5} to {start + 904} are not kept any more\n"
+        assert await events.said() == missed
+
+
+async def test_following_survives_registrations_and_restarts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It waits for server and RM to come back, and goes on with their new events."""
+    async with server_with("rm") as server:
+        address = server.grpc_address
+        port = int(address.rpartition(":")[2])
+        where = ("--from", str(play(server, 0, 3)), "-o", "json")
+        async with following(address, *where) as events:
+            assert await events.subjects(3) == names(0, 3)
+            async with connected(server) as channel:
+                await Shim(channel).register()
+            play(server, 10, 2)
+            assert await events.said() == "licorne: the RM registered anew: ids start over\n"
+            assert (await events.until("app-11"))[-2:] == names(10, 2)
+            await server.stop()
+            lost = await events.said()
+            assert lost.startswith(f"licorne: lost {address}: ")
+            async with server_with("rm", port=port) as again:
+                play(again, 20, 2)
+                assert await events.said() == "licorne: the RM registered anew: ids start over\n"
+                assert (await events.until("app-21"))[-2:] == names(20, 2)

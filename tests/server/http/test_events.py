@@ -1,0 +1,274 @@
+"""Events over REST (spec §§ 12.2, 14): batches by id, and a stream of lines."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from licorne_core.ids import RmId
+from licorne_server.event_log import EventLog
+from licorne_server.http import events
+from support.builders import RM, register, reload
+from support.facts import happened
+from support.http_site import Site
+from support.shim import PATIENCE, eventually
+
+BATCH = "/ws/v1/events/batch"
+STREAM = "/ws/v1/events/stream"
+CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
+
+
+def begin(site: Site, rm: str = RM, **extra: str) -> EventLog:
+    """An RM registers."""
+    keys = {f"event.{name}": value for name, value in extra.items()}
+    site.driver.do(register(CONFIG, rm, keys))
+    site.events.begin(RmId(rm))
+    return site.events.get(rm)
+
+
+def change(site: Site, **extra: str) -> None:
+    """The RM's extra configuration is another one from now on."""
+    keys = {f"event.{name}": value for name, value in extra.items()}
+    site.driver.do(reload(CONFIG, extra=keys))
+    site.events.follow(RmId(RM))
+
+
+def play(site: Site, first: int, count: int, rm: str = RM) -> None:
+    """So many events happen."""
+    site.events.add(happened(rm, first, count))
+
+
+def subjects(records: list[Any]) -> list[int]:
+    """The numbers of the applications that events are about."""
+    return [int(record["objectID"].removeprefix("app-")) for record in records]
+
+
+class Lines:
+    """A stream, read line by line."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        """Over its answer."""
+        self.answer = answer
+
+    async def next(self) -> Any:
+        """The next line, None at the end."""
+        async with asyncio.timeout(PATIENCE):
+            line = await self.answer.content.readline()
+        return json.loads(line) if line else None
+
+    async def take(self, count: int) -> list[Any]:
+        """So many lines."""
+        return [await self.next() for _ in range(count)]
+
+
+@asynccontextmanager
+async def stream(site: Site, query: str = "") -> AsyncIterator[Lines]:
+    """An open stream."""
+    async with site.client.get(f"{site.address}{STREAM}{query}") as answer:
+        assert answer.status == 200, await answer.read()
+        assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
+        yield Lines(answer)
+
+
+async def test_a_batch_has_all_that_is_kept(site: Site) -> None:
+    """Without a query everything comes, with the ids of the first and the last."""
+    log = begin(site)
+    play(site, 0, 3)
+    answer = await site.get(BATCH)
+    assert answer.keys() == {"InstanceUUID", "LowestID", "HighestID", "EventRecords"}
+    assert answer["InstanceUUID"] == log.instance
+    assert (answer["LowestID"], answer["HighestID"]) == (0, 2)
+    assert subjects(answer["EventRecords"]) == [0, 1, 2]
+    assert answer["EventRecords"][1] == {
+        "type": 2,
+        "objectID": "app-1",
+        "referenceID": "k-1",
+        "message": "",
+        "timestampNano": 1_700_000_000_000_000_000,
+        "eventChangeType": 2,
+        "eventChangeDetail": 200,
+        "resource": {"resources": {"vcore": {"value": 100}}},
+    }
+
+
+async def test_a_batch_begins_and_ends_where_it_is_asked_to(site: Site) -> None:
+    """`start` is the first id, `count` the most events; both have bounds that are no errors."""
+    begin(site, ringBufferCapacity="6", RESTResponseSize="4")
+    play(site, 0, 10)
+    for query, found in (
+        ("", [4, 5, 6, 7]),
+        ("?count=2", [4, 5]),
+        ("?count=18446744073709551615", [4, 5, 6, 7]),
+        ("?start=7", [7, 8, 9]),
+        ("?start=8&count=1", [8]),
+    ):
+        answer = await site.get(BATCH + query)
+        assert subjects(answer["EventRecords"]) == found
+        assert (answer["LowestID"], answer["HighestID"]) == (4, 9)
+
+
+@pytest.mark.parametrize("start", ["0", "3", "10", "18446744073709551615"])
+async def test_a_batch_of_what_is_not_kept_is_null(site: Site, start: str) -> None:
+    """An id that is gone or was not given out is answered with the ids that are there."""
+    begin(site, ringBufferCapacity="6")
+    play(site, 0, 10)
+    answer = await site.get(f"{BATCH}?start={start}")
+    assert answer["EventRecords"] is None
+    assert (answer["LowestID"], answer["HighestID"]) == (4, 9)
+
+
+async def test_a_batch_of_nothing(site: Site) -> None:
+    """Before anything has happened there are no events, and that is no error."""
+    begin(site)
+    answer = await site.get(BATCH)
+    assert (answer["LowestID"], answer["HighestID"]) == (0, 0)
+    assert answer["EventRecords"] is None
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (f"{BATCH}?count=0", '0 is not a valid value for "count"'),
+        (f"{BATCH}?count=-1", '-1 is not a valid value for "count"'),
+        (f"{BATCH}?count=many", 'many is not a valid value for "count"'),
+        (f"{BATCH}?start=1.5", '1.5 is not a valid value for "start"'),
+        (f"{BATCH}?start={'9' * 99}", f'{"9" * 64} is not a valid value for "start"'),
+        (f"{STREAM}?count=x", 'x is not a valid value for "count"'),
+    ],
+)
+async def test_what_is_no_number_is_refused(site: Site, path: str, message: str) -> None:
+    """400, naming value and parameter."""
+    begin(site)
+    answer = await site.refused(path)
+    assert (answer["status_code"], answer["message"]) == (400, message)
+
+
+async def test_a_stream_tells_the_instance_and_then_what_happens(site: Site) -> None:
+    """A line for the instance, one for each event from then on, each at once and in order."""
+    log = begin(site)
+    play(site, 0, 3)
+    async with stream(site) as lines:
+        assert await lines.next() == {"InstanceUUID": log.instance}
+        play(site, 3, 2)
+        assert subjects(await lines.take(2)) == [3, 4]
+        play(site, 5, 5000)
+        assert subjects(await lines.take(5000)) == list(range(5, 5005))
+
+
+@pytest.mark.parametrize(("count", "found"), [("2", [2, 3]), ("99", [1, 2, 3]), ("0", [])])
+async def test_a_stream_may_begin_with_what_was(site: Site, count: str, found: list[int]) -> None:
+    """`count` past events come first, as far as they are kept."""
+    begin(site, ringBufferCapacity="3")
+    play(site, 0, 4)
+    async with stream(site, f"?count={count}") as lines:
+        assert subjects((await lines.take(len(found) + 1))[1:]) == found
+        play(site, 4, 1)
+        assert subjects(await lines.take(1)) == [4]
+
+
+@pytest.mark.row(162)
+async def test_streams_and_batches_agree(site: Site) -> None:
+    """The lines of a stream are the records of a batch from the same id on."""
+    begin(site)
+    async with stream(site) as lines:
+        await lines.next()
+        play(site, 0, 300)
+        streamed = await lines.take(300)
+    assert (await site.get(f"{BATCH}?start=0"))["EventRecords"] == streamed
+
+
+@pytest.mark.row(6)
+async def test_each_rm_has_events_of_its_own(site: Site) -> None:
+    """`rm` names an RM; without it the one that registered first is meant."""
+    begin(site)
+    begin(site, "rm2")
+    play(site, 0, 1)
+    play(site, 100, 2, "rm2")
+    for query, found in (("", [0]), ("?rm=rm1", [0]), ("?rm=rm2", [100, 101])):
+        assert subjects((await site.get(BATCH + query))["EventRecords"]) == found
+    async with stream(site, "?rm=rm2&count=9") as lines:
+        assert subjects((await lines.take(3))[1:]) == [100, 101]
+
+
+async def test_unknown_rms(site: Site) -> None:
+    """404, for an RM that is not there and where there is none at all."""
+    for path in (BATCH, STREAM):
+        answer = await site.refused(path)
+        message = "no RM is registered, so there are no events"
+        assert (answer["status_code"], answer["message"]) == (404, message)
+    begin(site)
+    answer = await site.refused(f"{BATCH}?rm=x")
+    assert (answer["status_code"], answer["message"]) == (404, "RM x is not registered")
+
+
+async def test_tracking_off(site: Site) -> None:
+    """500 with the known text while it is off; open streams go on once it is on again."""
+    begin(site)
+    async with stream(site) as lines:
+        await lines.next()
+        change(site, trackingEnabled="false")
+        for path in (BATCH, STREAM):
+            answer = await site.refused(path)
+            assert (answer["status_code"], answer["message"]) == (500, "Event tracking is disabled")
+        change(site, trackingEnabled="true")
+        play(site, 0, 1)
+        assert subjects(await lines.take(1)) == [0]
+    assert subjects((await site.get(BATCH))["EventRecords"]) == [0]
+
+
+async def test_streams_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 for one stream too many, and a place again once one is gone, even if nothing happens."""
+    monkeypatch.setattr(events, "LOOK_SECONDS", 0.01)
+    log = begin(site, maxStreams="1")
+    async with stream(site):
+        answer = await site.refused(STREAM)
+        assert (answer["status_code"], answer["message"]) == (503, "Too many streaming connections")
+    await eventually(lambda: not log.watchers)
+    async with stream(site) as lines:
+        await lines.next()
+
+
+async def test_one_host_has_so_many_streams(site: Site) -> None:
+    """The bound of a host is below that of all."""
+    begin(site, maxStreamsPerHost="2")
+    async with stream(site), stream(site):
+        assert (await site.refused(STREAM))["status_code"] == 503
+
+
+async def test_a_stream_that_falls_behind_is_cut_off(site: Site) -> None:
+    """The last line is an error that says where the events begin that are kept."""
+    begin(site, ringBufferCapacity="10")
+    async with stream(site) as lines:
+        await lines.next()
+        play(site, 0, 100)
+        last = await lines.next()
+        assert await lines.next() is None
+    assert last["status_code"] == 503
+    assert last["message"].endswith("the first event that is kept is 90")
+
+
+async def test_a_stream_ends_with_the_registration(site: Site) -> None:
+    """When its RM registers anew or goes, the last line says so, behind all events before that."""
+    for end, status in ((site.events.begin, 503), (site.events.forget, 404)):
+        begin(site)
+        async with stream(site) as lines:
+            await lines.next()
+            play(site, 0, 1)
+            end(RmId(RM))
+            assert subjects(await lines.take(1)) == [0]
+            assert (await lines.next())["status_code"] == status
+            assert await lines.next() is None
+
+
+async def test_looking_at_the_head_opens_no_stream(site: Site) -> None:
+    """HEAD is answered, and that is all."""
+    log = begin(site)
+    status, headers, body = await site.ask(STREAM, method="HEAD")
+    assert (status, body) == (200, b"")
+    assert headers["Content-Type"] == "application/json; charset=utf-8"
+    assert not log.watchers
+    assert (await site.ask(BATCH, method="HEAD"))[0] == 200

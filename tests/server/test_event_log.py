@@ -1,0 +1,200 @@
+"""The ring of facts: which events are kept, under which ids, for whom (spec § 12.1)."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.config.extra import ExtraConfig
+from licorne_core.errors import NotFound
+from licorne_core.events import EventRecord
+from licorne_core.ids import RmId
+from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
+from support.facts import Counted, counted, happened
+
+RM, OTHER = RmId("rm"), RmId("other")
+
+
+def log_of(capacity: int = 100_000) -> EventLog:
+    """An empty log that keeps so many."""
+    return EventLog(RM, ExtraConfig(event_ring_capacity=capacity))
+
+
+def numbers(events: Iterable[tuple[int, EventRecord]]) -> list[tuple[int, int]]:
+    """The id of each event, and the number of the application that it is about."""
+    return [(event_id, int(record.object_id.removeprefix("app-"))) for event_id, record in events]
+
+
+def test_ids_count_records() -> None:
+    """Ids begin at 0 and rise by one with each record, however many a fact has."""
+    log = log_of()
+    log.append([Counted(10, 3), Counted(20), Counted(30, 0), Counted(40, 2)])
+    found = [(0, 10), (1, 11), (2, 12), (3, 20), (4, 40), (5, 41)]
+    assert numbers(log.read(0, 100)) == found
+    assert (log.lowest_id, log.next_id) == (0, 6)
+
+
+def test_reading_may_begin_and_end_inside_a_fact() -> None:
+    """An id in the middle of a fact is found, and a count in the middle of one is kept to."""
+    log = log_of()
+    log.append(counted(0, 3, each=4))
+    assert numbers(log.read(2, 4)) == [(2, 2), (3, 3), (4, 4), (5, 5)]
+    assert numbers(log.read(11, 100)) == [(11, 11)]
+
+
+def test_what_is_not_kept_is_left_out() -> None:
+    """Ids that are gone or still to come are no error, and find nothing."""
+    log = log_of(capacity=2)
+    assert list(log.read(0, 10)) == []
+    log.append(counted(0, 5))
+    assert numbers(log.read(0, 10)) == [(3, 3), (4, 4)]
+    assert list(log.read(5, 10)) == []
+    assert list(log.read(2**64 - 1, 10)) == []
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=30),
+    st.lists(st.integers(1, 12), min_size=1, max_size=5),
+)
+def test_the_newest_are_kept(turns: list[list[int]], capacities: list[int]) -> None:
+    """At any time the newest events are kept, as many as were allowed ever since."""
+    log = log_of(capacities[0])
+    kept: list[tuple[int, int]] = []
+    total = 0
+    for turn, counts in enumerate(turns):
+        facts = []
+        for count in counts:
+            facts.append(Counted(total, count))
+            kept += [(number, number) for number in range(total, total + count)]
+            total += count
+        log.append(facts)
+        capacity = log.settings.event_ring_capacity
+        kept = kept[-capacity:]
+        assert numbers(log.read(0, total)) == kept
+        assert log.next_id == total
+        assert log.lowest_id == total - len(kept)
+        capacity = capacities[turn % len(capacities)]
+        log.follow(ExtraConfig(event_ring_capacity=capacity))
+        kept = kept[-capacity:]
+        for event_id, number in kept:
+            assert numbers(log.read(event_id, 1)) == [(event_id, number)]
+
+
+def test_what_is_dropped_is_let_go() -> None:
+    """Facts without a kept record take no room: a ring that turns does not grow."""
+    log = log_of(capacity=100)
+    for turn in range(1000):
+        log.append(counted(turn * 10, 10))
+        assert len(log._facts) <= 212
+        assert sum(fact is not None for fact in log._facts) <= 101
+
+
+async def test_news_wakes_all_who_wait() -> None:
+    """Everyone who waits hears of what comes in, and of the end."""
+    log = log_of()
+    waiting = [asyncio.ensure_future(log.news()) for _ in range(3)]
+    await asyncio.sleep(0)
+    log.append(counted(0, 1))
+    await asyncio.wait_for(asyncio.gather(*waiting), 1)
+    last = asyncio.ensure_future(log.news())
+    await asyncio.sleep(0)
+    assert not last.done()
+    log.end(Ending.CLOSED)
+    await asyncio.wait_for(last, 1)
+
+
+def test_watchers_are_counted_in_all_and_by_host() -> None:
+    """No more watch than the settings allow at the moment; who leaves makes room."""
+    log = EventLog(RM, ExtraConfig(event_max_streams=3, event_max_streams_per_host=2))
+    with log.watched_from("a"), log.watched_from("a"):
+        with pytest.raises(TooManyStreams, match="2 for host a"), log.watched_from("a"):
+            pass
+        with log.watched_from("b"):
+            assert log.watchers == 3
+            with pytest.raises(TooManyStreams, match="3 for RM rm"), log.watched_from("c"):
+                pass
+            log.follow(ExtraConfig(event_max_streams=4, event_max_streams_per_host=2))
+            with log.watched_from("c"):
+                assert log.watchers == 4
+    assert log.watchers == 0
+
+
+class Extras:
+    """What RMs say in their extra configuration."""
+
+    def __init__(self) -> None:
+        """Nothing."""
+        self.of: dict[RmId, ExtraConfig] = {}
+
+    def __call__(self, rm_id: RmId) -> ExtraConfig:
+        """Of one RM."""
+        return self.of.get(rm_id, ExtraConfig())
+
+
+@pytest.mark.row(6)
+def test_logs_of_two_rms_are_apart() -> None:
+    """Each RM has ids of its own, and reads what is its own; unknown ones are ignored."""
+    logs = EventLogs(Extras())
+    logs.begin(RM)
+    logs.begin(OTHER)
+    logs.add(happened("rm", 0, 2))
+    logs.add(happened("other", 100, 1))
+    logs.add(happened("gone", 200, 1))
+    assert numbers(logs.get("rm").read(0, 10)) == [(0, 0), (1, 1)]
+    assert numbers(logs.get("other").read(0, 10)) == [(0, 100)]
+
+
+def test_registering_anew_starts_over_for_that_rm_only() -> None:
+    """The RM gets a new instance with ids from 0; who watched the old one learns why it ended."""
+    logs = EventLogs(Extras())
+    logs.begin(RM)
+    logs.begin(OTHER)
+    before, other = logs.get("rm"), logs.get("other")
+    logs.add(happened("rm", 0, 5))
+    logs.begin(RM)
+    after = logs.get("rm")
+    assert (before.ending, other.ending, after.ending) == (Ending.REPLACED, None, None)
+    assert after.instance != before.instance
+    assert (after.lowest_id, after.next_id) == (0, 0)
+    assert logs.get("other") is other
+    assert logs.get() is after
+
+
+def test_settings_are_followed_live() -> None:
+    """A smaller ring takes effect at once, for the RM that asked for it."""
+    extras = Extras()
+    logs = EventLogs(extras)
+    logs.begin(RM)
+    logs.add(happened("rm", 0, 10))
+    extras.of[RM] = ExtraConfig(event_ring_capacity=4)
+    logs.follow(RM)
+    logs.follow(OTHER)
+    assert logs.get("rm").lowest_id == 6
+
+
+def test_rms_that_are_gone_have_no_log() -> None:
+    """A log is found while its RM is registered; without a name the first RM's."""
+    logs = EventLogs(Extras())
+    with pytest.raises(NotFound, match="no RM is registered"):
+        logs.get()
+    logs.begin(RM)
+    logs.begin(OTHER)
+    log = logs.get()
+    assert log.rm_id == RM
+    logs.forget(RM)
+    logs.forget(RM)
+    assert log.ending is Ending.FORGOTTEN
+    assert logs.get().rm_id == OTHER
+    with pytest.raises(NotFound, match="RM rm is not registered"):
+        logs.get("rm")
+
+
+def test_closing_ends_all_logs() -> None:
+    """When the server stops nobody is left waiting."""
+    logs = EventLogs(Extras())
+    logs.begin(RM)
+    logs.begin(OTHER)
+    logs.close()
+    assert {logs.get(rm_id).ending for rm_id in (RM, OTHER)} == {Ending.CLOSED}
