@@ -28,6 +28,7 @@ from licorne_server.services.reports import (
     ask_message,
     explain_message,
     node_message,
+    outstanding_message,
     partition_message,
     queue_message,
     reservation_message,
@@ -61,6 +62,7 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
+                "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
@@ -159,6 +161,11 @@ class StateService:
         page = await self._slices.make(Page(found, reservation_message, size=request.page_size))
         token = reservation_token(page.last) if page.last else ""
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
+
+    async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
+        """How much the cluster is short of."""
+        shapes = self._views.outstanding(self._partition(request.partition, context))
+        return pb.ListOutstandingResponse(shapes=map(outstanding_message, shapes))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names, if it is any of the caller's business."""

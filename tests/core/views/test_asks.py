@@ -1,7 +1,7 @@
 """What the reports say of asks that wait: what stopped them, and who knows of it."""
 
 from licorne_core.commands import PredicatePolicy
-from licorne_core.ids import AllocationKey, AppId, PartitionName
+from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import START, Driver
@@ -35,13 +35,14 @@ def test_an_ask_shows_what_stopped_it() -> None:
 def test_an_ask_that_the_rm_was_told_of_says_so() -> None:
     """Only the asks that were told count as such, not all of their size."""
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
-    driver.do(apps(app("one", "root.a")))
+    driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
+    driver.do(nodes(node("n1", vcore=1)), apps(app("one", "root.a")))
     driver.do(asks(ask("one", "k1", vcore=5), ask("one", "k2", vcore=5)))
-    [run] = driver.scheduler.partitions[DEFAULT].applications[AppId("one")].runs.values()
-    run.told.add(AllocationKey("k2"))
-    shown = driver.views.application(DEFAULT, "one").asks
-    assert [item.triggered_scale_up for item in shown] == [False, True]
+    before = driver.views.application(DEFAULT, "one").asks
+    driver.wait(2)
+    after = driver.views.application(DEFAULT, "one").asks
+    assert [item.triggered_scale_up for item in before] == [False, False]
+    assert [item.triggered_scale_up for item in after] == [True, False]
 
 
 def test_an_application_names_its_group() -> None:

@@ -207,6 +207,17 @@ async def test_asks_show_what_stopped_them(site: Site) -> None:
 
 
 @pytest.mark.row(164)
+async def test_asks_show_that_an_autoscaler_was_told(ready: Site) -> None:
+    """An ask that no node takes says so once the RM was told."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=1500)))
+    (before,) = (await ready.get(BASE + "application/app-1"))["requests"]
+    ready.driver.wait(1)
+    (after,) = (await ready.get(BASE + "application/app-1"))["requests"]
+
+    assert (before["triggeredScaleUp"], after["triggeredScaleUp"]) == (False, True)
+
+
+@pytest.mark.row(164)
 async def test_reservations_are_listed_by_key(ready: Site) -> None:
     """An application names the asks for which a node is reserved, a leaf who is about to run."""
     ready.driver.do(
