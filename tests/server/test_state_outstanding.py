@@ -8,6 +8,7 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.services import state as service
 from support.shim import PATIENCE, Shim, application, ask, node
 
 if TYPE_CHECKING:
@@ -61,3 +62,23 @@ async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
         await state.ListOutstanding(pb.ListOutstandingRequest(partition="x"))
     assert missing.value.code() is grpc.StatusCode.NOT_FOUND
     assert missing.value.details() == "partition x not found"
+
+
+async def test_looks_in_a_row_share_an_answer(
+    shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many ask, a partition is looked at once a second at the most."""
+    now = 0.0
+    monkeypatch.setattr(service, "monotonic", lambda: now)
+    calls = await shim.set_up(vcore=10)
+    request = pb.ListOutstandingRequest()
+    assert not (await state.ListOutstanding(request)).shapes
+    await shim.ask(calls[0], ask("big", vcore=20))
+    app = pb.GetApplicationRequest(application_id="app")
+    async with asyncio.timeout(PATIENCE):
+        while not any(a.scheduling_attempted for a in (await state.GetApplication(app)).asks):
+            pass
+    now = 0.9
+    assert not (await state.ListOutstanding(request)).shapes
+    now = 1.0
+    assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
