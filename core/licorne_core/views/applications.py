@@ -8,15 +8,17 @@ from itertools import islice
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.runs import PendingAsk, Run
-from licorne_core.asks import Allocation
+from licorne_core.asks import Allocation, AskClass
 from licorne_core.errors import NotFound
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import Partition
 from licorne_core.reports import AppReport, AskLogEntry, AskReport
 from licorne_core.views.nodes import reservation_report
 
-_NO_RUN: tuple[tuple[AskLogEntry, ...], bool, set[AllocationKey]] = ((), False, set())
-"""What is known of a run that was forgotten since its last ask was held."""
+_OfRun = tuple[tuple[AskLogEntry, ...], bool, set[AllocationKey]]
+"""What a run's asks have in common: log, whether they were attempted, which were told."""
+
+_NO_RUN: _OfRun = ((), False, set())
 
 
 def applications_of(
@@ -88,14 +90,22 @@ def _allocations(app: Application) -> Iterable[Allocation]:
 
 def _ask_reports(app: Application, entries: Iterable[PendingAsk]) -> Iterator[AskReport]:
     """What there is to say of a run is made once for all of its asks: there may be very many."""
-    of_runs = {run.ask_class: (_log(run), run.attempted, run.told) for run in app.runs.values()}
     held, reserved = app.held, app.reservations
+    known: dict[AskClass, _OfRun] = {}
     for _, created, _, ask in entries:
         key = ask.key
-        log, attempted, told = of_runs.get(ask.ask_class, _NO_RUN)
+        of_run = known.get(ask.ask_class)
+        if of_run is None:
+            of_run = known[ask.ask_class] = _of_run(app.runs.get(ask.ask_class))
+        log, attempted, told = of_run
         reserved_node = reserved[key].node_id if key in reserved else ""
         held_node = app.allocations[key].node_id if key in held else ""
         yield AskReport(ask, created, log, attempted, key in told, reserved_node, held_node)
+
+
+def _of_run(run: Run | None) -> _OfRun:
+    """Nothing is known of a run that was forgotten since its last ask was held."""
+    return _NO_RUN if run is None else (_log(run), run.attempted, run.told)
 
 
 def _log(run: Run) -> tuple[AskLogEntry, ...]:

@@ -6,11 +6,13 @@ from licorne_core.counters import Counters
 from licorne_core.errors import NotFound
 from licorne_core.explain import explain
 from licorne_core.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.outstanding import outstanding
 from licorne_core.registry import Registry
 from licorne_core.reports import (
     AppReport,
     Explanation,
     NodeReport,
+    OutstandingShape,
     PartitionReport,
     PlacementReport,
     QueueReport,
@@ -20,6 +22,7 @@ from licorne_core.reports import (
 )
 from licorne_core.views.applications import app_report, applications_of, find_application
 from licorne_core.views.nodes import node_report, reservations
+from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
 from licorne_core.views.queues import queue_report
 from licorne_core.views.usage import usage_report
@@ -129,6 +132,10 @@ class Views:
     ) -> Iterator[ReservationReport]:
         """All reservations by node id and then by time, from the node `start` on."""
         return reservations(self._registry.partition(partition), start)
+
+    def outstanding(self, partition: PartitionName) -> tuple[OutstandingShape, ...]:
+        """How many asks quota would admit and no node takes, by size, the most frequent first."""
+        return outstanding_shapes(outstanding(self._registry.partition(partition)))
 
     def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
         """The users (`kind` is ``user``) or groups (``group``) that applications count for."""

@@ -32,6 +32,8 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
 
 def _allocations(partition: Partition, node: Node) -> list[Allocation]:
     """Those that the RM knows: one that waits for its word is shown as an ask."""
+    if not partition.questions.waiting:
+        return list(node.allocations)
     apps = partition.applications
     return [item for item in node.allocations if item.key not in apps[item.ask.app_id].held]
 

@@ -31,7 +31,7 @@ def partition_report(partition: Partition) -> PartitionReport:
     states = Counter(app.state.value for app in apps)
     states.update(app.state.value for app in partition.completed.values())
     states.update(app.state.value for app in partition.rejected.values())
-    held = sum(len(app.held) for app in apps)
+    held = partition.questions.waiting
     return PartitionReport(
         name=partition.name,
         bare_name=bare_partition(partition.name),

@@ -54,7 +54,7 @@ def print_explanation(response: ExplainResponse) -> None:
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print(human_text(response.summary))
-    if response.verdict != "allocated":
+    if response.verdict in ("pending", "waiting"):
         print(
             f"ahead of it: {response.asks_ahead} asks of the application,"
             f" {response.applications_ahead} applications of the queue"

@@ -21,6 +21,7 @@ from licorne_core.reports import (
     AskReport,
     Explanation,
     NodeReport,
+    OutstandingShape,
     PartitionReport,
     QueueReport,
     QueueUsage,
@@ -190,6 +191,15 @@ def _queue_usage_message(usage: QueueUsage) -> pb.QueueUsage:
         max=amounts(usage.max),
         max_applications=usage.max_applications,
         children=map(_queue_usage_message, usage.children),
+    )
+
+
+def outstanding_message(shape: OutstandingShape) -> pb.OutstandingShape:
+    """One size of asks that wait for a larger cluster."""
+    return pb.OutstandingShape(
+        resources=amounts(shape.resources),
+        count=shape.count,
+        queues={str(path): count for path, count in shape.queues.items()},
     )
 
 

@@ -2,7 +2,8 @@
 
 from bisect import bisect_right
 from itertools import islice
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.message import Message
@@ -28,6 +29,7 @@ from licorne_server.services.reports import (
     ask_message,
     explain_message,
     node_message,
+    outstanding_message,
     partition_message,
     queue_message,
     reservation_message,
@@ -36,6 +38,16 @@ from licorne_server.services.reports import (
 
 STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
+
+FRESH_SECONDS = 1.0
+"""For so long what is outstanding is not looked at again: the look is whole, and may take long."""
+
+
+class _Shapes(NamedTuple):
+    """An answer, and when it was made."""
+
+    time: float
+    response: pb.ListOutstandingResponse
 
 
 class StateService:
@@ -48,6 +60,7 @@ class StateService:
         self._views = views
         self._access = access
         self._slices = Slices()
+        self._shapes: dict[PartitionName, _Shapes] = {}
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -61,6 +74,7 @@ class StateService:
                 "ListNodes": unary_handler(pb.ListNodesRequest, self._nodes),
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
+                "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
@@ -159,6 +173,18 @@ class StateService:
         page = await self._slices.make(Page(found, reservation_message, size=request.page_size))
         token = reservation_token(page.last) if page.last else ""
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
+
+    async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
+        """How much the cluster is short of, as it was a second ago at the most."""
+        partition = self._partition(request.partition, context)
+        now = monotonic()
+        self._shapes = {
+            name: made for name, made in self._shapes.items() if now - made.time < FRESH_SECONDS
+        }
+        if partition not in self._shapes:
+            shapes = map(outstanding_message, self._views.outstanding(partition))
+            self._shapes[partition] = _Shapes(now, pb.ListOutstandingResponse(shapes=shapes))
+        return self._shapes[partition].response
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names, if it is any of the caller's business."""

@@ -1,39 +1,48 @@
 """What the reports say of asks that wait: what stopped them, and who knows of it."""
 
-from licorne_core.apps.runs import LogEntry
-from licorne_core.ids import AllocationKey, AppId, PartitionName
+from licorne_core.commands import PredicatePolicy
+from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
 from support.builders import app, apps, ask, asks, config, node, nodes, register
-from support.driver import Driver
-from support.waiting import hold
+from support.driver import START, Driver
 
 DEFAULT = PartitionName("[rm1]default")
 
 
-def test_an_ask_shows_what_its_run_knows() -> None:
-    """Asks of one size share the log of what stopped them, the latest reason last."""
+def test_an_ask_shows_what_stopped_it() -> None:
+    """Each reason with its last time and how often, the latest last; asks of one size share it."""
+    limits = "limits: [{limit: x, users: [ann], maxresources: {vcore: 6m}}]"
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
-    driver.do(apps(app("one", "root.a")))
-    driver.do(asks(ask("one", "k1", vcore=5), ask("one", "k2", vcore=5), ask("one", "k3", vcore=6)))
-    owner = driver.scheduler.partitions[DEFAULT].applications[AppId("one")]
-    run = owner.runs[ask("one", "k1", vcore=5).ask_class]
-    run.attempted = True
-    run.told.add(AllocationKey("k2"))
-    run.log = {"late": LogEntry(20.0, 1), "early": LogEntry(10.0, 7)}
+    driver.do(register(config("[{name: a, resources: {max: {vcore: 4m}}}]", rest=limits)))
+    driver.do(nodes(node("n1", vcore=100)), apps(app("one", "root.a"), app("two", "root.a")))
+    driver.do(asks(ask("one", "k1", vcore=4)))
+    driver.do(asks(ask("one", "k2", vcore=3), ask("one", "k3", vcore=3)))
+    driver.wait(10)
+    driver.do(asks(ask("two", "t", vcore=2)))
 
-    first, second, third = driver.views.application(DEFAULT, "one").asks
+    second, third = driver.views.application(DEFAULT, "one").asks
+    [other] = driver.views.application(DEFAULT, "two").asks
 
-    log = (
-        AskLogEntry(message="early", last_time=10.0, count=7),
-        AskLogEntry(message="late", last_time=20.0, count=1),
-    )
-    assert first.allocation_log == second.allocation_log == log
-    assert (first.scheduling_attempted, first.triggered_scale_up) == (True, False)
-    assert (second.scheduling_attempted, second.triggered_scale_up) == (True, True)
-    assert third.ask.key == "k3"
-    assert [entry.message for entry in third.allocation_log] == ["Not enough queue quota"]
-    assert not third.triggered_scale_up
+    assert [second.ask.key, third.ask.key] == ["k2", "k3"]
+    by_user = AskLogEntry(message="Not enough user quota", last_time=START, count=1)
+    by_queue = AskLogEntry(message="Not enough queue quota", last_time=START + 10, count=1)
+    assert second.allocation_log == third.allocation_log == (by_user,)
+    assert not second.scheduling_attempted
+    assert other.allocation_log == (by_queue,)
+    assert other.scheduling_attempted
+
+
+def test_an_ask_that_the_rm_was_told_of_says_so() -> None:
+    """Only the asks that were told count as such, not all of their size."""
+    driver = Driver()
+    driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
+    driver.do(nodes(node("n1", vcore=1)), apps(app("one", "root.a")))
+    driver.do(asks(ask("one", "k1", vcore=5), ask("one", "k2", vcore=5)))
+    before = driver.views.application(DEFAULT, "one").asks
+    driver.wait(2)
+    after = driver.views.application(DEFAULT, "one").asks
+    assert [item.triggered_scale_up for item in before] == [False, False]
+    assert [item.triggered_scale_up for item in after] == [True, False]
 
 
 def test_an_application_names_its_group() -> None:
@@ -50,15 +59,17 @@ def test_an_application_names_its_group() -> None:
 def test_what_is_held_is_an_ask() -> None:
     """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
     driver = Driver()
-    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=9), node("n2", vcore=8)))
-    driver.do(apps(app("one", "root.a")))
-    driver.do(asks(ask("one", "k1", vcore=6), ask("one", "k2", vcore=6), ask("one", "k3", vcore=7)))
-    hold(driver.scheduler.partitions[DEFAULT], "one", "k1")
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=2.0)))
+    driver.do(nodes(node("n1", vcore=9), node("n2", vcore=8)), apps(app("one", "root.a")))
+    driver.do(asks(ask("one", "k1", vcore=6, predicate="p"), ask("one", "k2", vcore=6)))
+    driver.do(asks(ask("one", "k3", vcore=7)))
 
     report = driver.views.application(DEFAULT, "one")
     limited = driver.views.application(DEFAULT, "one", limit=1)
     [shown] = driver.views.partitions()
     holding, other = driver.views.nodes(DEFAULT, detail=True)
+
+    explained = driver.views.explain(DEFAULT, "one")
 
     assert [(item.ask.key, item.held_node) for item in report.asks] == [("k1", "n1"), ("k3", "")]
     assert [item.key for item in report.allocations] == ["k2"]
@@ -69,3 +80,4 @@ def test_what_is_held_is_an_ask() -> None:
     assert (holding.allocation_count, list(holding.allocations)) == (0, [])
     assert holding.allocated == {"vcore": 6}
     assert (other.allocation_count, len(other.allocations)) == (1, 1)
+    assert (explained.key, explained.verdict, explained.node_id) == ("k1", "held", "n1")

@@ -4,13 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from licorne_core.apps.runs import LogEntry
 from licorne_core.asks import AskClass
-from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.partition import Partition
-from support.builders import app, apps, ask, asks, node, nodes, register, release, releases
+from licorne_core.commands import PredicatePolicy
+from licorne_core.ids import NodeId
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
 from support.http_site import Site
-from support.waiting import hold
 
 BASE = "/ws/v1/partition/default/"
 CONFIG = """
@@ -110,7 +118,7 @@ async def test_every_field_of_asks_and_allocations(ready: Site) -> None:
     assert set(request) == ASK_KEYS
     assert (request["allocationKey"], request["requiredNodeId"]) == ("k2", "n2")
     assert (request["priority"], request["placeholder"]) == ("0", False)
-    assert (request["requestTime"], request["allocationLog"]) == (START, [])
+    assert (request["requestTime"], request["triggeredPreemption"]) == (START, False)
 
 
 async def test_lists_of_a_queue_and_of_a_partition(ready: Site) -> None:
@@ -180,23 +188,33 @@ async def test_a_back_off_shows_its_end(site: Site) -> None:
     assert (await site.get(BASE + "application/app-1"))["backoffDeadline"] == "0001-01-01T00:00:00Z"
 
 
-async def test_asks_show_what_stopped_them(ready: Site) -> None:
+@pytest.mark.row(164)
+async def test_asks_show_what_stopped_them(site: Site) -> None:
     """An ask lists why it was passed over, each reason with its last time and how often."""
-    ready.driver.do(asks(ask("app-1", "k1", vcore=5000), ask("app-1", "k2", vcore=6000)))
-    run = partition_of(ready).applications[AppId("app-1")].runs[AskClass({"vcore": 5000})]
-    run.attempted = True
-    run.told.add(AllocationKey("k1"))
-    run.log = {"late": LogEntry(20.5, 1), "early": LogEntry(10.0, 7)}
+    tight = CONFIG.replace("- name: a\n", "- {name: a, resources: {max: {vcore: 1}}}\n")
+    site.driver.do(register(tight), nodes(node("n1", vcore=2000)), apps(app("app-1", "root.a")))
+    site.driver.do(asks(ask("app-1", "k1", vcore=900)))
+    site.driver.wait(0.5)
+    site.driver.do(asks(ask("app-1", "k2", vcore=200)))
 
-    first, second = (await ready.get(BASE + "application/app-1"))["requests"]
+    (shown,) = (await site.get(BASE + "application/app-1"))["requests"]
 
-    assert first["allocationLog"] == [
-        {"message": "early", "lastOccurrence": 10 * SECOND, "count": 7},
-        {"message": "late", "lastOccurrence": 41 * SECOND // 2, "count": 1},
+    late = START + SECOND // 2
+    assert shown["allocationLog"] == [
+        {"message": "Not enough queue quota", "lastOccurrence": late, "count": 1}
     ]
-    assert (first["schedulingAttempted"], first["triggeredScaleUp"]) == (True, True)
-    assert second["allocationLog"] == []
-    assert second["triggeredScaleUp"] is False
+    assert (shown["schedulingAttempted"], shown["triggeredScaleUp"]) == (True, False)
+
+
+@pytest.mark.row(164)
+async def test_asks_show_that_an_autoscaler_was_told(ready: Site) -> None:
+    """An ask that no node takes says so once the RM was told."""
+    ready.driver.do(asks(ask("app-1", "k1", vcore=1500)))
+    (before,) = (await ready.get(BASE + "application/app-1"))["requests"]
+    ready.driver.wait(1)
+    (after,) = (await ready.get(BASE + "application/app-1"))["requests"]
+
+    assert (before["triggeredScaleUp"], after["triggeredScaleUp"]) == (False, True)
 
 
 @pytest.mark.row(164)
@@ -216,18 +234,13 @@ async def test_reservations_are_listed_by_key(ready: Site) -> None:
         assert (await ready.get(BASE + "queue/" + path))["allocatingAcceptedApps"] == names
 
 
-async def test_what_is_held_is_among_the_requests(ready: Site) -> None:
+async def test_what_is_held_is_among_the_requests(site: Site) -> None:
     """An allocation that the RM has not heard of is no allocation yet."""
-    ready.driver.do(asks(ask("app-1", "k1", vcore=1), ask("app-1", "k2", vcore=1)))
-    hold(partition_of(ready), "app-1", "k1")
+    site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
+    site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))
+    site.driver.do(asks(ask("app-1", "k1", vcore=1, predicate="p"), ask("app-1", "k2", vcore=1)))
 
-    shown = await ready.get(BASE + "application/app-1")
+    shown = await site.get(BASE + "application/app-1")
 
     assert [request["allocationKey"] for request in shown["requests"]] == ["k1"]
     assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]
-
-
-def partition_of(site: Site) -> Partition:
-    """The books of the only partition."""
-    (partition,) = site.driver.scheduler.partitions.values()
-    return partition

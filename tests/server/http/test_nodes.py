@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.asks import Ask, AskClass
-from licorne_core.commands import NodeAction
+from licorne_core.commands import NodeAction, PredicatePolicy
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.http_site import Site
-from support.waiting import hold
 
 NODES = "/ws/v1/partition/default/nodes"
 NODE = "/ws/v1/partition/default/node/"
@@ -191,12 +190,13 @@ async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
     assert (shown["isReserved"], shown["reservations"]) == (True, ["k4", "k3"])
 
 
-async def test_what_is_held_is_not_on_the_node(ready: Site) -> None:
+async def test_what_is_held_is_not_on_the_node(site: Site) -> None:
     """An allocation that the RM has not heard of takes room on its node, and is not listed."""
-    (partition,) = ready.driver.scheduler.partitions.values()
-    hold(partition, "app-1", "k1")
+    site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
+    site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))
+    site.driver.do(asks(ask("app-1", "k1", vcore=1, predicate="p"), ask("app-1", "k2", vcore=2)))
 
-    shown = await ready.get(NODE + "n1")
+    shown = await site.get(NODE + "n1")
 
-    assert shown["allocations"] == []
-    assert shown["allocated"]["vcore"] == 500
+    assert [allocation["allocationKey"] for allocation in shown["allocations"]] == ["k2"]
+    assert shown["allocated"] == {"vcore": 3}

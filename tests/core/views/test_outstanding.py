@@ -1,0 +1,36 @@
+"""How much a cluster is short of, by size of what waits."""
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import AskClass
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AppId
+from licorne_core.outstanding import Outstanding
+from licorne_core.queues.queue import Queue
+from licorne_core.views.outstanding import outstanding_shapes
+
+ROOT = Queue("root", None, is_leaf=False, managed=True)
+A = Queue("a", ROOT, is_leaf=True, managed=True)
+B = Queue("b", ROOT, is_leaf=True, managed=True)
+
+
+def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) -> Outstanding:
+    """So many asks of a size in one application."""
+    owner = Application(AppId("app"), leaf.path, UserGroup("ann"), {}, 0.0)
+    return Outstanding(leaf, owner, owner.run_of(AskClass(size, predicate=predicate)), count)
+
+
+def test_sizes_are_counted_by_queue() -> None:
+    """Asks of one size are one shape wherever they wait, and however their RM judges nodes."""
+    shapes = outstanding_shapes(
+        [found(A, 3, vcore=1), found(B, 2, "gpu only", vcore=1), found(A, 4, vcore=1, memory=0)]
+    )
+    [shape] = shapes
+    assert shape.resources == {"vcore": 1}
+    assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
+
+
+def test_the_most_frequent_size_is_first() -> None:
+    """Equal counts stand in the order of their sizes."""
+    shapes = outstanding_shapes([found(A, 1, vcore=9), found(A, 2, vcore=5), found(B, 1, vcore=3)])
+    assert [shape.resources["vcore"] for shape in shapes] == [5, 3, 9]
+    assert outstanding_shapes([]) == ()

@@ -1,0 +1,84 @@
+"""`licorne.v1.State` over the wire: how much the cluster is short of."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.services import state as service
+from support.shim import PATIENCE, Shim, application, ask, node
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: a, resources: {max: {vcore: 600m}}}, {name: b}]
+"""
+
+
+@pytest.fixture
+def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
+    """The service."""
+    return StateStub(channel)
+
+
+async def test_what_waits_for_a_larger_cluster_is_counted_by_size(
+    shim: Shim, state: "StateAsyncStub"
+) -> None:
+    """Each size shows how many asks of it quota would admit, in all and in each queue."""
+    await shim.register(QUEUES)
+    await shim.nodes(shim.open("UpdateNode"), node("n0", vcore=10))
+    await shim.applications(
+        shim.open("UpdateApplication"), application("one", "root.a"), application("two", "root.b")
+    )
+    allocations = shim.open("UpdateAllocation")
+    await shim.ask(allocations, *(ask(f"k{number}", "one", vcore=250) for number in range(4)))
+    await shim.ask(allocations, ask("big", "two", vcore=900), ask("k", "two", vcore=250))
+    request = pb.ListOutstandingRequest()
+    async with asyncio.timeout(PATIENCE):
+        while len(shapes := (await state.ListOutstanding(request)).shapes) < 2:
+            pass
+    small, big = shapes
+    assert [small.resources, small.queues] == [{"vcore": 250}, {"root.a": 2, "root.b": 1}]
+    assert [big.resources, big.queues] == [{"vcore": 900}, {"root.b": 1}]
+    assert (small.count, big.count) == (3, 1)
+
+
+async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
+    shim: Shim, state: "StateAsyncStub"
+) -> None:
+    """Nothing waits, nothing is shown; a partition that is not there is NOT_FOUND by name."""
+    await shim.set_up()
+    assert not (await state.ListOutstanding(pb.ListOutstandingRequest())).shapes
+    with pytest.raises(grpc.aio.AioRpcError) as missing:
+        await state.ListOutstanding(pb.ListOutstandingRequest(partition="x"))
+    assert missing.value.code() is grpc.StatusCode.NOT_FOUND
+    assert missing.value.details() == "partition x not found"
+
+
+async def test_looks_in_a_row_share_an_answer(
+    shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many ask, a partition is looked at once a second at the most."""
+    now = 0.0
+    monkeypatch.setattr(service, "monotonic", lambda: now)
+    calls = await shim.set_up(vcore=10)
+    request = pb.ListOutstandingRequest()
+    assert not (await state.ListOutstanding(request)).shapes
+    await shim.ask(calls[0], ask("big", vcore=20))
+    app = pb.GetApplicationRequest(application_id="app")
+    async with asyncio.timeout(PATIENCE):
+        while not any(a.scheduling_attempted for a in (await state.GetApplication(app)).asks):
+            pass
+    now = 0.9
+    assert not (await state.ListOutstanding(request)).shapes
+    now = 1.0
+    assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
