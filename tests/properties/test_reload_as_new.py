@@ -2,8 +2,8 @@
 
 What a core remembers of the time before (what is parked, ranked, indexed, derived) must make no
 difference. The new one is told the same nodes, applications, allocations and asks, with their
-times. Only what is lost in a restart by design is left out: new applications of state-aware
-leaves, and back-off.
+times. Only what is lost in a restart by design is left out: reservations, new applications of
+state-aware leaves, and back-off.
 """
 
 from random import Random
@@ -42,7 +42,7 @@ def drawn(maker: ConfigMaker) -> str:
 
 def busy(rng: Random, maker: ConfigMaker) -> Driver:
     """A core in the middle of its work: much is placed, much waits, and time has passed."""
-    driver = Driver()
+    driver = Driver(reservations=False)
     driver.do(register(drawn(maker)))
     sizes = [{name: rng.choice([2, 4, 8]) * n for name, n in TYPES.items()} for _ in range(4)]
     driver.do(nodes(*(node(f"n{i}", size=size) for i, size in enumerate(sizes))))
@@ -73,7 +73,7 @@ def follow(driver: Driver, maker: ConfigMaker) -> str:
 def started_anew(driver: Driver, config: str) -> Driver:
     """Another core with that configuration from the start, that is told all that the first has."""
     old = driver.scheduler.partitions[DEFAULT]
-    new = Driver()
+    new = Driver(reservations=False)
     new.send(register(config))
     new.send(nodes(*(node(n.node_id, size=n.capacity) for n in old.nodes.by_id.values())))
     for known in old.applications.values():
