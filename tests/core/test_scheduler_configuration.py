@@ -106,6 +106,15 @@ def test_the_extra_configuration_stays_where_the_queues_are_refused() -> None:
     assert driver.views.rms()[0].extra_config == {"log.level": "WARN"}
 
 
+@pytest.mark.row(55)
+def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
+    """A map that comes along is the whole of it from then on; without one nothing changes."""
+    driver = Driver()
+    driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
+    driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))
+    assert driver.views.rms()[0].extra_config == {"log.level": "WARN"}
+
+
 def test_a_refused_update_does_not_change_the_policy_group() -> None:
     """The policy group is that of the last update that was taken, with a new text or without."""
     driver = Driver()

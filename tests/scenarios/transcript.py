@@ -7,8 +7,9 @@
     ----
     one line for each thing that happened
 
-A blank line ends what is expected. Run with ``--rewrite`` to have it written anew, and read the
-difference before you believe it.
+The first comment says ``# rows:`` with the acceptance rows that the file covers, if any, and
+``# spec:`` with the sections of the specification that it shows. A blank line ends what is said.
+Run with ``--rewrite`` to have it written anew, and read the difference before you believe it.
 """
 
 import re

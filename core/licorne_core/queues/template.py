@@ -26,7 +26,6 @@ def configure(queue: Queue, config: QueueConfig) -> None:
     queue.admin_acl = config.admin_acl
     queue.submit_acl = config.submit_acl
     queue.limits = config.limits
-    queue.brought = _NOTHING
     queue.template = _template_of(queue, config.child_template)
 
 

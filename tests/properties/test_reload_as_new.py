@@ -1,0 +1,116 @@
+"""C1, metamorphic: after a reload a core decides as one that has started with that configuration.
+
+What a core remembers of the time before (what is parked, ranked, indexed, derived) must make no
+difference. The new one is told the same nodes, applications, allocations and asks, with their
+times. Only what is lost in a restart by design is left out: reservations, new applications of
+state-aware leaves, and back-off.
+"""
+
+from random import Random
+from typing import Any
+
+from licorne_core.asks import Ask
+from licorne_core.commands import Tick
+from licorne_core.effects import ConfigurationUpdated
+from licorne_core.ids import PartitionName
+from support.builders import app, apps, ask, asks, node, nodes, register, reload
+from support.driver import Driver, placed
+from support.worlds.configs import TYPES, ConfigMaker, text_of
+
+DEFAULT = PartitionName("[rm1]default")
+USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
+KEPT = ("application.sort", "priority.")
+"""Beginnings of the properties that are drawn; the others are of what a restart loses."""
+
+
+def drawn(maker: ConfigMaker) -> str:
+    """The text of a variant, without what a restart loses."""
+    config = maker.partition("default")
+    waiting: list[dict[str, Any]] = list(config["queues"])
+    while waiting:
+        queue = waiting.pop()
+        waiting += queue.get("queues", [])
+        for holder in (queue, queue.get("childtemplate", {})):
+            properties = holder.get("properties", {})
+            holder["properties"] = {
+                key: value
+                for key, value in properties.items()
+                if key.startswith(KEPT) and value != "stateaware"
+            }
+    return text_of([config])
+
+
+def busy(rng: Random, maker: ConfigMaker) -> Driver:
+    """A core in the middle of its work: much is placed, much waits, and time has passed."""
+    driver = Driver(reservations=False)
+    driver.do(register(drawn(maker)))
+    sizes = [{name: rng.choice([2, 4, 8]) * n for name, n in TYPES.items()} for _ in range(4)]
+    driver.do(nodes(*(node(f"n{i}", size=size) for i, size in enumerate(sizes))))
+    leaves = maker.leaves()
+    for number in range(rng.randint(2, 8)):
+        driver.now += rng.choice([0.0, 1.0])
+        user, groups = rng.choice(USERS)
+        driver.send(apps(app(f"app{number}", rng.choice(leaves), user=user, groups=groups)))
+    for number in range(rng.randint(5, 40)):
+        driver.now += rng.choice([0.0, 0.0, 1.0])
+        size = {n: TYPES[n] // rng.choice([1, 2, 4]) or 1 for n in TYPES if rng.random() < 0.6}
+        app_id = f"app{rng.randint(0, 7)}"
+        wanted = ask(app_id, f"k{number}", priority=rng.randint(-1, 2), size=size or {"vcore": 250})
+        driver.send(asks(wanted))
+        if rng.random() < 0.3:
+            driver.send(Tick(decisions=rng.randint(1, 5)))
+    return driver
+
+
+def follow(driver: Driver, maker: ConfigMaker) -> str:
+    """Reload with other settings, which must be taken; the text."""
+    maker.resettle()
+    config = drawn(maker)
+    assert isinstance(driver.send(reload(config))[0], ConfigurationUpdated)
+    return config
+
+
+def started_anew(driver: Driver, config: str) -> Driver:
+    """Another core with that configuration from the start, that is told all that the first has."""
+    old = driver.scheduler.partitions[DEFAULT]
+    new = Driver(reservations=False)
+    new.send(register(config))
+    new.send(nodes(*(node(n.node_id, size=n.capacity) for n in old.nodes.by_id.values())))
+    for known in old.applications.values():
+        new.now = known.state_log[0][0]
+        who = known.user
+        new.send(apps(app(known.app_id, known.queue_path, user=who.user, groups=who.groups)))
+    new.now = driver.now
+    for known in old.applications.values():
+        held = [told(a.ask, a.request_time, a.node_id) for a in known.allocations.values()]
+        waiting = sorted(known.pending.values(), key=lambda entry: entry[2])
+        new.send(asks(*held, *(told(entry[3], entry[1], None) for entry in waiting)))
+    return new
+
+
+def told(known: Ask, created: float, on_node: str | None) -> Ask:
+    """An ask or an allocation as it is told again."""
+    return ask(
+        known.app_id,
+        known.key,
+        priority=known.priority,
+        created=created,
+        on_node=on_node,
+        size=known.ask_class.resources,
+    )
+
+
+def test_a_reloaded_core_decides_like_a_new_one(worlds: int) -> None:
+    """The same asks go to the same nodes in the same order, whatever was in force before."""
+    compared = 0
+    for seed in range(7_000_000, 7_000_000 + worlds // 10):
+        rng = Random(seed)
+        maker = ConfigMaker(rng, creates=rng.random() < 0.4, hides=False, rules=True)
+        driver = busy(rng, maker)
+        for _ in range(rng.randint(0, 2)):
+            follow(driver, maker)
+        other = started_anew(driver, follow(driver, maker))
+        decided, expected = placed(driver.run()), placed(other.run())
+        assert decided == expected, f"world {seed}"
+        compared += len(decided)
+    assert compared > worlds // 10, "hardly anything was decided"
