@@ -1,0 +1,269 @@
+"""Two RMs whose messages come in any order, twice, late or not at all (reliability §§ 2, 3.1-3.3).
+
+A state machine whose rules are messages, taken through the server's own services on a loop that is
+moved by hand. Each RM's side keeps a ledger of what may be the case; whenever all was dealt with,
+the server's books must show just that.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import hypothesis
+import pytest
+import structlog
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from support.wire.configs import BAD, GOOD, Config
+from support.wire.drawing import (
+    allocation_messages,
+    application_messages,
+    is_idempotent,
+    localized,
+    node_messages,
+)
+from support.wire.items import AppItem, NodeItem
+from support.wire.ledger import Item
+from support.wire.mischief import MISCHIEF, do_mischief
+from support.wire.shim import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WireRm
+from support.wire.site import OK
+from support.wire.tracks import Violation
+from support.wire.world import World
+
+WHO = st.sampled_from([0, 0, 0, 1])
+THEN = st.sampled_from(["rests", "rests", "rests twice", "waits", "arrives"])
+ROUNDS = st.integers(0, 12)
+ORDERS = st.permutations(KINDS)
+
+
+class WireMachine(RuleBasedStateMachine):
+    """The rules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World()
+
+    def teardown(self) -> None:
+        """The script of the shortest failure is what a reader needs."""
+        hypothesis.note("\n".join(self.world.script))
+        self.world.close()
+
+    @initialize(sessions=st.tuples(st.booleans(), st.booleans()))
+    def two_rms(self, sessions: tuple[bool, bool]) -> None:
+        """Both are registered, with two nodes and an application."""
+        for rm, session in zip(self.world.rms, sessions, strict=True):
+            self.world.restart(rm, GOOD[0], session=session)
+            if rm.talk is not None:
+                rm.begin_replay()
+                rm.end_replay()
+            size = (("memory", 4), ("vcore", 4))
+            rm.say(NODES, [NodeItem(node, "CREATE", size, "") for node in ("n0", "n1")])
+            self.world.site_takes_all(rm)
+            rm.say(APPLICATIONS, [AppItem("a0")])
+        self.world.settle()
+
+    # ---- Messages ----
+
+    @rule(who=WHO, items=node_messages, then=THEN, rounds=ROUNDS)
+    def nodes(self, who: int, items: list[Item], then: str, rounds: int) -> None:
+        """Nodes come, change and go."""
+        self._say(who, NODES, items, then, rounds)
+
+    @rule(who=WHO, items=application_messages(), then=THEN, rounds=ROUNDS)
+    def applications(self, who: int, items: list[Item], then: str, rounds: int) -> None:
+        """Applications come and go."""
+        self._say(who, APPLICATIONS, items, then, rounds)
+
+    @rule(who=WHO, items=allocation_messages(), then=THEN, rounds=ROUNDS)
+    def allocations(self, who: int, items: list[Item], then: str, rounds: int) -> None:
+        """Asks, what runs, and releases."""
+        self._say(who, ALLOCATIONS, items, then, rounds)
+
+    @rule(who=WHO, items=allocation_messages(), then=THEN, rounds=ROUNDS)
+    def more_allocations(self, who: int, items: list[Item], then: str, rounds: int) -> None:
+        """The same, because it is what matters most."""
+        self._say(who, ALLOCATIONS, items, then, rounds)
+
+    def _say(self, who: int, kind: str, items: list[Item], then: str, rounds: int) -> None:
+        world, rm = self.world, self.world.rms[who]
+        said = [localized(item, rm.rm_id) for item in items]
+        world.connect(rm)
+        world.touch(rm)
+        rm.say(kind, said)
+        match then:
+            case "rests":
+                world.settle()
+            case "arrives":
+                self._arrive(rm, (kind,), rounds)
+            case "rests twice":
+                world.settle()
+                if is_idempotent(said) and rm.is_connected:
+                    self._twice(rm, kind, said)
+
+    def _twice(self, rm: WireRm, kind: str, items: list[Item]) -> None:
+        """S1: the same once more changes nothing."""
+        before = self.world.digest(rm.rm_id)
+        self.world.touch(rm)
+        rm.say(kind, items)
+        self.world.settle()
+        after = self.world.digest(rm.rm_id)
+        if before != after:
+            raise Violation(f"S1: said twice, {items}:\n{before}\n{after}")
+
+    @rule(who=WHO, order=ORDERS, rounds=ROUNDS)
+    def some_arrives(self, who: int, order: list[str], rounds: int) -> None:
+        """Of what is under way on the three streams, that of one or two arrives before the rest."""
+        self._arrive(self.world.rms[who], order[:2], rounds)
+
+    def _arrive(self, rm: WireRm, kinds: tuple[str, ...] | list[str], rounds: int) -> None:
+        self.world.touch(rm)
+        rm.flow(kinds, rounds)
+        self.world.site.check()
+
+    @rule(order=ORDERS)
+    def rest(self, order: list[str]) -> None:
+        """Everything that is under way arrives, streams in any order."""
+        self.world.settle(order)
+
+    @rule(who=WHO)
+    def same_number(self, who: int) -> None:
+        """A session's last request comes twice, with its number."""
+        rm = self.world.rms[who]
+        if rm.is_connected:
+            rm.repeat_number()
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 11.0, 31.0, 61.0, 400.0]), late=st.booleans())
+    def time_passes(self, seconds: float, late: bool) -> None:
+        """Timers fire in time, or late and together."""
+        self.world.advance(seconds, late=late)
+
+    # ---- Faults ----
+
+    @rule(who=WHO, kinds=st.sets(st.sampled_from(KINDS), min_size=1), deaf_to=st.integers(0, 3))
+    def line_breaks(self, who: int, kinds: set[str], deaf_to: int) -> None:
+        """Some streams break, or the session; what it had answered last is lost."""
+        rm = self.world.rms[who]
+        self.world.touch(rm)
+        wanted = sorted(kinds) if rm.talk is None else ["session"]
+        rm.hang_up(wanted, deaf_to=deaf_to)
+
+    @rule(who=WHO, again=st.booleans(), settle=st.booleans())
+    def comes_back(self, who: int, again: bool, settle: bool) -> None:
+        """Streams are opened again, a session resumed; what may be lost is said again."""
+        self.world.connect(self.world.rms[who], again=again)
+        if settle:
+            self.world.settle()
+
+    @rule(who=WHO)
+    def is_taken_over(self, who: int) -> None:
+        """The RM opens its lines a second time while the first are still there."""
+        rm = self.world.rms[who]
+        if rm.is_connected:
+            self.world.touch(rm)
+            rm.take_over()
+            if not rm.is_connected:
+                self.world.connect(rm)
+
+    @rule(
+        who=WHO,
+        config=st.sampled_from(GOOD[:-1]),
+        session=st.booleans(),
+        seed=st.integers(0, 9),
+        stop=st.sampled_from([None, None, None, 0, 1, 3]),
+        miscounted=st.sampled_from([False, False, False, True]),
+    )
+    def restarts(
+        self,
+        who: int,
+        config: Config,
+        session: bool,
+        seed: int,
+        stop: int | None,
+        miscounted: bool,
+    ) -> None:
+        """An RM's process ends and another takes its place, which may not get far itself."""
+        rm = self.world.rms[who]
+        belief = self.world.restart(rm, config, session=session)
+        self.world.replay(rm, belief, seed=seed, stop=stop, miscounted=miscounted)
+
+    @rule(who=WHO, begins=st.booleans(), ends=st.booleans())
+    def replay_marks(self, who: int, begins: bool, ends: bool) -> None:
+        """A session says that a replay begins, or ends, wherever it is."""
+        rm = self.world.rms[who]
+        if rm.talk is not None and rm.is_connected:
+            self.world.touch(rm)
+            if begins:
+                rm.begin_replay()
+            if ends:
+                rm.end_replay()
+
+    @rule(who=WHO)
+    def unregisters(self, who: int) -> None:
+        """An RM with a session leaves for good."""
+        rm = self.world.rms[who]
+        self.world.settle()
+        if rm.talk is not None and rm.is_connected:
+            self.world.touch(rm)
+            rm.unregister()
+            self.world.settle()
+
+    @rule(who=WHO, config=st.sampled_from([*GOOD, *GOOD, *BAD]))
+    def configures(self, who: int, config: Config) -> None:
+        """C1: another configuration is taken whole, or changes nothing."""
+        world, rm = self.world, self.world.rms[who]
+        world.settle()
+        other_partitions = config.partitions != rm.ledger.partitions
+        certain = rm.is_connected and rm.ledger.is_certain
+        if not rm.is_registered or (other_partitions and not certain and config not in BAD):
+            return
+        before = world.digest(rm.rm_id)
+        world.touch(rm)
+        status, changed = rm.configure(config)
+        if changed:
+            world.settle()
+        elif before != world.digest(rm.rm_id):
+            raise Violation(f"C1: {status} after {config}, and yet something is different")
+        if config in BAD and status == OK:
+            raise Violation(f"{config} was taken")
+
+    @rule(who=WHO, what=st.sampled_from(MISCHIEF))
+    def mischief(self, who: int, what: str) -> None:
+        """Garbage, gaps, strangers and older instances end with a status and change nothing."""
+        world, rm = self.world, self.world.rms[who]
+        world.connect(rm)
+        world.settle()
+        before = [world.digest(each.rm_id) for each in world.rms]
+        do_mischief(rm, what)
+        world.site.check()
+        if before != [world.digest(each.rm_id) for each in world.rms]:
+            raise Violation(f"{what} changed something")
+
+
+@pytest.fixture
+def stillness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No clock of the machine is looked at, and nothing is logged."""
+    monkeypatch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
+    monkeypatch.setattr("licorne_server.pace.monotonic", lambda: 0.0)
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("stillness")
+@pytest.mark.row(6, 7, 18, 161)
+def test_ledgers_and_books_agree(worlds: int) -> None:
+    """Whatever is said, in whatever order and how often, what was answered is what is."""
+    settings = hypothesis.settings(
+        max_examples=max(1, worlds // 5),
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    machine: Any = WireMachine
+    run_state_machine_as_test(machine, settings=settings)

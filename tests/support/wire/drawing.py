@@ -1,0 +1,198 @@
+"""How messages are drawn: few names, so that they meet, and now and then something wrong."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from licorne.si.v1 import si_pb2 as si
+from support.wire.items import (
+    BAD_PARTITIONS,
+    CREATES,
+    HUGE,
+    NO_ACTION,
+    SECOND,
+    Amounts,
+    AppItem,
+    AskItem,
+    NodeItem,
+    ReleaseItem,
+    RemovalItem,
+    home,
+)
+from support.wire.ledger import Item
+
+T = TypeVar("T", NodeItem, AppItem, RemovalItem, AskItem, ReleaseItem)
+
+NODE_IDS = ("n0", "n1", "n2", "g0")
+APP_IDS = ("a0", "a1", "a2", "ga")
+KEYS = ("k0", "k1", "k2", "k3")
+FOREIGN_KEYS = ("f0", "f1")
+OWN = "own"
+"""Stands for the RM's own name of the default partition, ``[rmID]default``."""
+
+_QUEUES = ("root.a", "root.a", "root.b", "root.p.x", "root.p.y", "root.new", "root.p", "x.y..", "")
+
+
+def _mostly(usual: Sequence[str], rare: Sequence[str]) -> st.SearchStrategy[str]:
+    return st.sampled_from([*usual, *usual, *usual, *rare])
+
+
+def _vcore(value: int, memory: int = 0) -> Amounts:
+    return (("memory", memory), ("vcore", value)) if memory else (("vcore", value),)
+
+
+_ASK_SIZES = st.sampled_from(
+    [
+        *(_vcore(value) for value in (1, 2, 3, 1, 2, 3)),
+        *(_vcore(value, 1) for value in (1, 2)),
+        (),
+        _vcore(-1),
+        _vcore(HUGE),
+    ]
+)
+_NODE_SIZES = st.sampled_from(
+    [*(_vcore(value, 4) for value in (2, 4, 6)), _vcore(3), _vcore(4, 4), (), _vcore(-2)]
+)
+_ACTIONS = _mostly(
+    ("CREATE", "CREATE", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION"),
+    ("CREATE_DRAIN",),
+)
+_PARTITIONS = _mostly(("", "", "default"), (OWN, *BAD_PARTITIONS))
+
+
+def _at_home(item: T, name: str) -> T:
+    """The second partition has to be named."""
+    if home(name) == SECOND and item.partition not in BAD_PARTITIONS:
+        return item._replace(partition=SECOND)
+    return item
+
+
+def localized(item: Item, rm_id: str) -> Item:
+    """The item with the RM's own name where it is wanted."""
+    if item.partition == OWN:
+        return item._replace(partition=f"[{rm_id}]default")
+    return item
+
+
+_RARELY = st.sampled_from([False] * 9 + [True])
+
+
+@st.composite
+def _node_items(draw: st.DrawFn) -> NodeItem:
+    node_id = draw(_mostly(NODE_IDS, ("bad", "")))
+    if node_id == "bad":
+        return NodeItem(node_id, NO_ACTION, None, "")
+    action = draw(_ACTIONS)
+    size = draw(_NODE_SIZES) if action in (*CREATES, "UPDATE") else None
+    return _at_home(NodeItem(node_id, action, size, draw(_PARTITIONS)), node_id)
+
+
+@st.composite
+def _app_items(draw: st.DrawFn) -> AppItem:
+    item = AppItem(
+        app_id=draw(_mostly(APP_IDS, ("",))),
+        queue=draw(st.sampled_from(_QUEUES)),
+        partition=draw(_PARTITIONS),
+        user=draw(_mostly(("ann", "bob"), ("",))),
+        forced=draw(_RARELY),
+        gang=draw(_RARELY),
+    )
+    return _at_home(item, item.app_id)
+
+
+@st.composite
+def _removal_items(draw: st.DrawFn) -> RemovalItem:
+    item = RemovalItem(draw(st.sampled_from(APP_IDS)), draw(_PARTITIONS))
+    return _at_home(item, item.app_id)
+
+
+@st.composite
+def _asks(draw: st.DrawFn) -> AskItem:
+    item = AskItem(
+        key=draw(_mostly(KEYS, ("",))),
+        app_id=draw(_mostly(APP_IDS, ("unknown",))),
+        size=draw(_ASK_SIZES),
+        priority=draw(st.sampled_from([0, 0, 0, 5, -1])),
+        required=draw(_mostly(("", ""), ("n0", "n1", "n9"))),
+        partition=draw(_PARTITIONS),
+        placeholder=draw(_RARELY),
+    )
+    return _at_home(item, item.app_id)
+
+
+@st.composite
+def _placed(draw: st.DrawFn) -> AskItem:
+    item = AskItem(
+        key=draw(st.sampled_from(KEYS)),
+        app_id=draw(st.sampled_from(APP_IDS)),
+        size=draw(_ASK_SIZES),
+        node_id=draw(_mostly(NODE_IDS, ("n9",))),
+        partition=draw(_PARTITIONS),
+    )
+    return _at_home(item, item.app_id)
+
+
+@st.composite
+def _foreign(draw: st.DrawFn) -> AskItem:
+    return AskItem(
+        key=draw(st.sampled_from(FOREIGN_KEYS)),
+        app_id="",
+        size=draw(_ASK_SIZES),
+        node_id=draw(_mostly(("n0", "n1", "n2"), ("n9", ""))),
+        foreign=not draw(_RARELY),
+    )
+
+
+@st.composite
+def _releases(draw: st.DrawFn) -> ReleaseItem:
+    if draw(_RARELY):
+        return ReleaseItem(draw(st.sampled_from(FOREIGN_KEYS)), "")
+    item = ReleaseItem(
+        key=draw(_mostly(KEYS, ("",))),
+        app_id=draw(_mostly(APP_IDS, ("unknown",))),
+        why=draw(st.sampled_from([1, 1, 1, 1, 0, 2, 3, 4, 5, 5, 9])),
+        partition=draw(_PARTITIONS),
+    )
+    return _at_home(item, item.app_id)
+
+
+def _named(item: AskItem | ReleaseItem) -> tuple[str, str]:
+    return (item.app_id, item.key)
+
+
+_ask_items = st.one_of(_asks(), _asks(), _asks(), _placed(), _foreign())
+
+node_messages: st.SearchStrategy[list[Item]] = st.lists(_node_items(), min_size=1, max_size=3)
+
+
+@st.composite
+def application_messages(draw: st.DrawFn) -> list[Item]:
+    """Applications that come, then some that go."""
+    new = draw(st.lists(_app_items(), min_size=1, max_size=2))
+    return [*new, *draw(st.lists(_removal_items(), max_size=1))]
+
+
+@st.composite
+def allocation_messages(draw: st.DrawFn) -> list[Item]:
+    """Asks and what runs, then releases.
+
+    No key twice: of one the answers come by kind, and not in the order of the items.
+    """
+    asks = draw(st.lists(_ask_items, max_size=4, unique_by=_named))
+    return [*asks, *draw(st.lists(_releases(), max_size=2, unique_by=_named))]
+
+
+_UNREPEATABLE = (si.TIMEOUT, si.SCHEDULING_FAILED_ON_RM)
+
+
+def is_idempotent(items: Sequence[Item]) -> bool:
+    """Whether a message that is sent twice must come to the same as one.
+
+    Not so where the second time meets what the scheduler made of the first.
+    """
+    nodes = [item for item in items if isinstance(item, NodeItem)]
+    gone = {node.node_id for node in nodes if node.action == "DECOMISSION"}
+    comes = {node.node_id for node in nodes if node.creates}
+    fickle = any(isinstance(i, ReleaseItem) and i.why in _UNREPEATABLE for i in items)
+    return not fickle and not gone & comes

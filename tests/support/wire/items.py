@@ -1,0 +1,243 @@
+"""What an RM may say, as small values that read well in a failing script, and as `si.v1` messages.
+
+`fault` is a piece of the reason for which the item must be refused, whatever the state of things;
+empty for an item that may be taken.
+"""
+
+from typing import NamedTuple
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.si.v1.si_pb2 import NodeInfo
+from licorne_core.resources import INT64_MAX
+
+Amounts = tuple[tuple[str, int], ...]
+"""Amounts by name, sorted, without zeros."""
+
+DEFAULT, SECOND = "default", "gpu"
+"""The partitions that there may be."""
+
+CREATES = ("CREATE", "CREATE_DRAIN")
+NO_ACTION = "UNKNOWN_ACTION_FROM_RM"
+HUGE = INT64_MAX
+
+
+def amounts(resources: dict[str, int]) -> Amounts:
+    """The amounts that count."""
+    return tuple(sorted((name, value) for name, value in resources.items() if value))
+
+
+def home(name: str) -> str:
+    """The partition of an application or a node: those of the second one are named so."""
+    return SECOND if name.startswith("g") else DEFAULT
+
+
+def resource(size: Amounts) -> si.Resource:
+    """Amounts as a message."""
+    return si.Resource(resources={name: si.Quantity(value=value) for name, value in size})
+
+
+def shown(size: Amounts) -> str:
+    """``vcore=2 memory=1``."""
+    return " ".join(f"{name}={value}" for name, value in size) or "nothing"
+
+
+BAD_PARTITIONS = ("[other]default", "nowhere")
+"""Another RM's, and one that nobody has."""
+
+
+class NodeItem(NamedTuple):
+    """A node that comes, changes or goes; `size` None leaves the capacity out."""
+
+    node_id: str
+    action: str
+    size: Amounts | None
+    partition: str
+
+    @property
+    def creates(self) -> bool:
+        """Whether the node is new."""
+        return self.action in CREATES
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer: for new nodes, and for what cannot be read."""
+        return self.creates or not self.node_id or self.action == NO_ACTION
+
+    @property
+    def fault(self) -> str:
+        """Why it must be refused."""
+        if not self.node_id:
+            return "nodeID is empty"
+        if self.action == NO_ACTION:
+            return "unknown action 0"
+        if self.partition in BAD_PARTITIONS:
+            return "failed to find partition"
+        if any(value < 0 for _, value in self.size or ()):
+            return "has a negative capacity"
+        return ""
+
+    def message(self) -> si.NodeInfo:
+        """As it is sent."""
+        return si.NodeInfo(
+            nodeID=self.node_id,
+            action=NodeInfo.ActionFromRM.Value(self.action),
+            attributes={"si/node-partition": self.partition} if self.partition else {},
+            schedulableResource=None if self.size is None else resource(self.size),
+        )
+
+    def __repr__(self) -> str:
+        """``CREATE n1 vcore=4 in gpu``."""
+        size = "" if self.size is None else f" {shown(self.size)}"
+        return f"{self.action} {self.node_id!r}{size}{_in(self.partition)}"
+
+
+class AppItem(NamedTuple):
+    """An application to add."""
+
+    app_id: str
+    queue: str = "root.a"
+    partition: str = ""
+    user: str = "ann"
+    forced: bool = False
+    gang: bool = False
+
+    @property
+    def fault(self) -> str:
+        """Why it must be refused."""
+        if not self.app_id:
+            return "applicationID is empty"
+        if self.partition in BAD_PARTITIONS:
+            return "Failed to add application"
+        if self.gang:
+            return "gang scheduling is not available"
+        if not self.user and not self.forced:
+            return "empty user cannot resolve"
+        return ""
+
+    def message(self) -> si.AddApplicationRequest:
+        """As it is sent."""
+        return si.AddApplicationRequest(
+            applicationID=self.app_id,
+            queueName=self.queue,
+            partitionName=self.partition,
+            ugi=si.UserGroupInformation(user=self.user, groups=["dev"]),
+            tags={"application.create.force": "true"} if self.forced else {},
+            placeholderAsk=resource((("vcore", 1),)) if self.gang else None,
+        )
+
+    def __repr__(self) -> str:
+        """``+a0 (root.a, ann)``."""
+        marks = f"{', forced' if self.forced else ''}{', gang' if self.gang else ''}"
+        return f"+{self.app_id!r} ({self.queue}, {self.user!r}{marks}){_in(self.partition)}"
+
+
+class RemovalItem(NamedTuple):
+    """An application to remove."""
+
+    app_id: str
+    partition: str = ""
+
+    def message(self) -> si.RemoveApplicationRequest:
+        """As it is sent."""
+        return si.RemoveApplicationRequest(applicationID=self.app_id, partitionName=self.partition)
+
+    def __repr__(self) -> str:
+        """``-a0``."""
+        return f"-{self.app_id!r}{_in(self.partition)}"
+
+
+class AskItem(NamedTuple):
+    """An ask, or with a node what runs there; `foreign` needs no application."""
+
+    key: str
+    app_id: str
+    size: Amounts
+    node_id: str = ""
+    priority: int = 0
+    required: str = ""
+    partition: str = ""
+    foreign: bool = False
+    placeholder: bool = False
+
+    @property
+    def fault(self) -> str:
+        """Why it must be refused."""
+        if not self.key:
+            return "allocationKey is empty"
+        if not self.app_id and not self.foreign:
+            return "applicationID is empty"
+        if self.partition in BAD_PARTITIONS:
+            return "Failed to find partition"
+        if any(value < 0 for _, value in self.size):
+            return "allocation contains negative resources"
+        if not self.size:
+            return "allocation contains no resources"
+        if self.placeholder:
+            return "gang scheduling is not available"
+        if self.foreign and not self.node_id:
+            return "trying to add a foreign request (non-allocation)"
+        return ""
+
+    @property
+    def huge(self) -> bool:
+        """Whether a sum may leave the range of numbers because of it."""
+        return any(value > HUGE // 4 for _, value in self.size)
+
+    def message(self) -> si.Allocation:
+        """As it is sent."""
+        tags = {"foreign": "static"} if self.foreign else {}
+        if self.required:
+            tags["yunikorn.apache.org/requiredNode"] = self.required
+        return si.Allocation(
+            allocationKey=self.key,
+            applicationID=self.app_id,
+            allocationTags=tags,
+            resourcePerAlloc=resource(self.size),
+            priority=self.priority,
+            nodeID=self.node_id,
+            partitionName=self.partition,
+            placeholder=self.placeholder,
+            taskGroupName="group" if self.placeholder else "",
+        )
+
+    def __repr__(self) -> str:
+        """``k0@a1 vcore=2 on n1``."""
+        marks = f" on {self.node_id}" if self.node_id else ""
+        marks += f" priority {self.priority}" if self.priority else ""
+        marks += f" requires {self.required}" if self.required else ""
+        marks += f"{' foreign' if self.foreign else ''}{' placeholder' if self.placeholder else ''}"
+        return f"{self.key!r}@{self.app_id!r} {shown(self.size)}{marks}{_in(self.partition)}"
+
+
+class ReleaseItem(NamedTuple):
+    """What the RM lets go; without a key everything of the application."""
+
+    key: str
+    app_id: str
+    why: int = si.STOPPED_BY_RM
+    partition: str = ""
+
+    @property
+    def fault(self) -> str:
+        """Why it must be refused."""
+        known = self.why in si.TerminationType.values()
+        return "" if known else f"unknown termination type {self.why}"
+
+    def message(self) -> si.AllocationRelease:
+        """As it is sent."""
+        return si.AllocationRelease(
+            allocationKey=self.key,
+            applicationID=self.app_id,
+            terminationType=self.why,  # type: ignore[arg-type]
+            partitionName=self.partition,
+        )
+
+    def __repr__(self) -> str:
+        """``free k0@a1 STOPPED_BY_RM``."""
+        known = self.why in si.TerminationType.values()
+        why = si.TerminationType.Name(self.why) if known else self.why  # type: ignore[arg-type]
+        return f"free {self.key!r}@{self.app_id!r} {why}{_in(self.partition)}"
+
+
+def _in(partition: str) -> str:
+    return f" in {partition}" if partition else ""

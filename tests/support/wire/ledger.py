@@ -1,0 +1,283 @@
+"""The RM's ledger: all its nodes, applications and keys, and what may be the case with each."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from licorne.si.v1 import si_pb2 as si
+from support.wire.books import Books
+from support.wire.items import (
+    AppItem,
+    AskItem,
+    NodeItem,
+    ReleaseItem,
+    RemovalItem,
+    amounts,
+    home,
+)
+from support.wire.things import (
+    Accepted,
+    AppTrack,
+    ForeignTrack,
+    Held,
+    KeyTrack,
+    New,
+    NodeTrack,
+    Rejected,
+    Released,
+    Updated,
+)
+from support.wire.tracks import Track, Violation
+
+Item = NodeItem | AppItem | RemovalItem | AskItem | ReleaseItem
+K = TypeVar("K")
+V = TypeVar("V")
+_Answers = dict[str, list[Accepted | Rejected]]
+
+
+class Ledger:
+    """What was said and heard since things were certain, and what was certain then.
+
+    `ordered`: answers of all kinds come in the order in which things happened. `deaf`: answers
+    about applications do not come at present.
+    """
+
+    def __init__(self, rm_id: str) -> None:
+        """An RM that has said nothing and is not registered."""
+        self.rm_id = rm_id
+        self.nodes: dict[str, NodeTrack] = {}
+        self.apps: dict[str, AppTrack] = {}
+        self.keys: dict[tuple[str, str], KeyTrack] = {}
+        self.foreign: dict[str, ForeignTrack] = {}
+        self.partitions: frozenset[str] = frozenset()
+        self.ordered = False
+        self.deaf = False
+        self.held = False
+        self.huge = False
+        # Since things were certain:
+        self._was_free = False
+        self._ended: set[str] = set()
+        self._partitions_once: frozenset[str] = frozenset()
+        self._partitions_always: frozenset[str] = frozenset()
+
+    # ---- What tracks ask (Surroundings) ----
+
+    def may_decide(self) -> bool:
+        """Nothing is scheduled while a replay goes on."""
+        return self._was_free
+
+    def partition_may_be(self, partition: str, *, there: bool) -> bool:
+        """Partitions come and go with configurations."""
+        if there:
+            return partition in self._partitions_once
+        return partition not in self._partitions_always
+
+    def app_may_be(self, app_id: str, *, there: bool) -> bool:
+        """An end is only certain once it was heard."""
+        track = self.apps.get(app_id)
+        if track is None:
+            return not there
+        if there:
+            return any(state is not None for state in track.possible())
+        if app_id in self._ended or self.deaf:
+            return True
+        gone = self.partition_may_be(home(app_id), there=False)
+        return gone or None in track.possible()
+
+    def node_may_be(self, node_id: str, *, there: bool) -> bool:
+        """Nodes go when they are told to, or with their partition."""
+        track = self.nodes.get(node_id)
+        if track is None:
+            return not there
+        if there:
+            return any(state is not None for state in track.possible())
+        gone = self.partition_may_be(home(node_id), there=False)
+        return gone or None in track.possible()
+
+    def node_may_be_open(self, node_id: str) -> bool:
+        """Open nodes are there and not drained."""
+        track = self.nodes.get(node_id)
+        possible = () if track is None else track.possible()
+        return any(state is not None and state.schedulable for state in possible)
+
+    # ---- Saying ----
+
+    def say(self, items: Iterable[Item]) -> None:
+        """These are sent, in this order."""
+        for track, item in self._concerned(items):
+            track.say(item)
+
+    def doubt(self, items: Iterable[Item]) -> None:
+        """These, the last ones of their kind, were under way when their stream broke."""
+        for track, item in self._concerned(items):
+            track.doubt(item)
+
+    def _concerned(self, items: Iterable[Item]) -> Iterator[tuple[Track[Any, Any, Any], Item]]:
+        for item in items:
+            match item:
+                case NodeItem():
+                    yield self._node(item.node_id), item
+                case AppItem() | RemovalItem():
+                    yield self._app(item.app_id), item
+                case AskItem():
+                    self.huge = self.huge or item.huge
+                    yield self._key(item.app_id, item.key), item
+                case ReleaseItem() if item.key or item.fault or not item.app_id:
+                    yield self._key(item.app_id, item.key), item
+                case ReleaseItem():
+                    for (app_id, _), track in self.keys.items():
+                        if app_id == item.app_id:
+                            yield track, item
+
+    def _node(self, node_id: str) -> NodeTrack:
+        return self.nodes.get(node_id) or self.nodes.setdefault(node_id, NodeTrack(node_id, self))
+
+    def _app(self, app_id: str) -> AppTrack:
+        return self.apps.get(app_id) or self.apps.setdefault(app_id, AppTrack(app_id, self))
+
+    def _key(self, app_id: str, key: str) -> KeyTrack | ForeignTrack:
+        if not app_id:
+            return self.foreign.get(key) or self.foreign.setdefault(key, ForeignTrack(key, self))
+        name = (app_id, key)
+        return self.keys.get(name) or self.keys.setdefault(name, KeyTrack(app_id, key, self))
+
+    # ---- Hearing ----
+
+    def hear_nodes(self, response: si.NodeResponse) -> None:
+        """Nodes that were taken or not."""
+        answers: _Answers = {}
+        for taken in response.accepted:
+            answers.setdefault(taken.nodeID, []).append(Accepted())
+        for refused in response.rejected:
+            answers.setdefault(refused.nodeID, []).append(Rejected(refused.reason))
+        for node_id, given in answers.items():
+            self._node(node_id).hear(*given)
+
+    def hear_applications(self, response: si.ApplicationResponse) -> None:
+        """Applications that were taken or not, and the states that they entered."""
+        answers: _Answers = {}
+        for taken in response.accepted:
+            answers.setdefault(taken.applicationID, []).append(Accepted())
+        for refused in response.rejected:
+            answers.setdefault(refused.applicationID, []).append(Rejected(refused.reason))
+        for app_id, given in answers.items():
+            self._app(app_id).hear(*given)
+        for updated in response.updated:
+            if updated.state in ("Completed", "Failed"):
+                self._ended.add(updated.applicationID)
+            self._app(updated.applicationID).hear(Updated(updated.state))
+
+    def hear_allocations(self, response: si.AllocationResponse) -> None:
+        """One kind of answer in each response (spec § 1.6.8)."""
+        kinds = [field.name for field, _ in response.ListFields()]
+        if len(kinds) > 1:
+            raise Violation(f"one response has {' and '.join(kinds)}")
+        for new in response.new:
+            self._check_partition(new.partitionName, new.applicationID)
+            size = amounts({name: q.value for name, q in new.resourcePerAlloc.resources.items()})
+            heard = New(new.nodeID, size, new.priority)
+            self._own(new.applicationID, new.allocationKey).hear(heard)
+        for ended in response.released:
+            self._check_partition(ended.partitionName, ended.applicationID)
+            if ended.terminationType != si.STOPPED_BY_RM:
+                raise Violation(f"{ended.allocationKey} is to end: {ended.terminationType}")
+            self._own(ended.applicationID, ended.allocationKey).hear(Released(ended.message))
+        for refused in response.rejectedAllocations:
+            heard_no = Rejected(refused.reason)
+            self._key(refused.applicationID, refused.allocationKey).hear(heard_no)
+
+    def _own(self, app_id: str, key: str) -> KeyTrack:
+        if self.ordered and not self._stands(app_id):
+            raise Violation(f"S2: {key} of {app_id}, which was not accepted before")
+        track = self._key(app_id, key)
+        if not isinstance(track, KeyTrack):
+            raise Violation(f"key {key!r} is foreign, and is told of")
+        return track
+
+    def _stands(self, app_id: str) -> bool:
+        """Whether the application is there, judging by what was heard up to now."""
+        track = self.apps.get(app_id)
+        return track is not None and track.may_stand()
+
+    def _check_partition(self, name: str, app_id: str) -> None:
+        expected = f"[{self.rm_id}]{home(app_id)}"
+        if name != expected:
+            raise Violation(f"{app_id} is said to be in {name}, not in {expected}")
+
+    # ---- Certainty ----
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing was said or heard, and no hold ended, since things were certain."""
+        return all(track.is_certain for track in self._tracks())
+
+    def _tracks(self) -> Iterator[Track[Any, Any, Any]]:
+        for tracks in (self.nodes, self.apps, self.keys, self.foreign):
+            yield from tracks.values()
+
+    def hold(self, *, on: bool) -> None:
+        """Scheduling is held from now on, or not any more."""
+        self.held = on
+        self._was_free = self._was_free or not on
+
+    def configured(self, partitions: frozenset[str]) -> None:
+        """The partitions that there are from now on."""
+        self.partitions = partitions
+        self._partitions_once |= partitions
+        self._partitions_always &= partitions
+
+    def settle(self, books: Books) -> None:
+        """Everything was dealt with and heard: the books must show what it comes to."""
+        if books.partitions != self.partitions:
+            raise Violation(f"partitions {sorted(books.partitions)}, not {sorted(self.partitions)}")
+        _check_known("node", books.nodes, self.nodes)
+        _check_known("application", books.apps, self.apps)
+        _check_known("key", books.keys, self.keys)
+        _check_known("foreign key", books.foreign, self.foreign)
+        _settle(self.nodes, books.nodes)
+        _settle(self.apps, books.apps)
+        _settle(self.keys, books.keys)
+        _settle(self.foreign, books.foreign)
+        self._forget_window()
+
+    def registered(self, partitions: frozenset[str], *, held: bool) -> None:
+        """The RM was registered anew: nothing is there, and nothing is under way."""
+        for track in self._tracks():
+            track.restart(None)
+        self.partitions = partitions
+        self.held = held
+        self.huge = False
+        self._forget_window()
+
+    def _forget_window(self) -> None:
+        self._was_free = not self.held
+        self._ended.clear()
+        self._partitions_once = self._partitions_always = self.partitions
+
+
+def _check_known(what: str, booked: dict[K, Any], known: dict[K, V]) -> None:
+    strange = booked.keys() - known.keys()
+    if strange:
+        raise Violation(f"the books have {what} {sorted(map(str, strange))}, which nobody sent")
+
+
+def _settle(tracks: Mapping[K, Track[Any, Any, Any]], booked: Mapping[K, Any]) -> None:
+    for name, track in tracks.items():
+        track.settle(booked.get(name))
+
+
+def believed(ledger: Ledger) -> Books:
+    """What the RM would tell again: it takes for done what may have been done."""
+    nodes = _guesses(ledger.nodes)
+    apps = _guesses(ledger.apps)
+    keys: dict[tuple[str, str], Held] = {}
+    for name, held in _guesses(ledger.keys).items():
+        if name[0] in apps:
+            there = held.node_id in nodes
+            keys[name] = held if there else held._replace(node_id="")
+    foreign = {key: at for key, at in _guesses(ledger.foreign).items() if at.node_id in nodes}
+    return Books(ledger.partitions, nodes, apps, keys, foreign)
+
+
+def _guesses(tracks: Mapping[K, Track[V | None, Any, Any]]) -> dict[K, V]:
+    guesses = {name: track.guess() for name, track in tracks.items()}
+    return {name: guess for name, guess in guesses.items() if guess is not None}

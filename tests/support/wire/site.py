@@ -1,0 +1,227 @@
+"""A whole server but for grpc: its services over calls that are queues, its core under watch."""
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, NamedTuple, cast
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
+from licorne_core.effects import Effect
+from licorne_core.invariants import check_invariants
+from licorne_core.scheduler import Scheduler
+from licorne_server.access import Access
+from licorne_server.engine import Engine
+from licorne_server.outbox import Bounds
+from licorne_server.reading import Reading
+from licorne_server.services.admin import AdminService
+from licorne_server.services.scheduler import SchedulerService
+from licorne_server.services.session import SessionService
+from licorne_server.sessions import Rms
+from support.ledger import Ledger
+from support.wire.still import StillClock, StillLoop
+
+BOUNDS = Bounds(high=8_000, low=3_000, cap=24_000)
+"""Small, so that whoever does not listen for long is held, and at last has to start anew."""
+
+HEARTBEAT = 1_000_000.0
+PAUSE = 0.05
+"""Seconds of the loop's time after which the server has sent what it kept back for company."""
+
+
+class Aborted(Exception):
+    """What ends a handler that has given its caller a status."""
+
+
+class Status(NamedTuple):
+    """How a call ended."""
+
+    code: grpc.StatusCode
+    text: str
+
+
+OK = Status(grpc.StatusCode.OK, "")
+
+
+class WatchedScheduler(Scheduler):
+    """A core whose books and decisions are checked after every command."""
+
+    def __init__(self) -> None:
+        """Nobody has registered yet."""
+        super().__init__()
+        self.failure: Exception | None = None
+        self._ledger = Ledger()
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Keep the first failure: the engine would only log it."""
+        try:
+            effects = super().handle(command, now)
+            check_invariants(self)
+            if isinstance(command, RegisterRm | RemoveRm):
+                self._ledger.forget(command.rm_id, effects)
+            self._ledger.watch(self, effects, decided=isinstance(command, Tick))
+        except Exception as error:
+            self.failure = self.failure or error
+            raise
+        return effects
+
+
+class Line:
+    """One call: messages under way to the server, those that have arrived, and its answers."""
+
+    def __init__(self) -> None:
+        """Opened, nothing said."""
+        self.under_way: deque[bytes] = deque()
+        self.answers: deque[bytes] = deque()
+        self.status: Status | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._arrived: deque[bytes] = deque()
+        self._news = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call goes on."""
+        return self.status is None
+
+    def arrive(self, count: int = 1) -> None:
+        """So many of the messages under way reach the server."""
+        for _ in range(min(count, len(self.under_way))):
+            self._arrived.append(self.under_way.popleft())
+        self._news.set()
+
+    # What a handler sees of it, as of a `grpc.aio` servicer context
+
+    async def send_initial_metadata(self, _: object) -> None:
+        """Of no interest here."""
+
+    async def read(self) -> bytes:
+        """The next message that has arrived."""
+        while not self._arrived:
+            self._news.clear()
+            await self._news.wait()
+        return self._arrived.popleft()
+
+    async def write(self, raw: bytes) -> None:
+        """An answer, which gets there unless its writer is stopped before."""
+        await asyncio.sleep(0)
+        self.answers.append(raw)
+
+    async def abort_with_status(self, status: grpc.Status) -> None:
+        """End the call with a status."""
+        self.status = Status(status.code, status.details)
+        raise Aborted(status.details)
+
+
+class _Details(NamedTuple):
+    method: str
+    invocation_metadata: tuple[()] = ()
+
+
+class Site:
+    """Engine, RMs and services on a loop that the test moves."""
+
+    def __init__(self) -> None:
+        """A server that nobody has registered with."""
+        self.loop = StillLoop()
+        self.clock = StillClock()
+        self.scheduler = WatchedScheduler()
+        self.engine = Engine(self.scheduler, self.clock)
+        self.rms = Rms(self.engine.post, BOUNDS, 16)
+        self._reading = Reading()
+        access = Access()
+        views = self.scheduler.views
+        self._handlers = [
+            SchedulerService(self.engine, self.rms, access).handler(),
+            SessionService(self.engine, self.rms, access, 1, HEARTBEAT).handler(),
+            AdminService(self.engine, views, access, self._reading).handler(),
+        ]
+        self._lines: list[Line] = []
+        self._do(self._start())
+
+    async def _start(self) -> None:
+        self.engine.start(self.rms)
+
+    def close(self) -> None:
+        """End everything, so that nothing is left to complain about."""
+        for line in self._lines:
+            self.hang_up(line)
+        self.loop.rest()
+        self._do(self.engine.stop())
+        self._reading.stop()
+        self.loop.close()
+
+    def check(self) -> None:
+        """Raise what went wrong inside, though the server may have carried on."""
+        if self.scheduler.failure is not None:
+            raise self.scheduler.failure
+        assert not self.engine.defects, "the server had an internal error, see the log"
+
+    def open(self, method: str) -> Line:
+        """Begin a bidirectional call."""
+        line = Line()
+        self._lines.append(line)
+        line.task = self.loop.create_task(self._serve(method, line))
+        return line
+
+    async def _serve(self, method: str, line: Line) -> None:
+        try:
+            await self._handler(method).stream_stream(None, line)
+            line.status = OK
+        except Aborted:
+            pass
+
+    def call(self, method: str, request: Message) -> tuple[Status, bytes]:
+        """A unary call from beginning to end."""
+        line = Line()
+        answer = b""
+
+        async def serve() -> None:
+            nonlocal answer
+            try:
+                raw = request.SerializeToString()
+                answer = await self._handler(method).unary_unary(raw, line)
+            except Aborted:
+                pass
+
+        self._do(serve())
+        return line.status or OK, answer
+
+    def hang_up(self, line: Line) -> None:
+        """The connection of a call is gone; its handler learns of it in the next rounds."""
+        if line.task is not None:
+            line.task.cancel()
+        line.status = line.status or Status(grpc.StatusCode.CANCELLED, "connection lost")
+
+    def rest(self) -> None:
+        """Let the server do all that there is to do, and send what it held back for company."""
+        self.loop.rest()
+        self._lines = [line for line in self._lines if line.task and not line.task.done()]
+        told = -1
+        while told != (told := sum(len(line.answers) for line in self._lines)):
+            self.loop.later(PAUSE)
+
+    def advance(self, seconds: float, *, late: bool) -> None:
+        """Let time pass: from deadline to deadline, or all at once and too late for each."""
+        end = self.clock.now() + seconds
+        while not late and (deadline := self.clock.deadline()) <= end:
+            self.clock.move(deadline)
+            self.rest()
+        self.clock.move(end)
+        self.rest()
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self.loop.rest()
+        if not task.done():
+            self.loop.later(PAUSE)
+        assert task.done(), "a call never ends"
+        task.result()
+
+    def _handler(self, method: str) -> Any:
+        for handlers in self._handlers:
+            found = handlers.service(cast(grpc.HandlerCallDetails, _Details(method)))
+            if found is not None:
+                return found
+        raise AssertionError(f"no method {method}")

@@ -1,0 +1,92 @@
+"""An event loop and a clock that move by hand: no socket, no waiting, the same steps every time."""
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from math import inf
+from typing import TypeVarTuple
+
+START = 1_700_000_000.0
+MAX_ROUNDS = 100_000
+_Ts = TypeVarTuple("_Ts")
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """A loop that goes round when told to, and whose own time stands still meanwhile."""
+
+    def __init__(self) -> None:
+        """Nothing to do yet."""
+        self._now = 0.0
+        self._asked = 0
+        super().__init__()
+
+    def time(self) -> float:
+        """Seconds, for timers."""
+        return self._now
+
+    def call_soon(
+        self,
+        callback: Callable[[*_Ts], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Count what is called for: a round in which nothing was is the last one."""
+        self._asked += 1
+        return super().call_soon(callback, *args, context=context)
+
+    def round(self) -> bool:
+        """Go round once; whether that called for another round."""
+        super().call_soon(self.stop)
+        before = self._asked
+        self.run_forever()
+        return self._asked != before
+
+    def rest(self) -> None:
+        """Go round until there is nothing to do at the present time."""
+        for _ in range(MAX_ROUNDS):
+            if not self.round():
+                return
+        raise AssertionError("the server never comes to rest")
+
+    def rounds(self, count: int) -> None:
+        """Go round so often at the most, which may be in the middle of something."""
+        for _ in range(count):
+            if not self.round():
+                return
+
+    def later(self, seconds: float) -> None:
+        """Let the loop's time pass: pauses and acknowledgements end."""
+        self._now += seconds
+        self.rest()
+
+
+class StillClock:
+    """The core's time; what waits for it is woken when it is moved."""
+
+    def __init__(self) -> None:
+        """Stand at a time that is no special one."""
+        self._now = START
+        self._waiting: dict[asyncio.Event, float] = {}
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return self._now
+
+    async def wait(self, until: float | None, event: asyncio.Event) -> None:
+        """Return once the event is set or the clock was moved to `until`."""
+        self._waiting[event] = inf if until is None else until
+        try:
+            await event.wait()
+        finally:
+            del self._waiting[event]
+
+    def deadline(self) -> float:
+        """The first time that somebody waits for; infinite for none."""
+        return min(self._waiting.values(), default=inf)
+
+    def move(self, to: float) -> None:
+        """Be at another time, which may be well behind what was waited for."""
+        self._now = max(self._now, to)
+        for event, until in list(self._waiting.items()):
+            if until <= self._now:
+                event.set()

@@ -1,0 +1,152 @@
+"""The numbers of one session, as an RM has to keep them (clients/README.md, the contract)."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as session
+from licorne_server.wire import delimited
+from support.wire.items import AppItem, AskItem, NodeItem
+from support.wire.tracks import Violation
+
+EPOCH = 1
+
+
+class Talk:
+    """What was sent and heard, by number, and what has to be sent again."""
+
+    def __init__(self, rm_id: str, instance: int, config: str, stamp: int) -> None:
+        """A session that has not begun; `stamp` is that of the one before."""
+        self.rm_id = rm_id
+        self.instance = instance
+        self.config = config
+        self.kept: deque[session.UpdateRequest] = deque()
+        self.replayed: dict[str, int] | None = None
+        self.expects_complete: list[bool] = []
+        self._token = ""
+        self._stamp = stamp
+        self._sent = 0
+        self._received = 0
+        self._acknowledged = 0
+        self._told = 0
+
+    def hello(self) -> bytes:
+        """What opens a line."""
+        hello = session.Hello(
+            rm_id=self.rm_id,
+            instance=self.instance,
+            protocol=1,
+            resume_token=self._token,
+            acknowledged=self._received if self._token else 0,
+            registration=si.RegisterResourceManagerRequest(config=self.config),
+        )
+        return session.UpdateRequest(hello=hello).SerializeToString()
+
+    def begin(self, welcome: session.UpdateResponse) -> int:
+        """The RM was registered anew: numbers start over; the session's own number."""
+        if welcome.session <= self._stamp or welcome.epoch != EPOCH:
+            raise Violation(f"session {welcome.session} follows session {self._stamp}")
+        self._stamp = welcome.session
+        self._token = welcome.welcome.resume_token
+        self._sent = self._received = self._acknowledged = self._told = 0
+        self.kept.clear()
+        self.expects_complete.clear()
+        # A new session waits for a replay, but has not been told that one begins.
+        self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
+        return self._stamp
+
+    def resume(self, welcome: session.UpdateResponse) -> list[bytes]:
+        """The session goes on: what has to be sent again."""
+        self._look_at(welcome)
+        self._told = self._received
+        return [kept.SerializeToString() for kept in self.kept]
+
+    def next(self, message: dict[str, Any]) -> bytes:
+        """The bytes of another request, kept until the server has dealt with it."""
+        self._sent += 1
+        self._told = self._received
+        wanted = session.UpdateRequest(number=self._sent, acknowledged=self._received, **message)
+        self.kept.append(wanted)
+        return wanted.SerializeToString()
+
+    def sealed(self, kind: str, payload: bytes, skipped: int) -> bytes:
+        """Bytes as a request with the next number, or one further; not kept."""
+        field = session.UpdateRequest.DESCRIPTOR.fields_by_name[kind].number
+        number = session.UpdateRequest(number=self._sent + 1 + skipped)
+        return number.SerializeToString() + delimited(field, payload)
+
+    def acknowledgement(self) -> bytes | None:
+        """What tells how far we have listened, unless that was told."""
+        if self._told == self._received:
+            return None
+        self._told = self._received
+        ack = session.UpdateRequest(acknowledged=self._received, ack=session.Ack())
+        return ack.SerializeToString()
+
+    def hear(self, raw: bytes) -> Message | None:
+        """What a response says of nodes, applications and allocations.
+
+        S2: responses are numbered without a gap, and acknowledge no more than was sent.
+        """
+        response = session.UpdateResponse.FromString(raw)
+        self._look_at(response)
+        kind = response.WhichOneof("message")
+        if not response.number:
+            return None
+        if response.number != self._received + 1:
+            raise Violation(f"S2: response {response.number} follows response {self._received}")
+        self._received = response.number
+        match kind:
+            case "nodes" | "applications" | "allocations":
+                told: Message = getattr(response, kind)
+                return told
+            case "replay_result":
+                self._check_result(response.replay_result)
+            case _:
+                raise Violation(f"nobody asked for {kind}")
+        return None
+
+    def _look_at(self, response: session.UpdateResponse) -> None:
+        """H1: an answer of this session; S2: acknowledgements only rise."""
+        if (response.epoch, response.session) != (EPOCH, self._stamp):
+            raise Violation(f"{response.epoch}/{response.session} in session {self._stamp}")
+        if not self._acknowledged <= response.acknowledged <= self._sent:
+            raise Violation(
+                f"S2: {response.acknowledged} is acknowledged after {self._acknowledged}, "
+                f"and {self._sent} were sent"
+            )
+        self._acknowledged = response.acknowledged
+        while self.kept and self.kept[0].number <= self._acknowledged:
+            self.kept.popleft()
+
+    def _check_result(self, result: session.ReplayResult) -> None:
+        expected = self.expects_complete.pop(0) if self.expects_complete else None
+        if expected is not result.complete:
+            raise Violation(f"replay complete: {result.complete}, not {expected}: {result.reason}")
+
+    # ---- Replays ----
+
+    def begin_replay(self) -> None:
+        """Count from now on."""
+        self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
+
+    def count(self, kind: str, items: Sequence[object]) -> None:
+        """Count what the end of a replay has to name."""
+        if self.replayed is not None:
+            counted = [i for i in items if isinstance(i, NodeItem | AppItem | AskItem)]
+            self.replayed[kind] += len(counted)
+
+    def end_replay(self, *, miscounted: bool) -> session.ReplayEnd:
+        """The end of a replay; one that was not begun, or is miscounted, is not complete."""
+        counts = self.replayed
+        self.replayed = None
+        self.expects_complete.append(counts is not None and not miscounted)
+        counts = counts or {}
+        return session.ReplayEnd(
+            nodes=counts.get("nodes", 0) + miscounted,
+            applications=counts.get("applications", 0),
+            allocations=counts.get("allocations", 0),
+        )

@@ -1,0 +1,207 @@
+"""A site and its RMs: how things come to rest, and what has to hold then."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import grpc
+
+from support.wire.books import Books, books_of, digest
+from support.wire.configs import Config
+from support.wire.items import AppItem, AskItem, NodeItem, home
+from support.wire.ledger import Item, believed
+from support.wire.shim import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WireRm
+from support.wire.site import OK, Site
+from support.wire.tracks import Violation
+
+RM_IDS = ("rm1", "rm2")
+MAX_EXCHANGES = 50
+
+
+class World:
+    """Two RMs at one server, and the script of what they say and hear."""
+
+    def __init__(self) -> None:
+        """Nobody is registered."""
+        self.script: list[str] = []
+        self.site = Site()
+        self.rms = [WireRm(self.site, rm_id, self.script) for rm_id in RM_IDS]
+        self._digests: dict[str, Any] = {rm_id: self.digest(rm_id) for rm_id in RM_IDS}
+        self._touched: set[str] = set()
+
+    def close(self) -> None:
+        """It is over."""
+        self.site.close()
+
+    def digest(self, rm_id: str) -> Any:
+        """All that the server has of an RM."""
+        return digest(self.site.scheduler, rm_id)
+
+    def touch(self, rm: WireRm) -> None:
+        """The RM does something: its books may change."""
+        self._touched.add(rm.rm_id)
+
+    # ---- Coming to rest ----
+
+    def settle(self, order: Sequence[str] = KINDS) -> None:
+        """Let all that is under way arrive and be answered; then ledgers and books must agree."""
+        for _ in range(MAX_EXCHANGES):
+            for rm in self.rms:
+                rm.flow(order)
+            self.site.rest()
+            self.site.check()
+            # Everybody hears, and says how far.
+            heard = [rm.listen() for rm in self.rms]
+            for rm in self.rms:
+                rm.acknowledge()
+            if not any(heard) and all(rm.is_quiet() for rm in self.rms):
+                break
+        else:
+            raise Violation("they never come to rest")
+        for rm in self.rms:
+            if rm.is_connected:
+                self._check_outbox(rm)
+                rm.settle(books_of(self.site.scheduler, rm.rm_id))
+        self._check_neighbours()
+
+    def _check_outbox(self, rm: WireRm) -> None:
+        """S3: what was produced was sent, and heard."""
+        known = self.site.rms.find(rm.rm_id)
+        left = known.outbox.messages if known is not None else 0
+        if left:
+            raise Violation(f"S3: {left} messages for {rm.rm_id} are left though it listens")
+
+    def _check_neighbours(self) -> None:
+        """R1: who did nothing still has the same."""
+        for rm in self.rms:
+            now = self.digest(rm.rm_id)
+            if rm.rm_id not in self._touched and now != self._digests[rm.rm_id]:
+                raise Violation(f"R1: {rm.rm_id} did nothing\n{self._digests[rm.rm_id]}\n{now}")
+            self._digests[rm.rm_id] = now
+        self._touched.clear()
+
+    def advance(self, seconds: float, *, late: bool) -> None:
+        """Let time pass for everybody."""
+        self.script.append(f"{seconds} s pass{', unnoticed' if late else ''}")
+        self._touched.update(RM_IDS)
+        self.site.advance(seconds, late=late)
+        self.site.check()
+
+    # ---- Connections ----
+
+    def connect(self, rm: WireRm, *, again: bool = False) -> None:
+        """Have everything open; `again` repeats what may have been lost, where nobody knows."""
+        if rm.is_connected:
+            return
+        self.touch(rm)
+        belief = believed(rm.ledger)
+        if not rm.is_registered:
+            self.restart(rm, rm.config, session=bool(rm.instance))
+        elif rm.talk is not None:
+            if not rm.resume():
+                self.replay(rm, belief)
+        else:
+            status = rm.open_streams()
+            if status.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+                self.restart(rm, rm.config, session=False)
+            elif status != OK:
+                raise Violation(f"{rm.rm_id} cannot open its streams: {status}")
+            elif again:
+                rm.say_again()
+
+    def restart(self, rm: WireRm, config: Config, *, session: bool) -> Books:
+        """The RM's process starts anew and registers; what it would replay."""
+        self.touch(rm)
+        belief = believed(rm.ledger)
+        status = rm.begin_session(config) if session else rm.register(config)
+        if status == OK and not session:
+            status = rm.open_streams()
+        if status != OK:
+            raise Violation(f"{rm.rm_id} cannot register: {status}")
+        return belief
+
+    # ---- Replays ----
+
+    def replay(
+        self,
+        rm: WireRm,
+        belief: Books,
+        *,
+        seed: int = 0,
+        stop: int | None = None,
+        miscounted: bool = False,
+    ) -> None:
+        """Tell all again, in some legal order, or only the first so many messages of it."""
+        rng = Random(seed)
+        phases = replay_of(belief, rm.config, rng)
+        if rm.talk is not None:
+            rm.begin_replay()
+        messages = [
+            (kind, items[begin : begin + 2])
+            for kind, items in phases
+            for begin in range(0, len(items), 2)
+        ]
+        for kind, items in messages[:stop]:
+            if rm.talk is None and kind is not messages[0][0]:
+                # Streams have no common order: what was said must be taken before more is.
+                self.site_takes_all(rm)
+            rm.say(kind, items)
+        if stop is None and rm.talk is not None:
+            rm.end_replay(miscounted=miscounted)
+        if stop is None:
+            self.settle()
+            check_replayed(phases, books_of(self.site.scheduler, rm.rm_id))
+
+    def site_takes_all(self, rm: WireRm) -> None:
+        """What the RM has said arrives and is dealt with."""
+        rm.flow(KINDS)
+        self.site.rest()
+
+
+def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, list[Item]]]:
+    """Nodes, applications, and what runs or waits; in each any order is legal."""
+    there = config.partitions
+    nodes: list[Item] = [
+        NodeItem(node_id, "CREATE" if at.schedulable else "CREATE_DRAIN", at.size, home(node_id))
+        for node_id, at in belief.nodes.items()
+        if home(node_id) in there
+    ]
+    running = {app_id for (app_id, _), held in belief.keys.items() if held.node_id}
+    apps: list[Item] = [
+        AppItem(app_id, partition=home(app_id), forced=app_id in running)
+        for app_id in belief.apps
+        if home(app_id) in there
+    ]
+    asks: list[Item] = [
+        AskItem(key, app_id, held.size, held.node_id, held.priority, held.required, home(app_id))
+        for (app_id, key), held in belief.keys.items()
+        if home(app_id) in there
+    ]
+    asks += [
+        AskItem(key, "", at.size, at.node_id, foreign=True) for key, at in belief.foreign.items()
+    ]
+    for items in (nodes, apps, asks):
+        rng.shuffle(items)
+    return [(NODES, nodes), (APPLICATIONS, apps), (ALLOCATIONS, asks)]
+
+
+def check_replayed(phases: list[tuple[str, list[Item]]], books: Books) -> None:
+    """R2, R3: what runs is taken whatever the limits say, and all that waits waits or runs."""
+    for item in (item for _, items in phases for item in items):
+        match item:
+            case NodeItem():
+                kept = item.node_id in books.nodes
+            case AppItem():
+                kept = item.app_id in books.apps or not item.forced
+            case AskItem(huge=True):
+                kept = True
+            case AskItem(foreign=True):
+                kept = item.key in books.foreign
+            case AskItem():
+                held = books.keys.get((item.app_id, item.key))
+                waits = item.app_id not in books.apps
+                kept = waits or (held is not None and item.node_id in ("", held.node_id))
+            case _:
+                kept = True
+        if not kept:
+            raise Violation(f"R3: {item!r} was lost in a replay")
