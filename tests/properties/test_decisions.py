@@ -1,13 +1,11 @@
 """The core decides what the plain sequential scheduler decides, in the same order."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
-from licorne_core.commands import Command, RegisterRm, UpdateConfiguration
 from licorne_core.tuning import Tuning
-from support.worlds import Step, World, compare, shrink
+from support.worlds import Step, World, compare, shown, shrink
 
 LONG = 400
 """Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
@@ -37,14 +35,7 @@ def narrowed(script: Sequence[Step], tuning: Tuning, error: Exception) -> str:
             return type(other) is type(error)
         return False
 
-    return "\n".join(f"{now}: {shown(command)}" for now, command in shrink(script, fails))
-
-
-def shown(command: Command | None) -> str:
-    """A command for people: of a configuration they want to see the lines."""
-    if not isinstance(command, RegisterRm | UpdateConfiguration):
-        return str(command)
-    return f"{replace(command, config='')}\n{command.config}"
+    return shown(shrink(script, fails))
 
 
 def test_decides_as_the_oracle_does(worlds: int) -> None:

@@ -41,8 +41,9 @@ Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
-    def __init__(self) -> None:
-        """Nobody is registered."""
+    def __init__(self, *, reserving: bool = True) -> None:
+        """Nobody is registered; without `reserving` no node is reserved."""
+        self.reserving = reserving
         self.partitions: dict[str, PartitionOracle] = {}
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
@@ -68,7 +69,7 @@ class Oracle:
             self.as_fifo[command.rm_id] = as_fifo
             for name, config in partitions_of(command.config).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(
-                    config, as_fifo=as_fifo
+                    config, as_fifo=as_fifo, reserving=self.reserving
                 )
         elif command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
@@ -152,7 +153,9 @@ class Oracle:
             if name in self.partitions:
                 self.partitions[name].reload(config, now)
             else:
-                self.partitions[name] = PartitionOracle(config, as_fifo=self.as_fifo[rm_id])
+                self.partitions[name] = PartitionOracle(
+                    config, as_fifo=self.as_fifo[rm_id], reserving=self.reserving
+                )
 
     def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""

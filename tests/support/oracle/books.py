@@ -5,6 +5,7 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Amounts = dict[str, int]
 
@@ -23,6 +24,13 @@ def add_to(sum_so_far: Amounts, size: Amounts) -> None:
         sum_so_far[name] = sum_so_far.get(name, 0) + value
 
 
+class ReservationRecord(NamedTuple):
+    """A node is kept for an ask, since a time in unix seconds."""
+
+    node_id: str
+    since: float
+
+
 @dataclass
 class AskRecord:
     """A pending ask."""
@@ -33,6 +41,7 @@ class AskRecord:
     created: float
     arrival: int
     required_node: str | None
+    reservation: ReservationRecord | None = None
 
     @property
     def place(self) -> tuple[int, float, int]:
@@ -79,6 +88,11 @@ class AppRecord:
         """The highest priority it waits with; only for an application with asks."""
         return max(ask.priority for ask in self.asks.values())
 
+    @property
+    def allocating(self) -> bool:
+        """Whether it is accepted and about to run (spec § 4.12)."""
+        return self.state == "Accepted" and any(ask.reservation for ask in self.asks.values())
+
     def trackers(self) -> list[tuple[str, str]]:
         """For whom it counts: its user, and its group if it has one."""
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
@@ -92,6 +106,10 @@ class NodeRecord:
     capacity: Amounts
     schedulable: bool
     foreign: dict[str, Amounts] = field(default_factory=dict)
+
+    def holds(self, size: Amounts) -> bool:
+        """Whether the amounts would fit if nothing else were there."""
+        return all(wanted <= self.capacity.get(name, 0) for name, wanted in size.items())
 
     def free(self) -> Amounts:
         """What is left beside foreign allocations."""
@@ -113,7 +131,11 @@ class LimitRecord:
 
 @dataclass
 class QueueRecord:
-    """A queue with the settings that its configuration gives it."""
+    """A queue with the settings that its configuration gives it.
+
+    `brought` are the sizes that applications brought for a dynamic leaf, `template` those of a
+    parent for the dynamic leaves below it.
+    """
 
     path: str
     is_leaf: bool
@@ -125,6 +147,7 @@ class QueueRecord:
     limits: list[LimitRecord] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     template: "QueueRecord | None" = None
+    brought: "QueueRecord | None" = None
 
     @property
     def parent(self) -> str:

@@ -51,10 +51,10 @@ def creates_queues(partition: dict[str, Any]) -> bool:
 
 
 def tagged_amounts(tags: dict[str, str], name: str) -> Amounts:
-    """The amounts that an application's tag holds (spec § 3.13), none unless all are above zero."""
+    """The amounts that an application's tag holds (spec § 3.13), none if all are zero."""
     resources = json.loads(tags.get(name, "{}")).get("resources", {})
     found = {what: int(entry["value"]) for what, entry in resources.items()}
-    return found if all(value > 0 for value in found.values()) else {}
+    return found if any(found.values()) else {}
 
 
 def _add_queue(

@@ -1,22 +1,26 @@
-"""One pass in the words of the specification, §§ 8.2-8.4.
+"""One pass in the words of the specification, §§ 8.2-8.7.
 
-It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted, and
-the first ask that all gates let through and that has a node wins.
+It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
+with a reservation come first; then the first ask wins that all gates let through and that has
+a node, or else is old enough to have one reserved.
 """
 
 from typing import NamedTuple
 
-from support.oracle.books import AppRecord, AskRecord
-from support.oracle.gates import may_start, takes, within_quotas
-from support.oracle.order import Look, apps_in_order, node_key
+from support.oracle.books import AppRecord, AskRecord, NodeRecord
+from support.oracle.gates import fits, is_open, may_start, takes, within_quotas
+from support.oracle.order import Look, apps_in_order, fit_key, node_key
+
+RESERVATION_AGE = 2.0
 
 
 class Decision(NamedTuple):
-    """Which ask goes to which node."""
+    """Which ask goes to which node, or which node is to be reserved for which ask."""
 
     app_id: str
     key: str
     node_id: str
+    reserves: bool = False
 
 
 class Outcome(NamedTuple):
@@ -28,6 +32,9 @@ class Outcome(NamedTuple):
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
+    decision = _reserved_pass(look)
+    if decision is not None:
+        return Outcome(decision, [])
     resting = []
     for app in apps_in_order(look):
         if app.rests_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
@@ -38,6 +45,23 @@ def decide(look: Look) -> Outcome:
         if decision is not None:
             return Outcome(decision, resting)
     return Outcome(None, resting)
+
+
+def _reserved_pass(look: Look) -> Decision | None:
+    """The first reserved ask that fits on its node, or on another if it may go there (§ 8.6)."""
+    if not look.usage.reserved:
+        return None
+    for app in apps_in_order(look, newcomers=True):
+        for ask in app.asks_in_order():
+            if ask.reservation is None or not within_quotas(look, app, ask):
+                continue
+            node = look.nodes[ask.reservation.node_id]
+            if fits(look, node, ask):
+                return Decision(app.app_id, ask.key, node.node_id)
+            elsewhere = _node_for(look, ask) if ask.required_node is None else None
+            if elsewhere is not None:
+                return Decision(app.app_id, ask.key, elsewhere)
+    return None
 
 
 def _decide_for(look: Look, app: AppRecord) -> tuple[Decision | None, bool]:
@@ -52,6 +76,9 @@ def _decide_for(look: Look, app: AppRecord) -> tuple[Decision | None, bool]:
         node_id = _node_for(look, ask)
         if node_id is not None:
             return Decision(app.app_id, ask.key, node_id), False
+        to_reserve = _node_to_reserve(look, ask)
+        if to_reserve is not None:
+            return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
         without_node += 1
     return None, False
 
@@ -60,3 +87,19 @@ def _node_for(look: Look, ask: AskRecord) -> str | None:
     """The first node in order that takes the ask."""
     fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
     return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
+
+
+def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
+    """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
+    if not look.reserving or ask.reservation is not None:
+        return None
+    if ask.required_node is not None:
+        return ask.required_node if ask.required_node in look.nodes else None
+    if look.now < ask.created + RESERVATION_AGE:
+        return None
+
+    def key(node: NodeRecord) -> tuple[float, float, str]:
+        return fit_key(look, node, ask.size)
+
+    holding = [n for n in look.nodes.values() if is_open(look, n) and n.holds(ask.size)]
+    return min(holding, key=key).node_id if holding else None

@@ -41,10 +41,13 @@ def _within_limits(look: Look, app: AppRecord, path: str, ask: AskRecord) -> boo
 
 
 def may_start(look: Look, app: AppRecord) -> bool:
-    """Whether an accepted application may start to run beside those that do already."""
+    """Whether an accepted application may start to run beside those that do already.
+
+    One that is allocating counts as running in its queues already, and so do those of others.
+    """
     for path in lineage(app.queue):
         most = look.queues[path].max_apps
-        if most and look.usage.running[path] >= most:
+        if most and not app.allocating and look.usage.running[path] >= most:
             return False
         for kind, name in app.trackers():
             limit = limit_for(look.queues[path], kind, name)
@@ -55,14 +58,23 @@ def may_start(look: Look, app: AppRecord) -> bool:
 
 
 def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """Whether the node may take the ask and has room for it; a required one even if drained."""
+    """Whether the ask may go to the node in the regular pass, and fits there.
+
+    The node must be schedulable and not reserved, unless the ask may go nowhere else (§ 7.7).
+    """
     if ask.required_node is None:
-        if not node.schedulable:
-            return False
-    elif ask.required_node != node.node_id:
-        return False
+        return is_open(look, node) and fits(look, node, ask)
+    return ask.required_node == node.node_id and fits(look, node, ask)
+
+
+def is_open(look: Look, node: NodeRecord) -> bool:
+    """Whether the node is there for everybody."""
+    return node.schedulable and node.node_id not in look.usage.reserved
+
+
+def fits(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
+    """Whether the node has room for the ask."""
     available = look.usage.available[node.node_id]
-    return all(
-        wanted <= available.get(name, 0) and wanted <= node.capacity.get(name, 0)
-        for name, wanted in ask.size.items()
+    return node.holds(ask.size) and all(
+        wanted <= available.get(name, 0) for name, wanted in ask.size.items()
     )

@@ -10,7 +10,10 @@ SCHEDULABLE = ("Accepted", "Running")
 
 
 class Look(NamedTuple):
-    """All that a decision depends on. `as_fifo`: state-aware leaves are as fifo ones."""
+    """All that a decision depends on.
+
+    `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved.
+    """
 
     queues: dict[str, QueueRecord]
     apps: dict[str, AppRecord]
@@ -19,18 +22,24 @@ class Look(NamedTuple):
     as_fifo: bool
     usage: Usage
     now: float
+    reserving: bool
 
 
-def apps_in_order(look: Look, path: str = "root") -> Iterator[AppRecord]:
-    """Applications with pending asks below a queue, in the order in which they are asked."""
+def apps_in_order(
+    look: Look, path: str = "root", *, newcomers: bool = False
+) -> Iterator[AppRecord]:
+    """Applications with pending asks below a queue, in the order in which they are asked.
+
+    With `newcomers` those too that a state-aware leaf does not let in yet.
+    """
     queue = look.queues[path]
     if queue.is_leaf:
-        yield from apps_of_leaf(look, queue)
+        yield from apps_of_leaf(look, queue, newcomers=newcomers)
         return
     children = [q.path for q in look.queues.values() if q.parent == path]
     waiting = [child for child in children if any(look.usage.pending[child].values())]
     for child in sorted(waiting, key=lambda child: queue_key(look, child, queue.priority_first)):
-        yield from apps_in_order(look, child)
+        yield from apps_in_order(look, child, newcomers=newcomers)
 
 
 # Queues (spec §§ 4.8-4.11)
@@ -73,10 +82,10 @@ def fair_max(look: Look, path: str) -> Amounts:
 # Applications (spec § 5.2)
 
 
-def apps_of_leaf(look: Look, leaf: QueueRecord) -> list[AppRecord]:
+def apps_of_leaf(look: Look, leaf: QueueRecord, *, newcomers: bool) -> list[AppRecord]:
     """The leaf's applications with pending asks, sorted by its policy."""
     here = [app for app in look.apps.values() if app.queue == leaf.path]
-    if leaf.app_order == "stateaware" and not look.as_fifo:
+    if leaf.app_order == "stateaware" and not look.as_fifo and not newcomers:
         here = _without_newcomers(here)
     waiting = [app for app in here if app.asks and app.state in SCHEDULABLE]
     return sorted(waiting, key=lambda app: app_key(look, app, leaf))
@@ -130,3 +139,14 @@ def node_key(look: Look, node: NodeRecord) -> tuple[float, str]:
             weight_sum += weight
     used = taken / weight_sum if weight_sum else 0.0
     return (-used if kind == "binpacking" else used, node.node_id)
+
+
+def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float, str]:
+    """How little is missing on the node for these amounts (spec § 8.5), then the node order."""
+    available = look.usage.available[node.node_id]
+    score = 0.0
+    for name, wanted in sorted(size.items()):
+        left = available.get(name, 0)
+        if left < wanted:
+            score += 1.0 if left <= 0 else (wanted - left) / wanted
+    return (score, *node_key(look, node))

@@ -3,19 +3,24 @@
 from typing import Any
 
 from licorne_core.commands import NewApplication, NodeAction, NodeUpdate
-from support.oracle.books import AppRecord, NodeRecord, QueueRecord, lineage
+from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
 from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
 from support.oracle.limits import group_of
 
 COMPLETING_SECONDS = 30.0
 CLEANING_SECONDS = 10.0
+RESERVATION_SECONDS = 3600.0
 
 
 class PartitionOracle:
-    """The records of one partition. `clean_at`: when empty queues are removed, if some may be."""
+    """The records of one partition.
 
-    def __init__(self, config: dict[str, Any], *, as_fifo: bool) -> None:
+    `clean_at`: when empty queues are removed, if some may be. `reserving`: nodes are reserved.
+    """
+
+    def __init__(self, config: dict[str, Any], *, as_fifo: bool, reserving: bool) -> None:
         """An empty partition."""
+        self.reserving = reserving
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
@@ -39,7 +44,6 @@ class PartitionOracle:
             if queue.is_leaf and not queue.managed:
                 self._follow_template(queue)
         for app in self.apps.values():
-            self._follow_tags(app)
             app.group = group_of(self.queues, app.queue, app.groups)
         for queue in self.queues.values():
             if self._is_empty(queue):
@@ -60,6 +64,7 @@ class PartitionOracle:
         elif action is NodeAction.UPDATE:
             if update.capacity is not None:
                 known.capacity = dict(update.capacity)
+                self._unreserve_too_large(known)
         elif action is NodeAction.DECOMISSION:
             del self.nodes[update.node_id]
             self._drop_allocations_on(update.node_id, now)
@@ -68,12 +73,31 @@ class PartitionOracle:
 
     def _drop_allocations_on(self, node_id: str, now: float) -> None:
         """The node is gone, and so is what ran there."""
+        for _, ask in self.reserved_asks():
+            if ask.reservation and ask.reservation.node_id == node_id:
+                ask.reservation = None
         for app in self.apps.values():
             gone = [key for key, held in app.allocations.items() if held.node_id == node_id]
             for key in gone:
                 del app.allocations[key]
             if gone:
                 self.settle(app, now)
+
+    def _unreserve_too_large(self, node: NodeRecord) -> None:
+        """What the node can never hold it is not kept for; an ask that requires it still waits."""
+        for _, ask in self.reserved_asks():
+            here = ask.reservation is not None and ask.reservation.node_id == node.node_id
+            if here and ask.required_node is None and not node.holds(ask.size):
+                ask.reservation = None
+
+    def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
+        """All asks that a node is reserved for."""
+        return [
+            (app, ask)
+            for app in self.apps.values()
+            for ask in app.asks.values()
+            if ask.reservation is not None
+        ]
 
     # Applications
 
@@ -107,22 +131,28 @@ class PartitionOracle:
         return name
 
     def _follow_template(self, leaf: QueueRecord) -> None:
-        """A dynamic leaf has nothing but what the nearest template above it says."""
+        """A dynamic leaf has what the nearest template above it says, and what was brought."""
         above = (self.queues[path].template for path in lineage(leaf.path)[1:])
-        template = next((found for found in above if found), QueueRecord(leaf.path, is_leaf=True))
-        leaf.guaranteed, leaf.max = dict(template.guaranteed), dict(template.max)
-        leaf.max_apps, leaf.properties = template.max_apps, dict(template.properties)
+        nothing = QueueRecord(leaf.path, is_leaf=True)
+        template = next((found for found in above if found), nothing)
+        brought = leaf.brought or nothing
+        leaf.properties = dict(template.properties)
+        leaf.guaranteed = dict(brought.guaranteed or template.guaranteed)
+        leaf.max = dict(brought.max or template.max)
+        leaf.max_apps = brought.max_apps or template.max_apps
 
     def _follow_tags(self, app: AppRecord) -> None:
-        """What the tags of the latest application say holds for a dynamic leaf (spec § 3.13)."""
+        """What the tags of an application say holds for a dynamic leaf from now on (§ 3.13)."""
         leaf = self.queues[app.queue]
         if leaf.managed:
             return
-        leaf.max = tagged_amounts(app.tags, "namespace.resourcequota") or leaf.max
-        leaf.guaranteed = (
-            tagged_amounts(app.tags, "namespace.resourceguaranteed") or leaf.guaranteed
+        brought = leaf.brought = leaf.brought or QueueRecord(leaf.path, is_leaf=True)
+        brought.max = tagged_amounts(app.tags, "namespace.resourcequota") or brought.max
+        brought.guaranteed = (
+            tagged_amounts(app.tags, "namespace.resourceguaranteed") or brought.guaranteed
         )
-        leaf.max_apps = int(app.tags.get("namespace.resourcemaxapps", "0")) or leaf.max_apps
+        brought.max_apps = int(app.tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
+        self._follow_template(leaf)
 
     def remove_app(self, app_id: str, now: float) -> None:
         """Forget an application and all it has."""
@@ -156,6 +186,9 @@ class PartitionOracle:
                 self.remove_app(done.app_id, now)
             else:
                 break
+        for _, ask in self.reserved_asks():
+            if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
+                ask.reservation = None
         for app in self.apps.values():
             if app.rests_until <= now:
                 app.rests_until = 0.0

@@ -23,13 +23,22 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
         if ask.node_id in partition.nodes:
             record = app.asks.pop(ask.key, None) or _new_ask(app, ask, size, now)
             record.size = size
+            record.reservation = None
             app.allocations[ask.key] = AllocationRecord(record, ask.node_id)
             _start(app, "Running")
     elif ask.key in app.asks:
-        app.asks[ask.key].size = size
+        _resize(partition, app.asks[ask.key], size)
     else:
         app.asks[ask.key] = _new_ask(app, ask, size, now)
         _start(app, "Accepted" if app.state in ("New", "Accepted") else "Running")
+
+
+def _resize(partition: PartitionOracle, ask: AskRecord, size: Amounts) -> None:
+    """A pending ask of another size; the node that is reserved for it must be able to hold it."""
+    ask.size = size
+    kept = ask.reservation
+    if kept is not None and ask.required_node is None:
+        ask.reservation = kept if partition.nodes[kept.node_id].holds(size) else None
 
 
 def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:

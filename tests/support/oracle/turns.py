@@ -1,6 +1,6 @@
 """Passes over one partition, and what their decisions do to its records."""
 
-from support.oracle.books import AllocationRecord
+from support.oracle.books import AllocationRecord, AppRecord, ReservationRecord
 from support.oracle.deciding import Decision, Outcome, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
@@ -21,6 +21,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.as_fifo,
         usage,
         now,
+        partition.reserving,
     )
 
 
@@ -36,8 +37,30 @@ def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
 
 
 def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> None:
-    """Turn the ask into an allocation."""
+    """Turn the ask into an allocation, or reserve the node for it."""
     app = partition.apps[decision.app_id]
+    ask = app.asks[decision.key]
+    if ask.required_node is not None:
+        _make_way(partition, ask.required_node)
+    if decision.reserves:
+        ask.reservation = ReservationRecord(decision.node_id, now)
+        return
+    _note_start(partition, app, now)
+    del app.asks[ask.key]
+    ask.reservation = None
+    app.allocations[ask.key] = AllocationRecord(ask, decision.node_id)
+    app.state = "Running"
+
+
+def _make_way(partition: PartitionOracle, node_id: str) -> None:
+    """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+    for _, ask in partition.reserved_asks():
+        if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
+            ask.reservation = None
+
+
+def _note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
+    """The application starts in a state-aware leaf, or has started (spec § 5.2)."""
     leaf = partition.queues[app.queue]
     if app.starts_until is not None:
         app.starts_until = None
@@ -51,6 +74,3 @@ def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> Non
             if other.queue == app.queue:
                 other.starts_until = None
         app.starts_until = now + STARTING_SECONDS
-    ask = app.asks.pop(decision.key)
-    app.allocations[ask.key] = AllocationRecord(ask, decision.node_id)
-    app.state = "Running"

@@ -17,8 +17,8 @@ Tracker = tuple[str, str, str]
 class Usage:
     """All sums over one partition's records.
 
-    `running` counts applications in state Running by queue, `tracked_apps` those with allocations
-    by user or group and queue.
+    `running` counts applications by queue that run or are about to, `tracked_apps` has those with
+    allocations by user or group and queue, `reserved` the nodes with reservations.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Usage:
         self.app_allocated: dict[str, Amounts] = {}
         self.available = {node.node_id: node.free() for node in nodes.values()}
         self.waiting_priority: dict[str, int | None] = dict.fromkeys(queues)
+        self.reserved: set[str] = set()
         self.tracked: dict[Tracker, Amounts] = {}
         self.tracked_apps: dict[Tracker, set[str]] = {}
         for app in apps.values():
@@ -47,7 +48,8 @@ class Usage:
         allocated = total(held.ask.size for held in app.allocations.values())
         self.app_allocated[app.app_id] = allocated
         add_to(self.allocated[app.queue], allocated)
-        self.running[app.queue] += app.state == "Running"
+        self.running[app.queue] += app.state == "Running" or app.allocating
+        self.reserved |= {ask.reservation.node_id for ask in app.asks.values() if ask.reservation}
         for allocation in app.allocations.values():
             taken = {name: -value for name, value in allocation.ask.size.items()}
             add_to(self.available[allocation.node_id], taken)

@@ -7,6 +7,7 @@ from licorne_core.commands import Command, Tick
 from licorne_core.effects import Effect
 from licorne_core.events import Fact
 from licorne_core.ids import AppId, PartitionName
+from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
@@ -29,11 +30,6 @@ class Step(NamedTuple):
 
 class Disagreement(AssertionError):
     """Core and oracle differ; the text names the step."""
-
-
-def play(script: Sequence[Step], tuning: Tuning | None = None) -> list[Effect]:
-    """All effects that a core answers to a script, without what is only for those who watch."""
-    return play_watched(script, tuning)[0]
 
 
 def play_watched(
@@ -67,7 +63,7 @@ class _Pair:
     """A core and an oracle that are told the same."""
 
     def __init__(self, tuning: Tuning | None) -> None:
-        self.driver = Driver(reservations=False, tuning=tuning)
+        self.driver = Driver(tuning=tuning)
         self.oracle = Oracle()
         self.decisions = 0
 
@@ -99,17 +95,27 @@ class _Pair:
         self._compare_books()
 
     def _follow(self, name: PartitionName, effects: list[Effect], budget: int) -> None:
-        """The oracle decides for the partition whose turn it was, as often as the core did."""
+        """The oracle decides for the partition whose turn it was, as often as the core did.
+
+        Of the core's decisions the reservations do not show. But it makes as many decisions as it
+        may, unless it finds nothing more, or is tired and stops in the middle of a pass.
+        """
         assert self.oracle.runnable(name), f"{name} is on hold"
-        made = placed(effects)
-        assert len(made) <= budget, "more decisions than allowed"
-        for got in made:
+        core = self.driver.scheduler.partitions[name]
+        made = [Decision(*got) for got in placed(effects)]
+        for _ in range(budget):
+            if not made and core.cycle.tired and self._reservations(name) == _reserved(core):
+                self._end_tired_turn(core)
+                break
             wanted = self._pass(name)
-            assert wanted == Decision(*got), f"in {name} the core says {got}, oracle {wanted}"
+            if wanted is None:
+                break
+            if not wanted.reserves:
+                got = made.pop(0) if made else None
+                assert wanted == got, f"in {name} the core says {got}, oracle {wanted}"
             carry_out(self.oracle.partitions[name], wanted, self.driver.now)
             self.decisions += 1
-        if len(made) < budget:
-            self._end_turn(name)
+        assert not made, f"in {name} the core also says {made}"
 
     def _pass(self, name: PartitionName) -> Decision | None:
         """One pass of the oracle, with the rests that it finds due."""
@@ -119,21 +125,20 @@ class _Pair:
             send_to_rest(partition, app_id, self.driver.now)
         return decision
 
-    def _end_turn(self, name: PartitionName) -> None:
-        """The core found nothing more, or stopped in the middle of a pass because it tried enough.
-
-        Then it has seen the first of those that must rest, and maybe not the others.
-        """
-        core = self.driver.scheduler.partitions[name]
-        if not core.is_runnable:
-            left = self._pass(name)
-            assert left is None, f"{name} stopped before {left}"
-            return
-        theirs = self.oracle.partitions[name]
+    def _end_tired_turn(self, core: Partition) -> None:
+        """The core has seen the first of those that must rest, and maybe not the others."""
+        theirs = self.oracle.partitions[core.name]
         for app_id in peek(theirs, self.driver.now).resting:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
                 break
             send_to_rest(theirs, app_id, self.driver.now)
+
+    def _reservations(self, name: str) -> dict[tuple[str, str], str]:
+        return {
+            (app.app_id, ask.key): ask.reservation.node_id
+            for app, ask in self.oracle.partitions[name].reserved_asks()
+            if ask.reservation
+        }
 
     def _compare_books(self) -> None:
         """Both have the same applications, nodes, usage and free room."""
@@ -157,6 +162,7 @@ class _Pair:
                 )
                 for app in partition.applications.values()
             },
+            "reservations": _reserved(partition),
             "nodes": {
                 node.node_id: (node.schedulable, _without_zeros(node.available))
                 for node in partition.nodes.by_id.values()
@@ -166,7 +172,7 @@ class _Pair:
                     queue.state is QueueState.DRAINING,
                     _without_zeros(queue.allocated),
                     _without_zeros(queue.pending),
-                    queue.running_applications,
+                    queue.running_applications + len(queue.allocating),
                 )
                 for queue in partition.tree.walk()
             },
@@ -196,6 +202,7 @@ class _Pair:
                 )
                 for app in partition.apps.values()
             },
+            "reservations": self._reservations(name),
             "nodes": {
                 node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
                 for node in partition.nodes.values()
@@ -214,6 +221,14 @@ class _Pair:
                 for tracker, apps in usage.tracked_apps.items()
             },
         }
+
+
+def _reserved(partition: Partition) -> dict[tuple[str, str], str]:
+    return {
+        (app.app_id, key): reservation.node_id
+        for app in partition.applications.values()
+        for key, reservation in app.reservations.items()
+    }
 
 
 def _without_zeros(size: Any) -> dict[str, int]:

@@ -121,7 +121,11 @@ def _is_valid(config: str) -> bool:
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Every mapping's keys and every list's positions, the outermost first."""
+    """Every mapping's keys and every list's positions, the outermost first.
+
+    Without what the oracle takes for granted.
+    """
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+    keys = [key for key in keys if key not in ("name", "parent", "submitacl")]
     inside = [tree[key] for key in keys if isinstance(tree[key], dict | list)]
     return [(tree, key) for key in keys] + [place for part in inside for place in _places(part)]
