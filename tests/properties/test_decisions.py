@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from licorne_core.tuning import Tuning
-from support.worlds import Step, World, compare, shrink
+from support.worlds import Step, World, compare, shown, shrink
 
 LONG = 400
 """Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
@@ -35,7 +35,7 @@ def narrowed(script: Sequence[Step], tuning: Tuning, error: Exception) -> str:
             return type(other) is type(error)
         return False
 
-    return "\n".join(f"{now}: {command}" for now, command in shrink(script, fails))
+    return shown(shrink(script, fails))
 
 
 def test_decides_as_the_oracle_does(worlds: int) -> None:

@@ -16,7 +16,7 @@ def digest() -> str:
     """A digest of all effects of some worlds, and of all that those who watch hear."""
     told = hashlib.sha256()
     for seed in SEEDS:
-        effects, facts = play_watched(World(seed, rules=seed % 2 == 0).steps)
+        effects, facts = play_watched(World(seed).steps)
         told.update(repr((effects, [fact.records() for fact in facts])).encode())
     return told.hexdigest()
 

@@ -3,6 +3,7 @@
 It takes the same commands as the core. It shares no code with it but the commands.
 """
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from licorne_core.asks import Ask
@@ -13,7 +14,6 @@ from licorne_core.commands import (
     EndReplay,
     Hold,
     NewApplication,
-    NodeAction,
     NodeUpdate,
     RegisterRm,
     ReleaseRequest,
@@ -29,8 +29,11 @@ from licorne_core.commands import (
 from support.oracle.config import partitions_of
 from support.oracle.deciding import Decision
 from support.oracle.partition import PartitionOracle
+from support.oracle.requests import release, take_ask
 
 __all__ = ["Decision", "Oracle", "PartitionOracle"]
+
+AS_FIFO = "stateaware-as-fifo"
 
 Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 
@@ -38,9 +41,12 @@ Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
-    def __init__(self) -> None:
-        """Nobody is registered."""
+    def __init__(self, *, reserving: bool = True) -> None:
+        """Nobody is registered; without `reserving` no node is reserved."""
+        self.reserving = reserving
         self.partitions: dict[str, PartitionOracle] = {}
+        self.configs: dict[str, str] = {}
+        self.as_fifo: dict[str, bool] = {}
         self.holds: dict[str, set[Hold]] = {}
         self.replays: dict[str, list[Command]] = {}
 
@@ -53,13 +59,18 @@ class Oracle:
         """Do what the command says; a Tick only lets time pass, decisions are asked for."""
         if isinstance(command, Tick):
             for partition in self.partitions.values():
-                partition.complete_due(now)
+                partition.pass_time(now)
         elif isinstance(command, RegisterRm):
             kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)
             self.holds[command.rm_id] = kept
+            self.configs[command.rm_id] = command.config
+            as_fifo = command.extra_config.get(AS_FIFO) == "true"
+            self.as_fifo[command.rm_id] = as_fifo
             for name, config in partitions_of(command.config).items():
-                self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(config)
+                self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(
+                    config, as_fifo=as_fifo, reserving=self.reserving
+                )
         elif command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
@@ -67,6 +78,8 @@ class Oracle:
     def _forget(self, rm_id: str) -> None:
         self.holds.pop(rm_id, None)
         self.replays.pop(rm_id, None)
+        self.configs.pop(rm_id, None)
+        self.as_fifo.pop(rm_id, None)
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             del self.partitions[name]
 
@@ -86,7 +99,10 @@ class Oracle:
         rm_id = command.rm_id
         match command:
             case UpdateConfiguration():
-                self._reload(rm_id, command.config)
+                if command.extra_config:
+                    self._follow(rm_id, command.extra_config)
+                if command.config != self.configs[rm_id]:
+                    self._reload(rm_id, command.config, now)
             case RemoveRm():
                 self._forget(rm_id)
             case UpdateNodes():
@@ -119,18 +135,27 @@ class Oracle:
         )
         (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
 
-    def _reload(self, rm_id: str, text: str) -> None:
+    def _follow(self, rm_id: str, extra: Mapping[str, str]) -> None:
+        self.as_fifo[rm_id] = extra.get(AS_FIFO) == "true"
+        for name, partition in self.partitions.items():
+            if name.startswith(f"[{rm_id}]"):
+                partition.as_fifo = self.as_fifo[rm_id]
+
+    def _reload(self, rm_id: str, text: str, now: float) -> None:
         configs = {f"[{rm_id}]{name}": config for name, config in partitions_of(text).items()}
         if any("resources" in config["queues"][0] for config in configs.values()):
             return
+        self.configs[rm_id] = text
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             if name not in configs:
                 del self.partitions[name]
         for name, config in configs.items():
             if name in self.partitions:
-                self.partitions[name].reload(config)
+                self.partitions[name].reload(config, now)
             else:
-                self.partitions[name] = PartitionOracle(config)
+                self.partitions[name] = PartitionOracle(
+                    config, as_fifo=self.as_fifo[rm_id], reserving=self.reserving
+                )
 
     def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""
@@ -141,9 +166,7 @@ class Oracle:
         for update in command.nodes:
             partition = self._of(command.rm_id, update)
             if partition is not None:
-                partition.update_node(update)
-                if update.action is NodeAction.DECOMISSION:
-                    partition.drop_allocations_on(update.node_id, now)
+                partition.update_node(update, now)
 
     def _update_applications(self, command: UpdateApplications, now: float) -> None:
         for new in command.new:
@@ -153,14 +176,14 @@ class Oracle:
         for gone in command.remove:
             partition = self._of(command.rm_id, gone)
             if partition is not None:
-                partition.remove_app(gone.app_id)
+                partition.remove_app(gone.app_id, now)
 
     def _update_allocations(self, command: UpdateAllocations, now: float) -> None:
         for ask in command.asks:
             partition = self._of(command.rm_id, ask)
             if partition is not None:
-                partition.update_ask(ask, now)
+                take_ask(partition, ask, now)
         for request in command.releases:
             partition = self._of(command.rm_id, request)
             if partition is not None:
-                partition.release(request, now)
+                release(partition, request, now)

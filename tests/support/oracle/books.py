@@ -3,18 +3,32 @@
 Whatever is a sum is added up from the records each time it is wanted, so that it cannot be wrong.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Amounts = dict[str, int]
 
 
-def total(sizes: list[Amounts]) -> Amounts:
+def total(sizes: Iterable[Amounts]) -> Amounts:
     """The sum of the amounts, by name."""
     result: Amounts = {}
     for size in sizes:
-        for name, value in size.items():
-            result[name] = result.get(name, 0) + value
+        add_to(result, size)
     return result
+
+
+def add_to(sum_so_far: Amounts, size: Amounts) -> None:
+    """Add the amounts to a sum in its place."""
+    for name, value in size.items():
+        sum_so_far[name] = sum_so_far.get(name, 0) + value
+
+
+class ReservationRecord(NamedTuple):
+    """A node is kept for an ask, since a time in unix seconds."""
+
+    node_id: str
+    since: float
 
 
 @dataclass
@@ -27,6 +41,12 @@ class AskRecord:
     created: float
     arrival: int
     required_node: str | None
+    reservation: ReservationRecord | None = None
+
+    @property
+    def place(self) -> tuple[int, float, int]:
+        """By what the asks of an application are ordered (spec § 5.3.2)."""
+        return (-self.priority, self.created, self.arrival)
 
 
 @dataclass
@@ -39,28 +59,43 @@ class AllocationRecord:
 
 @dataclass
 class AppRecord:
-    """An application with what it asks for and what it has."""
+    """An application with what it asks for and what it has.
+
+    `group` is the one that it counts for, decided when it came. Times are in unix seconds:
+    `rests_until` is the end of a back-off, `starts_until` that of a start in a state-aware leaf.
+    """
 
     app_id: str
     queue: str
     submitted: float
+    user: str
+    groups: tuple[str, ...]
+    tags: dict[str, str]
+    group: str = ""
     state: str = "New"
     completes_at: float | None = None
+    rests_until: float = 0.0
+    starts_until: float | None = None
     arrivals: int = 0
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
 
-    def allocated(self) -> Amounts:
-        """What the application has."""
-        return total([allocation.ask.size for allocation in self.allocations.values()])
-
-    def pending(self) -> Amounts:
-        """What the application waits for."""
-        return total([ask.size for ask in self.asks.values()])
+    def asks_in_order(self) -> list[AskRecord]:
+        """The pending asks as they are looked at."""
+        return sorted(self.asks.values(), key=lambda ask: ask.place)
 
     def priority(self) -> int:
         """The highest priority it waits with; only for an application with asks."""
         return max(ask.priority for ask in self.asks.values())
+
+    @property
+    def allocating(self) -> bool:
+        """Whether it is accepted and about to run (spec § 4.12)."""
+        return self.state == "Accepted" and any(ask.reservation for ask in self.asks.values())
+
+    def trackers(self) -> list[tuple[str, str]]:
+        """For whom it counts: its user, and its group if it has one."""
+        return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
 @dataclass
@@ -72,15 +107,35 @@ class NodeRecord:
     schedulable: bool
     foreign: dict[str, Amounts] = field(default_factory=dict)
 
+    def holds(self, size: Amounts) -> bool:
+        """Whether the amounts would fit if nothing else were there."""
+        return all(wanted <= self.capacity.get(name, 0) for name, wanted in size.items())
+
     def free(self) -> Amounts:
         """What is left beside foreign allocations."""
-        taken = total(list(self.foreign.values()))
-        return total([self.capacity, {name: -value for name, value in taken.items()}])
+        left = dict(self.capacity)
+        for size in self.foreign.values():
+            add_to(left, {name: -value for name, value in size.items()})
+        return left
+
+
+@dataclass
+class LimitRecord:
+    """What the named users, and the named groups, may have; `max` None for any amount."""
+
+    users: list[str]
+    groups: list[str]
+    max: Amounts | None
+    max_apps: int
 
 
 @dataclass
 class QueueRecord:
-    """A queue with the settings that its configuration gives it."""
+    """A queue with the settings that its configuration gives it.
+
+    `brought` are the sizes that applications brought for a dynamic leaf, `template` those of a
+    parent for the dynamic leaves below it.
+    """
 
     path: str
     is_leaf: bool
@@ -88,8 +143,11 @@ class QueueRecord:
     draining: bool = False
     guaranteed: Amounts = field(default_factory=dict)
     max: Amounts = field(default_factory=dict)
+    max_apps: int = 0
+    limits: list[LimitRecord] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
     template: "QueueRecord | None" = None
+    brought: "QueueRecord | None" = None
 
     @property
     def parent(self) -> str:
@@ -97,14 +155,30 @@ class QueueRecord:
         return self.path.rpartition(".")[0]
 
     @property
-    def fair_apps(self) -> bool:
-        """Whether applications share fairly; anything else is first in, first out."""
-        return self.properties.get("application.sort.policy") == "fair"
+    def removable(self) -> bool:
+        """Whether the queue goes once nothing is in it (spec § 4.3)."""
+        return self.path != "root" and (self.draining or not self.managed)
+
+    @property
+    def app_order(self) -> str:
+        """How applications are ordered: fifo, fair or stateaware."""
+        return self.properties.get("application.sort.policy", "fifo")
 
     @property
     def priority_first(self) -> bool:
         """Whether priority goes before fairness and time."""
         return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
+
+    @property
+    def backoff(self) -> int:
+        """Asks without a node after which an application rests, 0 for never."""
+        return int(self.properties.get("application.unschedasks.backoff", "0"))
+
+    @property
+    def backoff_delay(self) -> float:
+        """For how long it rests, in seconds."""
+        written = self.properties.get("application.unschedasks.backoff.delay", "30s")
+        return float(written.removesuffix("s"))
 
     def priority_seen_outside(self, inside: int | None) -> int | None:
         """What the parent takes for this queue's priority, None when nothing waits in it."""

@@ -3,11 +3,12 @@
 Read with PyYAML and nothing of ours, so that a slip in our parser shows.
 """
 
+import json
 from typing import Any
 
 import yaml
 
-from support.oracle.books import Amounts, QueueRecord
+from support.oracle.books import Amounts, LimitRecord, QueueRecord
 
 NOT_INHERITED = ("priority.policy", "priority.offset")
 
@@ -33,6 +34,7 @@ def queue_records(partition: dict[str, Any]) -> dict[str, QueueRecord]:
     (root,) = partition["queues"]
     _add_queue(records, root, root["name"], {})
     records["root"].is_leaf = False
+    records["root"].limits += [_limit(written) for written in partition.get("limits") or []]
     return records
 
 
@@ -48,6 +50,13 @@ def creates_queues(partition: dict[str, Any]) -> bool:
     return any(rule.get("create", False) for rule in partition.get("placementrules") or [])
 
 
+def tagged_amounts(tags: dict[str, str], name: str) -> Amounts:
+    """The amounts that an application's tag holds (spec § 3.13), none if all are zero."""
+    resources = json.loads(tags.get(name, "{}")).get("resources", {})
+    found = {what: int(entry["value"]) for what, entry in resources.items()}
+    return found if any(found.values()) else {}
+
+
 def _add_queue(
     records: dict[str, QueueRecord], written: dict[str, Any], path: str, inherited: dict[str, str]
 ) -> None:
@@ -61,7 +70,7 @@ def _add_queue(
     template = written.get("childtemplate") or {}
     own = {name: str(value) for name, value in (template.get("properties") or {}).items()}
     made = _record(template, path, own)
-    if made.properties or made.guaranteed or made.max:
+    if made.properties or made.guaranteed or made.max or made.max_apps:
         records[path].template = made
     for child in children:
         _add_queue(records, child, f"{path}.{child['name']}", properties)
@@ -74,5 +83,17 @@ def _record(written: dict[str, Any], path: str, properties: dict[str, str]) -> Q
         is_leaf=True,
         guaranteed=amounts(resources.get("guaranteed")),
         max=amounts(resources.get("max")),
+        max_apps=written.get("maxapplications", 0),
+        limits=[_limit(limit) for limit in written.get("limits") or []],
         properties=properties,
+    )
+
+
+def _limit(written: dict[str, Any]) -> LimitRecord:
+    bound = written.get("maxresources")
+    return LimitRecord(
+        users=written.get("users") or [],
+        groups=written.get("groups") or [],
+        max=amounts(bound) if bound else None,
+        max_apps=written.get("maxapplications", 0),
     )

@@ -1,54 +1,57 @@
-"""One partition as the oracle sees it: what commands do to it (spec §§ 2.7, 3, 5, 7, 11)."""
+"""One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7)."""
 
 from typing import Any
 
-from licorne_core.asks import Ask
-from licorne_core.commands import (
-    NewApplication,
-    NodeAction,
-    NodeUpdate,
-    ReleaseRequest,
-    TerminationType,
-)
-from support.oracle.books import (
-    AllocationRecord,
-    Amounts,
-    AppRecord,
-    AskRecord,
-    NodeRecord,
-    QueueRecord,
-    lineage,
-)
-from support.oracle.config import creates_queues, node_order, queue_records
-from support.oracle.deciding import Decider, Decision
+from licorne_core.commands import NewApplication, NodeAction, NodeUpdate
+from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
+from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
+from support.oracle.limits import group_of
 
 COMPLETING_SECONDS = 30.0
+CLEANING_SECONDS = 10.0
+RESERVATION_SECONDS = 3600.0
 
 
 class PartitionOracle:
-    """The records of one partition."""
+    """The records of one partition.
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    `clean_at`: when empty queues are removed, if some may be. `reserving`: nodes are reserved.
+    """
+
+    def __init__(self, config: dict[str, Any], *, as_fifo: bool, reserving: bool) -> None:
         """An empty partition."""
+        self.reserving = reserving
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
+        self.as_fifo = as_fifo
+        self.clean_at: float | None = None
 
-    def reload(self, config: dict[str, Any]) -> None:
+    def reload(self, config: dict[str, Any], now: float) -> None:
         """Take another configuration; queues that are not in it any more drain (spec § 2.7)."""
         new = queue_records(config)
+        # Root keeps the number of applications that it was created with (spec § 2.7.3).
+        new["root"].max_apps = self.queues["root"].max_apps
         for path, queue in self.queues.items():
             if queue.managed and path not in new:
                 queue.draining = True
         self.queues.update(new)
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
+        for queue in self.queues.values():
+            if queue.is_leaf and not queue.managed:
+                self._follow_template(queue)
+        for app in self.apps.values():
+            app.group = group_of(self.queues, app.queue, app.groups)
+        for queue in self.queues.values():
+            if self._is_empty(queue):
+                self._clean_later(queue.path, now)
 
     # Nodes
 
-    def update_node(self, update: NodeUpdate) -> None:
+    def update_node(self, update: NodeUpdate, now: float) -> None:
         """Do what the action says; what makes no sense does nothing."""
         action, known = update.action, self.nodes.get(update.node_id)
         if action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
@@ -61,19 +64,40 @@ class PartitionOracle:
         elif action is NodeAction.UPDATE:
             if update.capacity is not None:
                 known.capacity = dict(update.capacity)
+                self._unreserve_too_large(known)
         elif action is NodeAction.DECOMISSION:
             del self.nodes[update.node_id]
+            self._drop_allocations_on(update.node_id, now)
         else:
             known.schedulable = action is NodeAction.DRAIN_TO_SCHEDULABLE
 
-    def drop_allocations_on(self, node_id: str, now: float) -> None:
+    def _drop_allocations_on(self, node_id: str, now: float) -> None:
         """The node is gone, and so is what ran there."""
+        for _, ask in self.reserved_asks():
+            if ask.reservation and ask.reservation.node_id == node_id:
+                ask.reservation = None
         for app in self.apps.values():
             gone = [key for key, held in app.allocations.items() if held.node_id == node_id]
             for key in gone:
                 del app.allocations[key]
             if gone:
-                self._settle(app, now)
+                self.settle(app, now)
+
+    def _unreserve_too_large(self, node: NodeRecord) -> None:
+        """What the node can never hold it is not kept for; an ask that requires it still waits."""
+        for _, ask in self.reserved_asks():
+            here = ask.reservation is not None and ask.reservation.node_id == node.node_id
+            if here and ask.required_node is None and not node.holds(ask.size):
+                ask.reservation = None
+
+    def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
+        """All asks that a node is reserved for."""
+        return [
+            (app, ask)
+            for app in self.apps.values()
+            for ask in app.asks.values()
+            if ask.reservation is not None
+        ]
 
     # Applications
 
@@ -82,8 +106,15 @@ class PartitionOracle:
         if new.app_id in self.apps:
             return
         path = self._place(new.queue_name)
-        if path is not None:
-            self.apps[new.app_id] = AppRecord(new.app_id, path, submitted=now)
+        if path is None:
+            return
+        user = new.user.user
+        app = AppRecord(
+            new.app_id, path, now, user, tuple(new.user.groups) or (user,), dict(new.tags)
+        )
+        app.group = group_of(self.queues, path, app.groups)
+        self.apps[new.app_id] = app
+        self._follow_tags(app)
 
     def _place(self, name: str) -> str | None:
         """The leaf that the `provided` rule finds or makes for a full path."""
@@ -100,115 +131,80 @@ class PartitionOracle:
         return name
 
     def _follow_template(self, leaf: QueueRecord) -> None:
-        """A dynamic leaf has nothing but what the nearest template above it says."""
-        for path in lineage(leaf.path)[1:]:
-            template = self.queues[path].template
-            if template is not None:
-                leaf.guaranteed, leaf.max = dict(template.guaranteed), dict(template.max)
-                leaf.properties = dict(template.properties)
-                return
+        """A dynamic leaf has what the nearest template above it says, and what was brought."""
+        above = (self.queues[path].template for path in lineage(leaf.path)[1:])
+        nothing = QueueRecord(leaf.path, is_leaf=True)
+        template = next((found for found in above if found), nothing)
+        brought = leaf.brought or nothing
+        leaf.properties = dict(template.properties)
+        leaf.guaranteed = dict(brought.guaranteed or template.guaranteed)
+        leaf.max = dict(brought.max or template.max)
+        leaf.max_apps = brought.max_apps or template.max_apps
 
-    def remove_app(self, app_id: str) -> None:
+    def _follow_tags(self, app: AppRecord) -> None:
+        """What the tags of an application say holds for a dynamic leaf from now on (§ 3.13)."""
+        leaf = self.queues[app.queue]
+        if leaf.managed:
+            return
+        brought = leaf.brought = leaf.brought or QueueRecord(leaf.path, is_leaf=True)
+        brought.max = tagged_amounts(app.tags, "namespace.resourcequota") or brought.max
+        brought.guaranteed = (
+            tagged_amounts(app.tags, "namespace.resourceguaranteed") or brought.guaranteed
+        )
+        brought.max_apps = int(app.tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
+        self._follow_template(leaf)
+
+    def remove_app(self, app_id: str, now: float) -> None:
         """Forget an application and all it has."""
-        self.apps.pop(app_id, None)
+        app = self.apps.pop(app_id, None)
+        if app is not None:
+            self._clean_later(app.queue, now)
 
-    def complete_due(self, now: float) -> None:
-        """Applications that were idle long enough are done."""
-        due = [a.app_id for a in self.apps.values() if a.completes_at is not None]
-        for app_id in due:
-            if (self.apps[app_id].completes_at or 0.0) <= now:
-                del self.apps[app_id]
-
-    # Asks, allocations, releases
-
-    def update_ask(self, ask: Ask, now: float) -> None:
-        """Take an ask, or an allocation that exists already (spec §§ 5.3, 11.3)."""
-        size = {name: value for name, value in ask.ask_class.resources.items() if value}
-        if not size or min(size.values()) < 0:
-            return
-        if "foreign" in ask.tags:
-            self._take_foreign(ask, size)
-            return
-        app = self.apps.get(ask.app_id)
-        if app is None:
-            return
-        if ask.key in app.allocations:
-            app.allocations[ask.key].ask.size = size
-        elif ask.node_id is not None:
-            if ask.node_id in self.nodes:
-                record = app.asks.pop(ask.key, None) or self._new_ask(app, ask, size, now)
-                record.size = size
-                app.allocations[ask.key] = AllocationRecord(record, ask.node_id)
-                self._start(app, "Running")
-        elif ask.key in app.asks:
-            app.asks[ask.key].size = size
-        else:
-            app.asks[ask.key] = self._new_ask(app, ask, size, now)
-            self._start(app, "Accepted" if app.state in ("New", "Accepted") else "Running")
-
-    def _new_ask(self, app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
-        created = now if ask.create_time is None else ask.create_time
-        app.submitted = min(app.submitted, created)
-        app.arrivals += 1
-        required = ask.ask_class.required_node
-        return AskRecord(ask.key, size, ask.priority, created, app.arrivals, required)
-
-    def _start(self, app: AppRecord, state: str) -> None:
-        app.state = state
-        app.completes_at = None
-
-    def _take_foreign(self, ask: Ask, size: Amounts) -> None:
-        if ask.node_id in self.nodes:
-            self._drop_foreign(ask.key)
-            self.nodes[ask.node_id].foreign[ask.key] = size
-
-    def _drop_foreign(self, key: str) -> None:
-        for node in self.nodes.values():
-            node.foreign.pop(key, None)
-
-    def release(self, request: ReleaseRequest, now: float) -> None:
-        """Free what the request names; TIMEOUT leaves asks alone (spec § 1.6.11)."""
-        app = self.apps.get(request.app_id)
-        if not request.app_id:
-            self._drop_foreign(request.key)
-        elif app is None:
-            return
-        elif request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
-            self._ask_back(app, request.key)
-        else:
-            self._free(app, request, now)
-
-    def _ask_back(self, app: AppRecord, key: str) -> None:
-        """The RM could not run it: the ask waits again, behind its equals."""
-        if key in app.allocations and app.state in ("Accepted", "Running"):
-            app.arrivals += 1
-            app.asks[key] = app.allocations.pop(key).ask
-            app.asks[key].arrival = app.arrivals
-
-    def _free(self, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-        had = len(app.asks) + len(app.allocations)
-        for key in [request.key] if request.key else [*app.asks, *app.allocations]:
-            app.allocations.pop(key, None)
-            if request.termination is not TerminationType.TIMEOUT:
-                app.asks.pop(key, None)
-        if len(app.asks) + len(app.allocations) < had:
-            self._settle(app, now)
-
-    def _settle(self, app: AppRecord, now: float) -> None:
+    def settle(self, app: AppRecord, now: float) -> None:
         """An application with nothing left is completing."""
         if not app.asks and not app.allocations:
             app.state = "Completing"
+            app.starts_until = None
             app.completes_at = now + COMPLETING_SECONDS
 
-    # Decisions
+    # Time
 
-    def peek(self) -> Decision | None:
-        """The next decision, without carrying it out."""
-        return Decider(self.queues, self.apps, self.nodes, self.node_order).decide()
+    def pass_time(self, now: float) -> None:
+        """Applications that were idle long enough are done, rests and starts end, queues go.
 
-    def carry_out(self, decision: Decision) -> None:
-        """Turn the ask into an allocation."""
-        app = self.apps[decision.app_id]
-        ask = app.asks.pop(decision.key)
-        app.allocations[ask.key] = AllocationRecord(ask, decision.node_id)
-        app.state = "Running"
+        In the order of their deadlines: a queue that is looked at before its last application
+        is done has to wait for the next look.
+        """
+        while True:
+            due = [app for app in self.apps.values() if (app.completes_at or now + 1) <= now]
+            done = min(due, key=lambda app: app.completes_at or 0.0, default=None)
+            clean_first = done is None or (self.clean_at or now + 1) < (done.completes_at or 0.0)
+            if clean_first and self.clean_at is not None and self.clean_at <= now:
+                self.clean_at = None
+                self._clean()
+            elif done is not None:
+                self.remove_app(done.app_id, now)
+            else:
+                break
+        for _, ask in self.reserved_asks():
+            if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
+                ask.reservation = None
+        for app in self.apps.values():
+            if app.rests_until <= now:
+                app.rests_until = 0.0
+            if app.starts_until is not None and app.starts_until <= now:
+                app.starts_until = None
+
+    def _clean_later(self, path: str, now: float) -> None:
+        if self.clean_at is None and any(self.queues[above].removable for above in lineage(path)):
+            self.clean_at = now + CLEANING_SECONDS
+
+    def _clean(self) -> None:
+        for path in sorted(self.queues, key=lambda path: -path.count(".")):
+            if self.queues[path].removable and self._is_empty(self.queues[path]):
+                del self.queues[path]
+
+    def _is_empty(self, queue: QueueRecord) -> bool:
+        return not any(app.queue == queue.path for app in self.apps.values()) and not any(
+            other.parent == queue.path for other in self.queues.values()
+        )

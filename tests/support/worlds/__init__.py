@@ -5,7 +5,8 @@ A script is drawn whole, before anything runs, and every part of it is allowed t
 """
 
 from support.worlds.making import World
-from support.worlds.playing import Disagreement, Step, compare, play, play_watched
+from support.worlds.playing import Disagreement, Step, compare, play_watched
+from support.worlds.showing import shown
 from support.worlds.shrinking import shrink
 
-__all__ = ["Disagreement", "Step", "World", "compare", "play", "play_watched", "shrink"]
+__all__ = ["Disagreement", "Step", "World", "compare", "play_watched", "shown", "shrink"]

@@ -5,27 +5,23 @@ from typing import Any
 
 import yaml
 
-from licorne_core.config import load
-from licorne_core.errors import ConfigError
 from support.oracle.books import Amounts
-
-TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
-"""Resource types of the worlds, with a middling amount of each."""
+from support.worlds.amounts import TYPES, some, written
+from support.worlds.limits import with_limits
 
 
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 
-    def __init__(self, rng: Random, *, creates: bool, hides: bool, rules: bool) -> None:
+    def __init__(self, rng: Random, *, creates: bool, hides: bool) -> None:
         """Draw the shape of the tree.
 
-        `creates` lets placement create queues, `hides` leaves queues out of later variants,
-        `rules` draws settings that the oracle does not know.
+        `creates` lets placement create queues, `hides` leaves queues out of later variants.
         """
         self.rng = rng
         self.creates = creates
         self.hides = hides
-        self.rules = rules
+        self.limited = rng.random() < 0.5
         self.hidden: set[int] = set()
         self.shape = self._queue("root", depth=0)
         self.node_order = self._node_order()
@@ -43,28 +39,7 @@ class ConfigMaker:
             config["placementrules"] = [{"name": "provided", "create": True}]
         if self.node_order:
             config["nodesortpolicy"] = self.node_order
-        return self._with_limits(config) if self.rules else config
-
-    def _with_limits(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The same with limits for users and groups, where these contradict nothing else."""
-        limited = {**config, "limits": [self._limit(name) for name in self._limited()]}
-        try:
-            load(text_of([limited]))
-        except ConfigError:
-            return config
-        return limited
-
-    def _limited(self) -> list[dict[str, list[str]]]:
-        """Whom limits are for; those for everybody come last, as they must."""
-        named = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}]
-        everybody = [{"users": ["*"]}, {"groups": ["*"]}]
-        return [who for who in named + everybody if self.rng.random() < 0.5]
-
-    def _limit(self, who: dict[str, list[str]]) -> dict[str, Any]:
-        limit: dict[str, Any] = {"limit": "drawn", **who, "maxresources": written(self._some(1, 9))}
-        if self.rng.random() < 0.5:
-            limit["maxapplications"] = self.rng.randint(1, 3)
-        return limit
+        return with_limits(self.rng, config) if self.limited else config
 
     def resettle(self) -> None:
         """Change settings as an operator would on a reload: sort policies, offsets, node order."""
@@ -103,9 +78,9 @@ class ConfigMaker:
             properties["priority.policy"] = rng.choice(["default", "fence"])
         if rng.random() < 0.3:
             properties["priority.offset"] = str(rng.choice([-5, -1, 1, 3, 2**31 - 1, -(2**31)]))
-        if self.rules and rng.random() < 0.3:
+        if self.limited and rng.random() < 0.2:
             properties["application.sort.policy"] = "stateaware"
-        if self.rules and rng.random() < 0.3:
+        if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"
         return properties
@@ -114,6 +89,8 @@ class ConfigMaker:
         template: dict[str, Any] = {"properties": self._properties()}
         if self.rng.random() < 0.5:
             template["resources"] = {"max": written(self._some(2, 6))}
+        if self.limited and self.rng.random() < 0.3:
+            template["maxapplications"] = self.rng.randint(1, 2)
         return template
 
     def _node_order(self) -> dict[str, Any]:
@@ -156,8 +133,6 @@ class ConfigMaker:
     ) -> dict[str, Any]:
         config = {key: value for key, value in shape.items() if key != "queues" and value}
         config["submitacl"] = "*"
-        if self.rules and not shape["queues"] and self.rng.random() < 0.3:
-            config["maxapplications"] = self.rng.randint(1, 3)
         if not is_root:
             resources = {}
             own = guaranteed.get(id(shape))
@@ -195,11 +170,7 @@ class ConfigMaker:
         return maximum if any(maximum.values()) else {}
 
     def _some(self, low: int, high: int) -> Amounts:
-        return {
-            name: self.rng.randint(low, high) * typical
-            for name, typical in TYPES.items()
-            if self.rng.random() < 0.6
-        }
+        return some(self.rng, low, high)
 
     def _collect(self, shape: dict[str, Any], path: str, paths: list[str]) -> None:
         if not shape["queues"]:
@@ -213,8 +184,3 @@ class ConfigMaker:
 def text_of(partitions: list[dict[str, Any]]) -> str:
     """The YAML text of a whole configuration."""
     return yaml.dump({"partitions": partitions}, Dumper=yaml.CSafeDumper, sort_keys=False)
-
-
-def written(size: Amounts) -> dict[str, str]:
-    """Amounts as a configuration writes them."""
-    return {name: f"{value}m" if name == "vcore" else str(value) for name, value in size.items()}

@@ -1,5 +1,6 @@
 """Draws a world: RMs, partitions, queues, and a long script of what happens there."""
 
+import json
 from dataclasses import replace
 from random import Random
 
@@ -33,7 +34,8 @@ from support.builders import (
     remove_apps,
 )
 from support.driver import START
-from support.worlds.configs import TYPES, ConfigMaker, text_of
+from support.worlds.amounts import TYPES, some
+from support.worlds.configs import ConfigMaker, text_of
 from support.worlds.playing import REST, Step
 
 ENDINGS = [
@@ -60,16 +62,16 @@ def bare(partition: str) -> str:
 class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
-    def __init__(self, rng: Random, rm: str, *, hides: bool, rules: bool) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool) -> None:
         """Draw its partitions and the shapes of ask that its applications use."""
         self.rng = rng
         self.rm = rm
         self.hides = hides
         names = ["default", "second"] if rng.random() < 0.3 else ["default"]
         creates = rng.random() < 0.4
+        self.creates = creates
         self.makers = {
-            name: ConfigMaker(rng, creates=creates, hides=hides and not creates, rules=rules)
-            for name in names
+            name: ConfigMaker(rng, creates=creates, hides=hides and not creates) for name in names
         }
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in names}
@@ -77,7 +79,7 @@ class RmMaker:
 
     def registration(self) -> Command:
         """The RM introduces itself."""
-        return register(self._config(), rm=self.rm)
+        return register(self._config(), rm=self.rm, extra=self._extra())
 
     def reload(self) -> Command:
         """New guarantees and maxima, sometimes new settings too."""
@@ -85,11 +87,18 @@ class RmMaker:
             maker.resettle()
         if self.rng.random() < 0.1:
             return reload(REFUSED, rm=self.rm)
-        return reload(self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm)
+        return reload(
+            self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm, extra=self._extra()
+        )
 
     def _config(self, *, all_partitions: bool = True) -> str:
         names = list(self.makers) if all_partitions or not self.hides else ["default"]
         return text_of([self.makers[name].partition(name) for name in names])
+
+    def _extra(self) -> dict[str, str]:
+        """Mostly nothing, which leaves in force what was."""
+        text = self.rng.choice(["", "", "", "", "true", "false"])
+        return {"stateaware-as-fifo": text} if text else {}
 
     def _partition(self) -> str:
         """One of the RM's own, now and then by its full name."""
@@ -163,11 +172,32 @@ class RmMaker:
         ids = [f"app-{rng.randint(0, 9)}" for _ in range(rng.randint(1, 6))]
         self.submitted[name] += ids
         new = [
-            app(app_id, rng.choice(leaves), user=user, groups=groups, partition=partition)
+            app(
+                app_id,
+                rng.choice(leaves),
+                user=user,
+                groups=groups,
+                partition=partition,
+                tags=self._tags(),
+            )
             for app_id in ids
             for user, groups in [rng.choice(USERS)]
         ]
         return apps(*new, rm=self.rm)
+
+    def _tags(self) -> dict[str, str]:
+        """Now and then what a namespace has, which counts in queues that placement made."""
+        rng = self.rng
+        tags = {}
+        for name in ("namespace.resourcequota", "namespace.resourceguaranteed"):
+            if self.creates and rng.random() < 0.15:
+                size = {what: {"value": value} for what, value in some(rng, 0, 4).items()}
+                tags[name] = json.dumps({"resources": size})
+        if self.creates and rng.random() < 0.1:
+            tags["namespace.resourcemaxapps"] = str(rng.randint(0, 2))
+        if rng.random() < 0.1:
+            tags["application.stateaware.disable"] = "true"
+        return tags
 
     def drop_app(self) -> UpdateApplications:
         """An application is removed with all it has."""
@@ -242,19 +272,16 @@ class RmMaker:
 class World:
     """A script of steps drawn from a seed: the same seed, the same script."""
 
-    def __init__(
-        self, seed: int, length: int = 40, *, hides: bool = True, rules: bool = False
-    ) -> None:
+    def __init__(self, seed: int, length: int = 40, *, hides: bool = True) -> None:
         """Draw the RMs, then what happens, `length` steps or a few more.
 
-        Without `hides` nothing that is configured is ever left out of a reload. With `rules`
-        there are limits, back-offs and other things that the oracle does not know.
+        Without `hides` nothing that is configured is ever left out of a reload.
         """
         self.seed = seed
         self.rng = Random(seed)
         self.now = START
         count = self.rng.choice([1, 1, 2, 3])
-        self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides, rules=rules) for i in range(count)]
+        self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides) for i in range(count)]
         self.steps: list[Step] = []
         for rm in self.rms:
             self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())
@@ -276,7 +303,7 @@ class World:
         elif dice < 0.55:
             self.steps.append(Step(self.now, REST))
         elif dice < 0.62:
-            self.now += self.rng.choice([0.001, 1.0, 5.0, 31.0])
+            self.now += self.rng.choice([0.001, 0.7, 1.0, 2.5, 5.0, 31.0, 301.0])
             self._add(Tick(decisions=1))
         else:
             self._add(*self._rare(rm, dice))

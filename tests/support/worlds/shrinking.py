@@ -2,21 +2,29 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
+
+import yaml
 
 from licorne_core.commands import (
     Command,
+    RegisterRm,
     UpdateAllocations,
     UpdateApplications,
+    UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
 from support.worlds.playing import Step
 
 
 def shrink(script: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """A small script that still fails: steps are left out, then items within steps."""
+    """A small script that still fails: steps are left out, then items and settings in steps."""
     smallest = _without_steps(list(script), fails)
     for number in range(len(smallest)):
         smallest = _without_items(smallest, number, fails)
+        smallest = _without_settings(smallest, number, fails)
     return _without_steps(smallest, fails)
 
 
@@ -68,6 +76,9 @@ def _without_item(command: Command | None, index: int) -> Command | None:
             return replace(command, nodes=[*nodes[:index], *nodes[index + 1 :]])
         case UpdateApplications(new=new) if index < len(new):
             return replace(command, new=[*new[:index], *new[index + 1 :]])
+        case UpdateApplications(new=new, remove=remove):
+            index -= len(new)
+            return replace(command, remove=[*remove[:index], *remove[index + 1 :]])
         case UpdateAllocations(asks=asks) if index < len(asks):
             return replace(command, asks=[*asks[:index], *asks[index + 1 :]])
         case UpdateAllocations(asks=asks, releases=releases):
@@ -75,3 +86,46 @@ def _without_item(command: Command | None, index: int) -> Command | None:
             return replace(command, releases=[*releases[:index], *releases[index + 1 :]])
         case _:
             return command
+
+
+def _without_settings(
+    script: list[Step], number: int, fails: Callable[[Sequence[Step]], bool]
+) -> list[Step]:
+    """Leave out parts of one step's configuration, as long as what is left is valid."""
+    command = script[number].command
+    if not isinstance(command, RegisterRm | UpdateConfiguration) or not _is_valid(command.config):
+        return script
+    index = 0
+    while True:
+        tree = yaml.load(command.config, Loader=yaml.CSafeLoader)
+        if index >= len(_places(tree)):
+            return script
+        holder, name = _places(tree)[index]
+        del holder[name]
+        text = yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False)
+        smaller = replace(command, config=text)
+        shorter = [*script]
+        shorter[number] = Step(script[number].now, smaller)
+        if _is_valid(text) and fails(shorter):
+            script, command = shorter, smaller
+        else:
+            index += 1
+
+
+def _is_valid(config: str) -> bool:
+    try:
+        load(config)
+    except ConfigError:
+        return False
+    return True
+
+
+def _places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every mapping's keys and every list's positions, the outermost first.
+
+    Without what the oracle takes for granted.
+    """
+    keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+    keys = [key for key in keys if key not in ("name", "parent", "submitacl")]
+    inside = [tree[key] for key in keys if isinstance(tree[key], dict | list)]
+    return [(tree, key) for key in keys] + [place for part in inside for place in _places(part)]

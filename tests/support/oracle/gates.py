@@ -1,0 +1,80 @@
+"""What an application or an ask has to pass: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5."""
+
+from support.oracle.books import AppRecord, AskRecord, NodeRecord, lineage
+from support.oracle.limits import limit_for
+from support.oracle.order import Look
+
+
+def within_quotas(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether the ask stays within what its user, its group and its queues may have."""
+    return all(
+        _within_max(look, path, ask) and _within_limits(look, app, path, ask)
+        for path in lineage(app.queue)
+    )
+
+
+def _within_max(look: Look, path: str, ask: AskRecord) -> bool:
+    """Whether the ask stays within the queue's maximum: for root the cluster, strictly."""
+    used = look.usage.allocated[path]
+    limit = look.usage.cluster if path == "root" else look.queues[path].max
+    for name, wanted in ask.size.items():
+        if name in limit:
+            if used.get(name, 0) + wanted > limit[name]:
+                return False
+        elif path == "root":
+            return False
+    return True
+
+
+def _within_limits(look: Look, app: AppRecord, path: str, ask: AskRecord) -> bool:
+    """Whether it stays within the limits for user and group in one queue."""
+    for kind, name in app.trackers():
+        limit = limit_for(look.queues[path], kind, name)
+        if limit is None or limit.max is None:
+            continue
+        used = look.usage.tracked.get((kind, name, path), {})
+        for what, bound in limit.max.items():
+            wanted = ask.size.get(what, 0)
+            if wanted and used.get(what, 0) + wanted > bound:
+                return False
+    return True
+
+
+def may_start(look: Look, app: AppRecord) -> bool:
+    """Whether an accepted application may start to run beside those that do already.
+
+    One that is allocating counts as running in its queues already, and so do those of others.
+    """
+    for path in lineage(app.queue):
+        most = look.queues[path].max_apps
+        if most and not app.allocating and look.usage.running[path] >= most:
+            return False
+        for kind, name in app.trackers():
+            limit = limit_for(look.queues[path], kind, name)
+            others = look.usage.tracked_apps.get((kind, name, path), set()) - {app.app_id}
+            if limit is not None and limit.max_apps and len(others) >= limit.max_apps:
+                return False
+    return True
+
+
+def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
+    """Whether the ask may go to the node in the regular pass, and fits there.
+
+    The node must be schedulable and not reserved, unless the ask may go nowhere else (§ 7.7).
+    """
+    if ask.required_node is None:
+        return is_open(look, node) and fits(look, node, ask)
+    return ask.required_node == node.node_id and fits(look, node, ask)
+
+
+def is_open(look: Look, node: NodeRecord) -> bool:
+    """Whether the node is there for everybody."""
+    return node.schedulable and node.node_id not in look.usage.reserved
+
+
+def fits(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
+    """Whether the node has room for the ask."""
+    available = look.usage.available[node.node_id]
+    return node.holds(ask.size) and all(
+        wanted <= available.get(name, 0) for name, wanted in ask.size.items()
+    )

@@ -1,0 +1,152 @@
+"""Who comes first, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from support.oracle.books import Amounts, AppRecord, NodeRecord, QueueRecord, lineage
+from support.oracle.usage import Usage
+
+SCHEDULABLE = ("Accepted", "Running")
+
+
+class Look(NamedTuple):
+    """All that a decision depends on.
+
+    `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved.
+    """
+
+    queues: dict[str, QueueRecord]
+    apps: dict[str, AppRecord]
+    nodes: dict[str, NodeRecord]
+    node_order: tuple[str, list[tuple[str, float]]]
+    as_fifo: bool
+    usage: Usage
+    now: float
+    reserving: bool
+
+
+def apps_in_order(
+    look: Look, path: str = "root", *, newcomers: bool = False
+) -> Iterator[AppRecord]:
+    """Applications with pending asks below a queue, in the order in which they are asked.
+
+    With `newcomers` those too that a state-aware leaf does not let in yet.
+    """
+    queue = look.queues[path]
+    if queue.is_leaf:
+        yield from apps_of_leaf(look, queue, newcomers=newcomers)
+        return
+    children = [q.path for q in look.queues.values() if q.parent == path]
+    waiting = [child for child in children if any(look.usage.pending[child].values())]
+    for child in sorted(waiting, key=lambda child: queue_key(look, child, queue.priority_first)):
+        yield from apps_in_order(look, child, newcomers=newcomers)
+
+
+# Queues (spec §§ 4.8-4.11)
+
+
+def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
+    """Priority and share, then the larger pending, then the path."""
+    priority = look.usage.waiting_priority[path]
+    assert priority is not None, f"{path} is sorted though nothing waits in it"
+    share = share_of(look, path)
+    pending = look.usage.pending[path]
+    tie = tuple(-pending.get(name, 0) for name in sorted(look.usage.pending["root"]))
+    if priority_first:
+        return (-priority, share, tie, path)
+    return (share, -priority, tie, path)
+
+
+def share_of(look: Look, path: str) -> float:
+    """The largest part that the queue has of what it is due, over all types it has any of."""
+    guaranteed = look.queues[path].guaranteed
+    largest = fair_max(look, path)
+    highest = 0.0
+    for name, used in look.usage.allocated[path].items():
+        due = guaranteed.get(name, largest.get(name))
+        if due is None:
+            continue
+        part = used / due if due > 0 else float(used > 0)
+        highest = max(highest, part)
+    return highest
+
+
+def fair_max(look: Look, path: str) -> Amounts:
+    """The cluster, overridden on the way down by what each queue's maximum defines."""
+    result = {name: value for name, value in look.usage.cluster.items() if value}
+    for ancestor in reversed(lineage(path)):
+        result.update(look.queues[ancestor].max)
+    return result
+
+
+# Applications (spec § 5.2)
+
+
+def apps_of_leaf(look: Look, leaf: QueueRecord, *, newcomers: bool) -> list[AppRecord]:
+    """The leaf's applications with pending asks, sorted by its policy."""
+    here = [app for app in look.apps.values() if app.queue == leaf.path]
+    if leaf.app_order == "stateaware" and not look.as_fifo and not newcomers:
+        here = _without_newcomers(here)
+    waiting = [app for app in here if app.asks and app.state in SCHEDULABLE]
+    return sorted(waiting, key=lambda app: app_key(look, app, leaf))
+
+
+def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
+    """All but those accepted; of these the oldest, unless another is still starting."""
+    accepted = [app for app in apps if app.state == "Accepted"]
+    if any(app.starts_until is not None for app in apps):
+        let_in = []
+    else:
+        let_in = sorted(accepted, key=lambda app: (app.submitted, app.app_id))[:1]
+    return [app for app in apps if app.state != "Accepted" or app in let_in]
+
+
+def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
+    """Priority, usage (fair only), submission time, id."""
+    priority = -app.priority()
+    if leaf.app_order != "fair":
+        if leaf.priority_first:
+            return (priority, app.submitted, app.app_id)
+        return (app.submitted, priority, app.app_id)
+    usage = _fair_usage(look, app, leaf)
+    if leaf.priority_first:
+        return (priority, usage, app.submitted, app.app_id)
+    return (usage, priority, app.submitted, app.app_id)
+
+
+def _fair_usage(look: Look, app: AppRecord, leaf: QueueRecord) -> list[float]:
+    """Shares of the leaf's guarantee, or the amount itself without one, largest first."""
+    shares = []
+    for name, used in look.usage.app_allocated[app.app_id].items():
+        due = leaf.guaranteed.get(name, 0)
+        if used:
+            shares.append(used / due if due > 0 else float(used))
+    return sorted(shares, reverse=True)
+
+
+# Nodes (spec § 7.5)
+
+
+def node_key(look: Look, node: NodeRecord) -> tuple[float, str]:
+    """How full the node is, weighted, or the negative of it for bin packing; then its id."""
+    kind, weights = look.node_order
+    available = look.usage.available[node.node_id]
+    taken = weight_sum = 0.0
+    for name, weight in weights:
+        capacity = node.capacity.get(name, 0)
+        if weight > 0 and capacity > 0:
+            taken += weight * (1 - available.get(name, 0) / capacity)
+            weight_sum += weight
+    used = taken / weight_sum if weight_sum else 0.0
+    return (-used if kind == "binpacking" else used, node.node_id)
+
+
+def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float, str]:
+    """How little is missing on the node for these amounts (spec § 8.5), then the node order."""
+    available = look.usage.available[node.node_id]
+    score = 0.0
+    for name, wanted in sorted(size.items()):
+        left = available.get(name, 0)
+        if left < wanted:
+            score += 1.0 if left <= 0 else (wanted - left) / wanted
+    return (score, *node_key(look, node))

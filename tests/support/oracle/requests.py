@@ -1,0 +1,96 @@
+"""What asks, existing allocations and releases do to a partition (spec §§ 1.6.11, 5.3, 11.3)."""
+
+from licorne_core.asks import Ask
+from licorne_core.commands import ReleaseRequest, TerminationType
+from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskRecord
+from support.oracle.partition import PartitionOracle
+
+
+def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
+    """Take an ask, or an allocation that exists already."""
+    size = {name: value for name, value in ask.ask_class.resources.items() if value}
+    if not size or min(size.values()) < 0:
+        return
+    if "foreign" in ask.tags:
+        _take_foreign(partition, ask, size)
+        return
+    app = partition.apps.get(ask.app_id)
+    if app is None:
+        return
+    if ask.key in app.allocations:
+        app.allocations[ask.key].ask.size = size
+    elif ask.node_id is not None:
+        if ask.node_id in partition.nodes:
+            record = app.asks.pop(ask.key, None) or _new_ask(app, ask, size, now)
+            record.size = size
+            record.reservation = None
+            app.allocations[ask.key] = AllocationRecord(record, ask.node_id)
+            _start(app, "Running")
+    elif ask.key in app.asks:
+        _resize(partition, app.asks[ask.key], size)
+    else:
+        app.asks[ask.key] = _new_ask(app, ask, size, now)
+        _start(app, "Accepted" if app.state in ("New", "Accepted") else "Running")
+
+
+def _resize(partition: PartitionOracle, ask: AskRecord, size: Amounts) -> None:
+    """A pending ask of another size; the node that is reserved for it must be able to hold it."""
+    ask.size = size
+    kept = ask.reservation
+    if kept is not None and ask.required_node is None:
+        ask.reservation = kept if partition.nodes[kept.node_id].holds(size) else None
+
+
+def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
+    created = now if ask.create_time is None else ask.create_time
+    app.submitted = min(app.submitted, created)
+    app.arrivals += 1
+    required = ask.ask_class.required_node
+    return AskRecord(ask.key, size, ask.priority, created, app.arrivals, required)
+
+
+def _start(app: AppRecord, state: str) -> None:
+    app.state = state
+    app.completes_at = None
+
+
+def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
+    if ask.node_id in partition.nodes:
+        _drop_foreign(partition, ask.key)
+        partition.nodes[ask.node_id].foreign[ask.key] = size
+
+
+def _drop_foreign(partition: PartitionOracle, key: str) -> None:
+    for node in partition.nodes.values():
+        node.foreign.pop(key, None)
+
+
+def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> None:
+    """Free what the request names; TIMEOUT leaves asks alone (spec § 1.6.11)."""
+    app = partition.apps.get(request.app_id)
+    if not request.app_id:
+        _drop_foreign(partition, request.key)
+    elif app is None:
+        return
+    elif request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
+        _ask_back(app, request.key)
+    else:
+        _free(partition, app, request, now)
+
+
+def _ask_back(app: AppRecord, key: str) -> None:
+    """The RM could not run it: the ask waits again, behind its equals."""
+    if key in app.allocations and app.state in ("Accepted", "Running"):
+        app.arrivals += 1
+        app.asks[key] = app.allocations.pop(key).ask
+        app.asks[key].arrival = app.arrivals
+
+
+def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
+    had = len(app.asks) + len(app.allocations)
+    for key in [request.key] if request.key else [*app.asks, *app.allocations]:
+        app.allocations.pop(key, None)
+        if request.termination is not TerminationType.TIMEOUT:
+            app.asks.pop(key, None)
+    if len(app.asks) + len(app.allocations) < had:
+        partition.settle(app, now)

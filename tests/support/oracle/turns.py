@@ -1,0 +1,76 @@
+"""Passes over one partition, and what their decisions do to its records."""
+
+from support.oracle.books import AllocationRecord, AppRecord, ReservationRecord
+from support.oracle.deciding import Decision, Outcome, decide
+from support.oracle.order import Look
+from support.oracle.partition import PartitionOracle
+from support.oracle.usage import Usage
+
+STARTING_SECONDS = 300.0
+NO_STARTING_TAG = "application.stateaware.disable"
+
+
+def look_at(partition: PartitionOracle, now: float) -> Look:
+    """The partition as it is."""
+    usage = Usage(partition.queues, partition.apps, partition.nodes)
+    return Look(
+        partition.queues,
+        partition.apps,
+        partition.nodes,
+        partition.node_order,
+        partition.as_fifo,
+        usage,
+        now,
+        partition.reserving,
+    )
+
+
+def peek(partition: PartitionOracle, now: float) -> Outcome:
+    """What the next pass comes to, without anything of it being done."""
+    return decide(look_at(partition, now))
+
+
+def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
+    """Too many asks of the application have no node: it is not looked at for a while (§ 8.3a)."""
+    app = partition.apps[app_id]
+    app.rests_until = now + partition.queues[app.queue].backoff_delay
+
+
+def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> None:
+    """Turn the ask into an allocation, or reserve the node for it."""
+    app = partition.apps[decision.app_id]
+    ask = app.asks[decision.key]
+    if ask.required_node is not None:
+        _make_way(partition, ask.required_node)
+    if decision.reserves:
+        ask.reservation = ReservationRecord(decision.node_id, now)
+        return
+    _note_start(partition, app, now)
+    del app.asks[ask.key]
+    ask.reservation = None
+    app.allocations[ask.key] = AllocationRecord(ask, decision.node_id)
+    app.state = "Running"
+
+
+def _make_way(partition: PartitionOracle, node_id: str) -> None:
+    """An ask that requires the node takes it from those that do not (spec § 8.7)."""
+    for _, ask in partition.reserved_asks():
+        if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
+            ask.reservation = None
+
+
+def _note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
+    """The application starts in a state-aware leaf, or has started (spec § 5.2)."""
+    leaf = partition.queues[app.queue]
+    if app.starts_until is not None:
+        app.starts_until = None
+    elif (
+        app.state == "Accepted"
+        and leaf.app_order == "stateaware"
+        and not partition.as_fifo
+        and app.tags.get(NO_STARTING_TAG) != "true"
+    ):
+        for other in partition.apps.values():
+            if other.queue == app.queue:
+                other.starts_until = None
+        app.starts_until = now + STARTING_SECONDS

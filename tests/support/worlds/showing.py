@@ -1,0 +1,41 @@
+"""Scripts for people: a step a line, and of every command only what is out of the ordinary."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+from licorne_core.commands import RegisterRm, UpdateConfiguration
+from support.worlds.playing import Step
+
+
+def shown(script: Sequence[Step]) -> str:
+    """All steps; of a configuration one wants to see the lines."""
+    return "\n".join(_step(step) for step in script)
+
+
+def _step(step: Step) -> str:
+    command = step.command
+    if isinstance(command, RegisterRm | UpdateConfiguration):
+        return f"{step.now}: {brief(replace(command, config=''))}\n{command.config}"
+    return f"{step.now}: {'rest' if command is None else brief(command)}"
+
+
+def brief(value: Any) -> str:
+    """A value without the fields that are as they mostly are."""
+    if isinstance(value, Enum):
+        return value.name
+    if is_dataclass(value):
+        told = [
+            f"{field.name}={brief(getattr(value, field.name))}"
+            for field in fields(value)
+            if getattr(value, field.name) != _usual(field)
+        ]
+        return f"{type(value).__name__}({', '.join(told)})"
+    if isinstance(value, Iterable) and not isinstance(value, str | dict):
+        return f"[{', '.join(brief(part) for part in value)}]"
+    return repr(value)
+
+
+def _usual(field: Any) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
