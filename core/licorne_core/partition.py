@@ -173,9 +173,7 @@ class Partition:
         _, create_time, arrival, ask = app.held.pop(key)
         allocation = app.allocations[key]
         node = self.nodes.by_id[allocation.node_id]
-        known = (node.told_version, node.refusals())
         self._unbook(allocation, app, node)
-        node.rewind(*known)
         self.add_ask(app, ask, create_time, arrival)
         self._freed(app, node)
         leaf = self.leaf_of(app)

@@ -21,11 +21,9 @@ def hold(partition: Partition, candidate: Candidate, now: float) -> None:
     leaf, app, entry, node = candidate
     ask = entry[3]
     question = partition.questions.ask(ask, node, now, allocate=True)
-    known = (node.told_version, node.refusals())
     partition.commit(candidate, now)
-    node.rewind(*known)
     app.held[ask.key] = entry
-    partition.questions.hold(question, Held(app, ask.key, node))
+    partition.questions.hold(question, Held(app, ask.key, node, node.version))
     note_allocating(leaf, app)
 
 
@@ -96,10 +94,14 @@ def _settle(
         partition.frontier.reserved.wake_all()
     partition.questions.remember(question, refused)
     for held in list(question.held.values()):
-        if held.node.node_id in refused:
-            put_back(partition, held.app, held.key)
-        else:
+        reason = refused.get(held.node.node_id)
+        if reason is None:
             _confirm(partition, held, now, outcome)
+            continue
+        unchanged = held.node.version == held.version
+        put_back(partition, held.app, held.key)
+        if unchanged:
+            held.node.verdicts[question.ask_class, True] = reason
     for reservation in question.reservations:
         node = partition.nodes.by_id.get(reservation.node_id)
         live = node is not None and reservation in node.reservations.values()
@@ -114,9 +116,5 @@ def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> 
     partition.questions.let_go(app.app_id, held.key)
     del app.held[held.key]
     allocation = app.allocations[held.key]
-    waited_for = any(held.node.verdicts.values())
-    held.node.tell()
-    if waited_for:
-        partition.node_changed(held.node)
     outcome.made.setdefault(partition, []).append(allocation)
     tell(partition, partition.leaf_of(app), app, allocation, now, outcome.updates)

@@ -11,7 +11,7 @@ from licorne_core.resources import Items, Resources
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    `version` rises with every change of the node, `told_version` with those that the RM knows of;
+    `version` rises with every change of the node, and what the RM said of it is forgotten then;
     `birth` tells nodes apart that have the same id one after the other. An *open* node is
     schedulable and reserved for nobody.
     """
@@ -30,7 +30,6 @@ class Node:
         "reservations",
         "schedulable",
         "score",
-        "told_version",
         "verdicts",
         "version",
     )
@@ -55,14 +54,12 @@ class Node:
         self.allocations: dict[Allocation, None] = {}
         self.foreign: dict[AllocationKey, Allocation] = {}
         self.reservations: dict[tuple[AppId, AllocationKey], Reservation] = {}
-        # What the RM said of asks of a class: empty for «accepted», forgotten when anything
-        # changes, or the reason for which it refused, forgotten when anything changes that it
-        # knows of. The flag is False where a reservation was meant.
+        # What the RM said of asks of a class while the node was as it is now: empty for «accepted»,
+        # or the reason for which it refused; the flag is False where a reservation was meant.
         self.verdicts: dict[tuple[AskClass, bool], str] = {}
         self.birth = 0
         self.score = 0.0
         self.version = 0
-        self.told_version = 0
 
     def __repr__(self) -> str:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
@@ -92,23 +89,8 @@ class Node:
         """Whether the RM has not refused asks of the class here (spec § 8.4)."""
         return not self.verdicts or not self.verdicts.get((ask_class, allocate))
 
-    def refusals(self) -> dict[tuple[AskClass, bool], str]:
-        """The verdicts that are refusals."""
-        return {name: verdict for name, verdict in self.verdicts.items() if verdict}
-
-    def rewind(self, told_version: int, refusals: Mapping[tuple[AskClass, bool], str]) -> None:
-        """What has changed is not known to the RM: what it refused then it refuses now."""
-        self.told_version = told_version
-        self.verdicts.update(refusals)
-
-    def tell(self) -> None:
-        """The RM hears of what has changed."""
-        self.told_version += 1
-        self.verdicts.clear()
-
     def _changed(self) -> None:
         self.version += 1
-        self.told_version += 1
         if self.verdicts:
             self.verdicts.clear()
 

@@ -34,11 +34,12 @@ RETRY = "retry"
 
 
 class Held(NamedTuple):
-    """An ask that waits for an answer, booked on a node."""
+    """An ask that waits for an answer, and the node's version once it was booked there."""
 
     app: Application
     key: AllocationKey
     node: Node
+    version: int
 
 
 class Question:
@@ -53,13 +54,13 @@ class Question:
         self.number = number
         self.ask_class = ask_class
         self.allocate = allocate
-        self.nodes = {node: (node.version, node.told_version) for node in nodes}
+        self.nodes: dict[Node, int] = {node: node.version for node in nodes}
         self.held: dict[tuple[AppId, AllocationKey], Held] = {}
         self.reservations: list[Reservation] = []
 
     def is_about(self, node: Node) -> bool:
         """Whether it asks about the node as it is now."""
-        return self.nodes.get(node) == (node.version, node.told_version)
+        return self.nodes.get(node) == node.version
 
 
 class Questions:
@@ -174,16 +175,11 @@ class Questions:
         return question
 
     def remember(self, question: Question, refused: Mapping[NodeId, str]) -> None:
-        """Keep the verdicts on nodes that are still as they were asked about.
-
-        For a refusal it is enough that they are so as far as the RM knows: what is held on them is
-        no reason to ask again.
-        """
+        """Keep the verdicts on nodes that are still as they were asked about."""
         name = (question.ask_class, question.allocate)
-        for node, (version, told_version) in question.nodes.items():
-            reason = refused.get(node.node_id, "")
-            if node.told_version == told_version and (reason or node.version == version):
-                node.verdicts[name] = reason
+        for node, version in question.nodes.items():
+            if node.version == version:
+                node.verdicts[name] = refused.get(node.node_id, "")
 
     def remember_silence(self, question: Question, now: float) -> None:
         """The refusals that nobody spoke are to be forgotten after a while."""
