@@ -263,7 +263,8 @@ def _on_time_of(partition: Partition, app: Application, what: str, key: Allocati
         app.backoff_until = 0.0
         partition.frontier.open((app, BACKOFF))
     elif what == RIPE:
-        app.ripe_at = 0.0
+        app.ripen()
+        partition.frontier.app_changed(app, partition.leaf_of(app))
         partition.frontier.open((app, AGE))
     elif what == UNRESERVE:
         partition.reservations.end(app, key)

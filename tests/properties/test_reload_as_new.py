@@ -15,7 +15,8 @@ from licorne_core.effects import ConfigurationUpdated
 from licorne_core.ids import PartitionName
 from support.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.driver import Driver, placed
-from support.worlds.configs import TYPES, ConfigMaker, text_of
+from support.worlds.amounts import TYPES
+from support.worlds.configs import ConfigMaker, text_of
 
 DEFAULT = PartitionName("[rm1]default")
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
@@ -105,7 +106,7 @@ def test_a_reloaded_core_decides_like_a_new_one(worlds: int) -> None:
     compared = 0
     for seed in range(7_000_000, 7_000_000 + worlds // 10):
         rng = Random(seed)
-        maker = ConfigMaker(rng, creates=rng.random() < 0.4, hides=False, rules=True)
+        maker = ConfigMaker(rng, creates=rng.random() < 0.4, hides=False)
         driver = busy(rng, maker)
         for _ in range(rng.randint(0, 2)):
             follow(driver, maker)

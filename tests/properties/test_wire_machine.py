@@ -162,8 +162,9 @@ class WireMachine(RuleBasedStateMachine):
         if rm.is_connected:
             self.world.touch(rm)
             rm.take_over()
-            if not rm.is_connected:
-                self.world.connect(rm)
+            after = self.world.rms[who]
+            if not after.is_connected:
+                self.world.connect(after)
 
     @rule(
         who=WHO,

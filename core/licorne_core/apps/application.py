@@ -35,6 +35,7 @@ class Application:
         "kept_by",
         "max_allocated",
         "message",
+        "moved_claims",
         "pending",
         "pending_total",
         "priorities",
@@ -71,6 +72,7 @@ class Application:
         self.finished_time = 0.0
         self.backoff_until = 0.0
         self.ripe_at = 0.0
+        self.moved_claims: dict[Claim, None] = {}
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -179,6 +181,15 @@ class Application:
         assert key is not None, "somebody wants a node now"
         self.ranking.put(claim, key)
         return True
+
+    def ripen(self) -> None:
+        """Asks have become old enough to have a node reserved: claims start from the front."""
+        self.ripe_at = 0.0
+        for claim in self.moved_claims:
+            key = claim.key()
+            if claim in self.ranking and key is not None:
+                self.ranking.put(claim, key)
+        self.moved_claims.clear()
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation."""

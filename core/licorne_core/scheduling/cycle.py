@@ -8,7 +8,7 @@ parked under its gate on the way, so the next pass starts where this one had to 
 from typing import Any, NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.runs import Claim, PendingAsk, Run, claim_key
+from licorne_core.apps.runs import Claim, ClaimKey, PendingAsk, Run, claim_key
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.nodes.book import NodeBook
@@ -222,7 +222,7 @@ class Cycle:
         if entry is not None:
             key = claim_key(entry)
             if ranking.key(claim) != key:
-                ranking.put(claim, key)
+                self._move_claim(app, claim, key)
                 return None
             gate = self._gate(app, run.ask_class)
             if gate is None:
@@ -232,6 +232,14 @@ class Cycle:
                 gate = self._index.claim_gate(run.ask_class)
         self._rest_claim(app, claim, gate)
         return None
+
+    def _move_claim(self, app: Application, claim: Claim, key: ClaimKey) -> None:
+        """The claim is for an ask further behind, until one before that is old enough."""
+        app.ranking.put(claim, key)
+        ripe_at = claim.ripens(self._now)
+        if ripe_at is not None:
+            app.moved_claims[claim] = None
+            self._frontier.ripening.append((app, ripe_at))
 
     def _rank_claim(self, app: Application, run: Run) -> None:
         """A run has found no node: from now on its asks may have one reserved."""

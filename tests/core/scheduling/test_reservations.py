@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne_core.commands import NodeAction
+from licorne_core.commands import NodeAction, Tick
 from support.builders import (
     app,
     apps,
@@ -239,3 +239,26 @@ def test_a_raised_maximum_lets_a_reserved_ask_through() -> None:
     core.do(reload(config("[{name: a, resources: {max: {vcore: 30m}}}]")))
     assert released(core.wait(5)) == []
     assert "big/c" not in reserved(core)
+
+
+def test_an_ask_that_becomes_old_enough_claims_before_those_behind_it() -> None:
+    """Though an older ask of its class and of a lower priority was about to claim before."""
+    core = Driver()
+    core.do(
+        register(ONE_LEAF),
+        nodes(node("n1", memory=10), node("n2", memory=10)),
+        apps(app("a1", "root.a")),
+        asks(ask("a1", "f1", memory=6), ask("a1", "f2", memory=6)),
+    )
+    core.send(
+        asks(
+            ask("a1", "first", memory=5),
+            ask("a1", "second", memory=6),
+            ask("a1", "small", memory=1, priority=-1),
+            ask("a1", "old", memory=5, priority=-3, created=core.now - 30),
+        )
+    )
+    core.send(Tick(decisions=1))
+    core.now += 3
+    core.run()
+    assert reserved(core) == {"a1/first": "n2", "a1/second": "n1"}
