@@ -44,7 +44,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    args = _parser(given[0] if given else "").parse_args(given)
+    args = parser_for(given[0] if given else "").parse_args(given)
     if args.command == "serve":
         return _serve(args)
     if args.command == "healthcheck":
@@ -61,7 +61,7 @@ def _module(command: str) -> Any:
     return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
 
 
-def _parser(chosen: str) -> argparse.ArgumentParser:
+def parser_for(chosen: str) -> argparse.ArgumentParser:
     """All commands by name; only the arguments of the chosen one, as others load much."""
     parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -101,6 +101,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
     add("--insecure", action="store_true", help="serve others without TLS")
     add("--reflection", action=argparse.BooleanOptionalAction, help="(on without TLS)")
+    add(
+        "--reservations",
+        action=argparse.BooleanOptionalAction,
+        default=os.environ.get("DISABLE_RESERVATION", "").lower() != "true",
+        help="keep nodes free for asks that wait long (on, unless DISABLE_RESERVATION is true)",
+    )
     add("--drain", type=float, default=10.0, metavar="SECONDS", help="at the end (%(default)s)")
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
@@ -111,7 +117,8 @@ def _add_validate_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
 
 
-def _settings(args: argparse.Namespace) -> Settings:
+def settings_of(args: argparse.Namespace) -> Settings:
+    """What `serve` was told on the command line and by the environment."""
     return Settings(
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
@@ -122,6 +129,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         operators=frozenset(args.operator),
         log_level=args.log_level,
         reflection=args.reflection,
+        reservations=args.reservations,
         drain=args.drain,
         manage_gc=True,
     )
@@ -165,7 +173,7 @@ def _serve(args: argparse.Namespace) -> int:
     set_up(args.log_level)
     try:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
-            runner.run(_serve_until_signal(_settings(args)))
+            runner.run(_serve_until_signal(settings_of(args)))
     except SettingsError as error:
         print(f"licorne: {error}", file=sys.stderr)
         return FAILED

@@ -67,7 +67,9 @@ class Server:
         _check_config(settings.default_config)
         self.settings = settings
         self.clock = clock or SystemClock()
-        self.scheduler = scheduler or Scheduler(default_config=settings.default_config)
+        self.scheduler = scheduler or Scheduler(
+            default_config=settings.default_config, reservations=settings.reservations
+        )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra)
         self.rms = Rms(

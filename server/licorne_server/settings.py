@@ -95,6 +95,8 @@ class Settings:
     log_level: str = "info"
     reflection: bool | None = None
     """None: on without TLS or on loopback."""
+    reservations: bool = True
+    """Keep nodes free for asks that wait long (spec § 2.8)."""
     heartbeat: float = 10.0
     drain: float = 10.0
     """How long a drain may take before what is left is cut off."""
