@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from licorne_server.__main__ import _parser, _settings
+from licorne_server.__main__ import parser_for, settings_of
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -46,22 +46,22 @@ def test_every_service_is_hardened(name: str) -> None:
 def test_every_command_is_one_of_ours(name: str) -> None:
     """What a container is started with is understood, and what serves may be served so."""
     command = SERVICES[name]["command"]
-    args = _parser(command[0]).parse_args(command)
+    args = parser_for(command[0]).parse_args(command)
     assert args.command == command[0]
     if args.command == "serve":
-        _settings(args).check()
+        settings_of(args).check()
 
 
 def test_clients_find_the_server_and_its_ports() -> None:
     """Fake RMs go to a service that is there, at the port where it listens, once it is healthy."""
-    core = _settings(_parser("serve").parse_args(SERVICES["core"]["command"]))
+    core = settings_of(parser_for("serve").parse_args(SERVICES["core"]["command"]))
     assert core.http is not None
     ports = {core.listen.port, core.http.port}
     assert {int(text.rpartition(":")[2]) for text in SERVICES["core"]["ports"]} == ports
     assert {int(port) for port in last_stage()["EXPOSE"].split()} == ports
     for service in SERVICES.values():
         if service["command"][0] == "fake-rm":
-            args = _parser("fake-rm").parse_args(service["command"])
+            args = parser_for("fake-rm").parse_args(service["command"])
             assert args.target == f"core:{core.listen.port}"
             assert service["depends_on"] == {"core": {"condition": "service_healthy"}}
 
@@ -96,9 +96,9 @@ def test_image_is_not_root_and_says_how_it_is() -> None:
     assert json.loads(stage["ENTRYPOINT"]) == ["licorne"]
     _, _, check = stage["HEALTHCHECK"].partition("CMD ")
     program, *arguments = json.loads(check)
-    assert (program, _parser(arguments[0]).parse_args(arguments).command) == (
+    assert (program, parser_for(arguments[0]).parse_args(arguments).command) == (
         "licorne",
         "healthcheck",
     )
     default = json.loads(stage["CMD"])
-    assert _parser(default[0]).parse_args(default).command == "serve"
+    assert parser_for(default[0]).parse_args(default).command == "serve"

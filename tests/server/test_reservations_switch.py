@@ -1,13 +1,10 @@
 """Keeping nodes for asks that wait long can be switched off for the whole server (spec § 2.8)."""
 
-import asyncio
-
 import pytest
 
-from licorne_core.commands import NewApplication, RegisterRm
+from licorne_core.commands import NewApplication, RegisterRm, Tick
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId, RmId
-from licorne_core.scheduler import AT_ONCE
 from licorne_server.__main__ import parser_for, settings_of
 from licorne_server.app import running
 from support.builders import apps, ask, asks, node, nodes
@@ -45,8 +42,7 @@ async def test_reservations_can_be_switched_off(
         small = [ask("one", f"s{number}", vcore=4, on_node=f"n{number}") for number in (1, 2)]
         large = ask("one", "large", vcore=8, created=server.engine.now() - 60)
         await server.engine.submit(asks(*small, large, rm="rm"))
-        while server.scheduler.next_deadline() == AT_ONCE:
-            await asyncio.sleep(0)
+        await server.engine.submit(Tick())
         (partition,) = server.scheduler.partitions
         reserved = server.scheduler.views.reservations(partition)
         assert [reservation.key for reservation in reserved] == (["large"] if kept else [])
