@@ -137,11 +137,11 @@ class Partition:
 
     # Allocations
 
-    def commit(self, candidate: Candidate, now: float) -> Allocation:
+    def commit(self, candidate: Candidate, now: float, *, seen: bool = True) -> Allocation:
         """Carry out a decision: the ask becomes an allocation, in all books at once.
 
         The hot path: only what lies on the way from root to the ask is ranked anew. Whoever tells
-        the RM of the allocation counts it.
+        the RM of the allocation, now or when it is `seen`, counts it.
         """
         leaf, app, (_, create_time, _, ask), node = candidate
         allocation = Allocation(ask, node.node_id, create_time, now)
@@ -160,7 +160,7 @@ class Partition:
                     pending[name] = left
                 else:
                     del pending[name]
-        self._book(allocation, app, node)
+        self._book(allocation, app, node, seen=seen)
         if app.reservations and ask.key in app.reservations:
             self.reservations.end(app, ask.key)
         if node.reservations and ask.ask_class.required_node is not None:
@@ -173,12 +173,23 @@ class Partition:
         _, create_time, arrival, ask = app.held.pop(key)
         allocation = app.allocations[key]
         node = self.nodes.by_id[allocation.node_id]
-        self._unbook(allocation, app, node)
+        self._unbook(allocation, app, node, seen=False)
         self.add_ask(app, ask, create_time, arrival)
         self._freed(app, node)
         leaf = self.leaf_of(app)
         note_allocating(leaf, app)
         self.frontier.may_run_again(leaf.lineage)
+
+    def reveal(self, app: Application, key: AllocationKey) -> Allocation:
+        """An allocation that was held is told to the RM, which may judge its node anew now."""
+        del app.held[key]
+        allocation = app.allocations[key]
+        node = self.nodes.by_id[allocation.node_id]
+        refused = any(node.verdicts.values())
+        node.reveal()
+        if refused:
+            self.frontier.node_changed(node)
+        return allocation
 
     def take(self, app: Application, allocation: Allocation) -> None:
         """Book an allocation that exists already, whatever the limits say (spec § 11.3)."""
@@ -205,10 +216,12 @@ class Partition:
         self._book(replace(allocation, ask=ask), app, node)
         self._freed(app, node)
 
-    def _book(self, allocation: Allocation, app: Application, node: Node) -> None:
-        refused = bool(node.verdicts) and any(node.verdicts.values())
+    def _book(
+        self, allocation: Allocation, app: Application, node: Node, *, seen: bool = True
+    ) -> None:
+        refused = bool(node.verdicts) and seen and any(node.verdicts.values())
         app.add_allocation(allocation)
-        node.add_allocation(allocation)
+        node.add_allocation(allocation, seen=seen)
         items = allocation.ask.ask_class.items
         for quota in app.quotas:
             allocated = quota.allocated
@@ -223,9 +236,9 @@ class Partition:
             node.score = self.nodes.order.score(node)
 
     @staticmethod
-    def _unbook(allocation: Allocation, app: Application, node: Node) -> None:
+    def _unbook(allocation: Allocation, app: Application, node: Node, *, seen: bool = True) -> None:
         app.drop_allocation(allocation.key)
-        node.drop_allocation(allocation)
+        node.drop_allocation(allocation, seen=seen)
         items = allocation.ask.ask_class.items
         for quota in app.quotas:
             refund(quota.allocated, items)

@@ -21,9 +21,9 @@ def hold(partition: Partition, candidate: Candidate, now: float) -> None:
     leaf, app, entry, node = candidate
     ask = entry[3]
     question = partition.questions.ask(ask, node, now, allocate=True)
-    partition.commit(candidate, now)
+    partition.commit(candidate, now, seen=False)
     app.held[ask.key] = entry
-    partition.questions.hold(question, Held(app, ask.key, node, node.version))
+    partition.questions.hold(question, Held(app, ask.key, node))
     note_allocating(leaf, app)
 
 
@@ -57,8 +57,9 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
         if question is not None:
             outcome = Outcome()
             reasons = {r.node_id: r.reason or "refused" for r in command.refused}
+            partition.questions.remember(question, reasons)
             _settle(partition, question, reasons, now, outcome)
-            return outcome.effects(rm.rm_id)
+            return outcome.effects(rm.rm_id) + partition.questions.take_unsent()
     return []
 
 
@@ -69,10 +70,10 @@ def answer_overdue(partition: Partition, number: int, now: float, outcome: Outco
     assert question is not None, f"question {number} has a deadline"
     assert policy is not None, "an RM that has no predicates is not asked"
     if policy.fail_mode is FailMode.OPEN:
-        question.nodes.clear()
         _settle(partition, question, {}, now, outcome)
         return
     reasons = {node.node_id: NO_ANSWER for node in question.nodes}
+    partition.questions.remember(question, reasons)
     _settle(partition, question, reasons, now, outcome)
     partition.questions.remember_silence(question, now)
 
@@ -90,18 +91,19 @@ def _settle(
     now: float,
     outcome: Outcome,
 ) -> None:
+    """Make or put back what waited; the RM judged each node as it knew it, so for one ask."""
     if partition.questions.full:
         partition.frontier.reserved.wake_all()
-    partition.questions.remember(question, refused)
+    again: list[Held] = []
     for held in list(question.held.values()):
-        reason = refused.get(held.node.node_id)
-        if reason is None:
+        if not question.is_about(held.node):
+            again.append(held)
+        elif held.node.node_id in refused:
+            put_back(partition, held.app, held.key)
+        else:
             _confirm(partition, held, now, outcome)
-            continue
-        unchanged = held.node.version == held.version
-        put_back(partition, held.app, held.key)
-        if unchanged:
-            held.node.verdicts[question.ask_class, True] = reason
+    if again:
+        partition.questions.ask_again(again, now)
     for reservation in question.reservations:
         node = partition.nodes.by_id.get(reservation.node_id)
         live = node is not None and reservation in node.reservations.values()
@@ -114,7 +116,6 @@ def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> 
     """The RM agrees: the allocation is made."""
     app = held.app
     partition.questions.let_go(app.app_id, held.key)
-    del app.held[held.key]
-    allocation = app.allocations[held.key]
+    allocation = partition.reveal(app, held.key)
     outcome.made.setdefault(partition, []).append(allocation)
     tell(partition, partition.leaf_of(app), app, allocation, now, outcome.updates)

@@ -39,6 +39,7 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
             told += _inspect(partition, now)
         else:
             outcome.updates += on_time(partition, due, now)
+    told += partition.questions.take_unsent()
     return outcome.effects(partition.rm_id) + told
 
 

@@ -11,9 +11,10 @@ from licorne_core.resources import Items, Resources
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    `version` rises with every change of the node, and what the RM said of it is forgotten then;
-    `birth` tells nodes apart that have the same id one after the other. An *open* node is
-    schedulable and reserved for nobody.
+    `version` rises with every change of the node. What the RM said of it is forgotten with every
+    change that the RM knows of, and `unseen` counts the others: asks that wait for its word, booked
+    and put back. `birth` tells nodes apart that have the same id one after the other. An *open*
+    node is schedulable and reserved for nobody.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class Node:
         "reservations",
         "schedulable",
         "score",
+        "unseen",
         "verdicts",
         "version",
     )
@@ -60,6 +62,7 @@ class Node:
         self.birth = 0
         self.score = 0.0
         self.version = 0
+        self.unseen = 0
 
     def __repr__(self) -> str:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
@@ -89,9 +92,21 @@ class Node:
         """Whether the RM has not refused asks of the class here (spec § 8.4)."""
         return not self.verdicts or not self.verdicts.get((ask_class, allocate))
 
-    def _changed(self) -> None:
+    @property
+    def told(self) -> int:
+        """Rises with every change that the RM knows of."""
+        return self.version - self.unseen
+
+    def reveal(self) -> None:
+        """The RM is told of something that was booked unseen."""
+        self.unseen -= 1
+        self.verdicts.clear()
+
+    def _changed(self, *, seen: bool = True) -> None:
         self.version += 1
-        if self.verdicts:
+        if not seen:
+            self.unseen += 1
+        elif self.verdicts:
             self.verdicts.clear()
 
     def resize(self, capacity: Resources) -> None:
@@ -115,20 +130,20 @@ class Node:
         """Whether the amounts would fit if nothing were on the node."""
         return all(self.capacity.get(name, 0) >= value for name, value in items)
 
-    def add_allocation(self, allocation: Allocation) -> None:
+    def add_allocation(self, allocation: Allocation, *, seen: bool = True) -> None:
         """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
         self.allocations[allocation] = None
-        self._changed()
+        self._changed(seen=seen)
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
             allocated[name] = allocated.get(name, 0) + value
             available[name] = available.get(name, 0) - value
 
-    def drop_allocation(self, allocation: Allocation) -> None:
-        """Forget an allocation that ended."""
+    def drop_allocation(self, allocation: Allocation, *, seen: bool = True) -> None:
+        """Forget an allocation that ended, or that the RM never saw."""
         del self.allocations[allocation]
-        self._changed()
+        self._changed(seen=seen)
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:

@@ -34,16 +34,15 @@ RETRY = "retry"
 
 
 class Held(NamedTuple):
-    """An ask that waits for an answer, and the node's version once it was booked there."""
+    """An ask that waits for an answer, and the node that it is booked on."""
 
     app: Application
     key: AllocationKey
     node: Node
-    version: int
 
 
 class Question:
-    """One question, and who waits for its answer. `nodes` are asked about as they were then."""
+    """One question, and who waits for its answer. `nodes` are asked about as the RM knew them."""
 
     __slots__ = ("allocate", "ask_class", "held", "nodes", "number", "reservations")
 
@@ -54,13 +53,13 @@ class Question:
         self.number = number
         self.ask_class = ask_class
         self.allocate = allocate
-        self.nodes: dict[Node, int] = {node: node.version for node in nodes}
+        self.nodes: dict[Node, int] = {node: node.told for node in nodes}
         self.held: dict[tuple[AppId, AllocationKey], Held] = {}
         self.reservations: list[Reservation] = []
 
     def is_about(self, node: Node) -> bool:
-        """Whether it asks about the node as it is now."""
-        return self.nodes.get(node) == node.version
+        """Whether it asks about the node as the RM knows it now."""
+        return self.nodes.get(node) == node.told
 
 
 class Questions:
@@ -121,28 +120,51 @@ class Questions:
 
     def ask(self, ask: Ask, node: Node, now: float, *, allocate: bool) -> Question:
         """The question whose answer tells whether the ask may go to the node as it is now."""
-        ask_class = ask.ask_class
-        question = self._asked.get((ask_class, allocate, node))
-        if question is not None and question.is_about(node):
+        question = self._about(ask.ask_class, node, allocate=allocate)
+        if question is not None:
             return question
+        nodes = [node, *(self._ahead(ask.ask_class, node) if allocate else ())]
+        return self._put(ask, nodes, now, allocate=allocate)
+
+    def ask_again(self, waiting: Iterable[Held], now: float) -> None:
+        """What waits for nodes that are not as they were asked about waits for another answer.
+
+        One more question does for all of them, which are of one class.
+        """
+        waiting = [self.let_go(held.app.app_id, held.key) for held in waiting]
+        asks = [held.app.allocations[held.key].ask for held in waiting]
+        nodes: dict[Node, Ask] = {}
+        for ask, held in zip(asks, waiting, strict=True):
+            if self._about(ask.ask_class, held.node, allocate=True) is None:
+                nodes.setdefault(held.node, ask)
+        if nodes:
+            self._put(next(iter(nodes.values())), nodes, now, allocate=True)
+        for ask, held in zip(asks, waiting, strict=True):
+            self.hold(self.ask(ask, held.node, now, allocate=True), held)
+
+    def _about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> Question | None:
+        """The open question about the node as it is now."""
+        question = self._asked.get((ask_class, allocate, node))
+        return question if question is not None and question.is_about(node) else None
+
+    def _put(self, ask: Ask, nodes: Iterable[Node], now: float, *, allocate: bool) -> Question:
         policy = self._shared.predicates
         assert policy is not None, "an RM that has no predicates is not asked"
-        nodes = [node, *(self._ahead(ask_class, node) if allocate else ())]
-        question = Question(self._shared.next_question(), ask_class, nodes, allocate=allocate)
-        self._open[question.number] = question
-        for asked in nodes:
-            self._asked[ask_class, allocate, asked] = question
-        deadline = now + policy.deadline
-        self._timers.set(_name(ANSWER, question.number), deadline)
+        number, deadline = self._shared.next_question(), now + policy.deadline
+        question = Question(number, ask.ask_class, nodes, allocate=allocate)
+        self._open[number] = question
+        for node in question.nodes:
+            self._asked[ask.ask_class, allocate, node] = question
+        self._timers.set(_name(ANSWER, number), deadline)
         self._unsent.append(
             PredicatesAsked(
                 rm_id=rm_of(self._partition),
                 partition=self._partition,
-                question=question.number,
+                question=number,
                 app_id=ask.app_id,
                 key=ask.key,
                 allocate=allocate,
-                nodes=[asked.node_id for asked in nodes],
+                nodes=[node.node_id for node in question.nodes],
                 deadline=deadline,
             )
         )
@@ -177,8 +199,8 @@ class Questions:
     def remember(self, question: Question, refused: Mapping[NodeId, str]) -> None:
         """Keep the verdicts on nodes that are still as they were asked about."""
         name = (question.ask_class, question.allocate)
-        for node, version in question.nodes.items():
-            if node.version == version:
+        for node, told in question.nodes.items():
+            if node.told == told:
                 node.verdicts[name] = refused.get(node.node_id, "")
 
     def remember_silence(self, question: Question, now: float) -> None:
@@ -211,9 +233,8 @@ class Questions:
         ]
 
     def _is_known(self, ask_class: AskClass, node: Node) -> bool:
-        question = self._asked.get((ask_class, True, node))
         return (ask_class, True) in node.verdicts or (
-            question is not None and question.is_about(node)
+            self._about(ask_class, node, allocate=True) is not None
         )
 
 

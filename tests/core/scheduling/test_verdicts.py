@@ -1,0 +1,151 @@
+"""What the RM's word about a node holds for: the node as the RM knows it, and one ask (§ 8.4)."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from licorne_core.commands import AnswerPredicates, FailMode, NodeRefusal, PredicatePolicy
+from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.ids import NodeId, PartitionName
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.driver import Driver, placed
+
+PARTITION = PartitionName("[rm1]default")
+Judge = Callable[[str, str], str]
+"""From the key of an ask and a node to the reason why not, or the empty text."""
+
+
+def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
+    """So many nodes of 10, and an application `one` of an RM that wants to be asked."""
+    core = Driver()
+    core.do(register(config("[{name: a}]", rest=rest), predicates=policy or PredicatePolicy()))
+    core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
+    core.do(apps(app("one", "root.a")))
+    return core
+
+
+def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
+    """The questions among the effects."""
+    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+
+
+def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
+    """Answer until nothing is asked any more: all effects, and how many answers it took."""
+    everything = list(effects)
+    questions = asked(effects)
+    count = 0
+    while questions:
+        count += 1
+        assert count < 200, "the RM is asked for ever"
+        question = questions.pop(0)
+        refused = [
+            NodeRefusal(node_id=NodeId(name), reason=reason)
+            for name in question.nodes
+            if (reason := judge(question.key, name))
+        ]
+        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        effects = core.do(answer)
+        everything += effects
+        questions += asked(effects)
+    return everything, count
+
+
+def test_refusals_come_to_an_end_however_many_wait() -> None:
+    """Many asks that are held on refused nodes go to the one that will do; each is refused once."""
+    core = cluster(3)
+    wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
+    made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    assert (placed(made), count) == ([], 1)
+    made, count = answered(
+        core, core.do(nodes(node("n4", vcore=10))), lambda _, name: "" if name == "n4" else "no"
+    )
+    assert {where for _, _, where in placed(made)} == {"n4"}
+    assert (len(placed(made)), count) == (10, 10)
+
+
+def test_classes_do_not_stir_each_other_up() -> None:
+    """Asks that are each a class of their own, all refused everywhere, are asked about once."""
+    core = cluster(3)
+    wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
+    made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    assert placed(made) == []
+    assert count <= 30
+    partition = core.scheduler.partitions[PARTITION]
+    assert all(not node.allocations for node in partition.nodes.by_id.values())
+
+
+@pytest.mark.parametrize("order", ["fair", "binpacking"])
+def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
+    """An RM that wants one ask of a class on each node gets that, however many come at once."""
+    core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
+    taken: set[str] = set()
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(9))))
+    questions = asked(effects)
+    while questions:
+        question = questions.pop(0)
+        refused = [
+            NodeRefusal(node_id=NodeId(name), reason="taken")
+            for name in question.nodes
+            if name in taken
+        ]
+        effects = core.do(
+            AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        )
+        new = [where for _, _, where in placed(effects)]
+        assert not taken.intersection(new)
+        assert len(set(new)) == len(new)
+        taken.update(new)
+        questions += asked(effects)
+    assert taken == {"n1", "n2", "n3", "n4"}
+
+
+def test_one_question_is_asked_for_all_that_wait_again() -> None:
+    """Behind the first on each node the others wait for one more answer, and keep their room."""
+    core = cluster(2)
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
+    (question,) = asked(effects)
+    effects = core.do(AnswerPredicates(rm_id=question.rm_id, question=question.question))
+    assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
+    (again,) = asked(effects)
+    assert again.nodes == ["n1", "n2"]
+    assert (again.key, again.allocate) == ("k2", True)
+    assert placed(core.do(asks(ask("one", "other", vcore=1)))) == []
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    assert [key for _, key, _ in placed(effects)] == ["k2", "k3"]
+
+
+def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
+    """Whatever it said, the RM is asked about the node as it is now."""
+    core = cluster(1)
+    core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    core.do(releases(release("one", "there")))
+    refused = [NodeRefusal(node_id=NodeId("n1"), reason="port in use")]
+    answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+    (again,) = asked(core.do(answer))
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    assert placed(effects) == [("one", "k", "n1")]
+
+
+def test_what_is_told_gives_refused_classes_another_chance() -> None:
+    """An ask may want what another brings to its node: after that is told, the RM is asked anew."""
+    core = cluster(1)
+    effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
+    (question,) = asked(effects)
+    answer = AnswerPredicates(rm_id=question.rm_id, question=question.question)
+    shy = core.do(asks(ask("one", "shy", vcore=1, predicate="shy")))
+    alone, _ = answered(core, shy, lambda _, __: "no friend there")
+    assert placed(alone) == []
+    effects = core.do(answer)
+    assert placed(effects) == [("one", "friend", "n1")]
+    made, _ = answered(core, effects, lambda _, __: "")
+    assert ("one", "shy", "n1") in placed(made)
+
+
+def test_silence_that_accepts_makes_one_after_the_other() -> None:
+    """With the open fail mode each deadline makes one ask on a node, and all in the end."""
+    core = cluster(1, policy=PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN))
+    core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
+    assert [placed(core.wait(2.0)) for _ in range(3)] == [
+        [("one", f"k{n}", "n1")] for n in range(3)
+    ]

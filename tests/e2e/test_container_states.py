@@ -1,0 +1,76 @@
+"""What an autoscaler hears: asks that quota would admit and no node can take (spec § 8.12)."""
+
+import pytest
+
+from licorne import ContainerState
+from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.shim import eventually
+
+REASON = "request is waiting for cluster resources become available"
+
+
+def told(rm: FakeRM) -> list[str]:
+    """The keys of the asks that were told, in order."""
+    return [state.key for state in rm.container_states]
+
+
+@pytest.mark.row(129)
+async def test_asks_without_a_node_are_told_once() -> None:
+    """Within two seconds every ask that no node takes is told as FAILED, and never again."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(2, vcore=1000)
+        await rm.submit("app")
+        keys = await rm.ask("app", 3, vcore=1500)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 3)
+        await clock.advance(2)
+        await rm.until(lambda: len(rm.container_states) >= 3, "the states")
+        assert rm.container_states == [ContainerState(key, "app", "FAILED", REASON) for key in keys]
+        await clock.advance(60)
+        later = await rm.ask("app", 1, vcore=1500)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 4)
+        await clock.advance(2)
+        await rm.until(lambda: len(rm.container_states) >= 4, "the state of the later ask")
+        assert told(rm) == [*keys, *later]
+
+
+async def test_asks_that_quota_stops_are_not_told() -> None:
+    """A larger cluster would not help an ask that its queue has no room for."""
+    config = "{name: root, submitacl: '*', queues: [{name: q, resources: {max: {vcore: 1}}}]}"
+    clock = VirtualClock()
+    queues = f"partitions: [{{name: default, queues: [{config}]}}]"
+    async with serve(queues, clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1, vcore=500)
+        await rm.submit("app", queue="root.q")
+        keys = await rm.ask("app", 3, vcore=1000)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 3)
+        await clock.advance(5)
+        await rm.until(lambda: bool(told(rm)), "the state of the one that has room")
+        assert told(rm) == keys[:1]
+
+
+async def test_asks_that_find_a_node_are_not_told() -> None:
+    """Where there is room there is nothing to be told."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        await rm.ask("app", 5)
+        await rm.allocated(5)
+        await clock.advance(60)
+        assert rm.container_states == []
+
+
+async def test_a_new_registration_is_told_anew() -> None:
+    """Who starts over has forgotten what it was told."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server:
+        for _ in range(2):
+            async with FakeRM(server.target) as rm:
+                await rm.add_nodes(1, vcore=500)
+                await rm.submit("app")
+                keys = await rm.ask("app", 1)
+                await eventually(lambda: server.views.partitions()[0].pending_asks == 1)
+                await clock.advance(2)
+                await rm.until(lambda rm=rm: bool(told(rm)), "the state")  # type: ignore[misc]
+                assert told(rm) == keys

@@ -1,0 +1,194 @@
+"""An RM that decides which nodes its asks may go to: server, session and client together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from licorne import Allocated, FailMode, Reconnected, RetryConfig
+from licorne_server.testing import FakeRM, Served, VirtualClock, serve
+from support.books import read_books
+from support.proxy import Proxy
+
+GPU = {"licorne/predicate-class": "gpu"}
+NO_GPU = "no gpu"
+QUICK = RetryConfig(initial=0.02, maximum=0.1)
+
+
+def only_third(_: str, node: str) -> str | None:
+    """The RM wants nothing on any node but the third."""
+    return None if node == "node-3" else NO_GPU
+
+
+def anywhere(_: str, __: str) -> str | None:
+    """Every node will do."""
+    return None
+
+
+@asynccontextmanager
+async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
+    """An RM with three nodes and an ask that it was asked about, and has not answered."""
+    async with FakeRM(server.target, predicates=only_third, fail_mode=fail_mode) as rm:
+        await rm.add_nodes(3)
+        await rm.submit("app")
+        rm.answering.clear()
+        await rm.ask("app", 1, tags=GPU)
+        await rm.until(lambda: bool(rm.questions), "a question")
+        yield rm
+
+
+@pytest.mark.row(123)
+async def test_refused_nodes_are_never_used() -> None:
+    """All asks go to the one node that the RM has not refused, and wait when that is full."""
+    async with serve() as server, FakeRM(server.target, predicates=only_third) as rm:
+        await rm.add_nodes(3)
+        await rm.submit("app")
+        await rm.ask("app", 25, tags=GPU)
+        placed = await rm.allocated(10)
+        assert set(placed.values()) == {"node-3"}
+        await rm.release(list(placed)[:5])
+        assert set((await rm.allocated(10)).values()) == {"node-3"}
+        assert {node for question in rm.questions for node in question.nodes} == {
+            "node-1",
+            "node-2",
+            "node-3",
+        }
+        assert (await read_books(server.target)).allocations == rm.allocations
+
+
+@pytest.mark.row(123)
+async def test_verdicts_are_of_the_ask_and_of_the_node() -> None:
+    """Asks of one size get the nodes that suit their class, tagged or each by itself."""
+
+    def by_class(tag: str, node: str) -> str | None:
+        return NO_GPU if (tag == "gpu") == (node == "node-1") else None
+
+    async with serve() as server, FakeRM(server.target, predicates=by_class) as rm:
+        await rm.add_nodes(2)
+        await rm.submit("app")
+        cpu = await rm.ask("app", 4, prefix="cpu", tags={"licorne/predicate-class": "cpu"})
+        gpu = await rm.ask("app", 4, prefix="gpu", tags=GPU)
+        alone = await rm.ask("app", 2, prefix="alone")
+        placed = await rm.allocated(10)
+        assert {placed[key] for key in (*cpu, *alone)} == {"node-1"}
+        assert {placed[key] for key in gpu} == {"node-2"}
+
+
+async def test_an_rm_without_predicates_is_not_asked() -> None:
+    """Nobody answers, nobody is asked, and the nodes are used as their resources allow."""
+    async with serve() as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(2)
+        await rm.submit("app")
+        await rm.ask("app", 20, tags=GPU)
+        await rm.allocated(20)
+        assert rm.questions == []
+
+
+async def test_silence_refuses_when_it_fails_closed() -> None:
+    """Without an answer in time the ask goes nowhere, and is asked about again after a while."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, silent(server, FailMode.CLOSED) as rm:
+        first = len(rm.questions)
+        await clock.advance(2.5)
+        assert rm.allocations == {}
+        await clock.advance(5)
+        await rm.until(lambda: len(rm.questions) > first, "another question")
+        rm.answering.set()
+        assert await rm.allocated(1) == {"app-1": "node-3"}
+
+
+async def test_silence_accepts_when_it_fails_open() -> None:
+    """Without an answer in time the ask is placed as if there was nobody to ask."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, silent(server, FailMode.OPEN) as rm:
+        await clock.advance(1.9)
+        assert rm.allocations == {}
+        await clock.advance(0.2)
+        assert await rm.allocated(1)
+
+
+async def test_an_answer_in_time_counts() -> None:
+    """Until the deadline the room is kept and nothing is decided; then the answer decides."""
+    clock = VirtualClock()
+    async with serve(clock=clock) as server, silent(server, FailMode.OPEN) as rm:
+        await clock.advance(1.9)
+        rm.answering.set()
+        assert await rm.allocated(1) == {"app-1": "node-3"}
+
+
+async def test_an_answer_survives_a_broken_stream() -> None:
+    """A question of a stream that broke is answered on the next, and the ask placed once."""
+    async with serve() as server, Proxy(server.target) as proxy:
+        fake = FakeRM(proxy.target, predicates=only_third, predicate_deadline=30, retry=QUICK)
+        async with fake as rm:
+            await rm.add_nodes(3)
+            await rm.submit("app")
+            rm.answering.clear()
+            await rm.ask("app", 1, tags=GPU)
+            await rm.until(lambda: bool(rm.questions), "a question")
+            await proxy.cut()
+            await rm.until(lambda: Reconnected(resumed=True) in rm.events, "a resumption")
+            rm.answering.set()
+            assert await rm.allocated(1) == {"app-1": "node-3"}
+            assert len([event for event in rm.events if isinstance(event, Allocated)]) == 1
+            assert rm.client.stats.replayed == 1
+
+
+async def test_cuts_in_the_middle_of_questions_lose_nothing() -> None:
+    """While thousands of asks are decided about the connection breaks again and again."""
+
+    def odd(_: str, node: str) -> str | None:
+        return NO_GPU if node.endswith(("0", "2", "4", "6", "8")) else None
+
+    async with (
+        serve() as server,
+        Proxy(server.target) as proxy,
+        FakeRM(proxy.target, predicates=odd, retry=QUICK) as rm,
+    ):
+        await rm.add_nodes(20, vcore=1_000_000)
+        await rm.submit("app")
+        for cut in range(5):
+            await rm.ask("app", 300, tags=GPU, vcore=100)
+            await rm.until(lambda cut=cut: len(rm.allocations) > 300 * cut, "some")  # type: ignore[misc]
+            await proxy.cut()
+        placed = await rm.allocated(1500)
+        assert not [node for node in placed.values() if odd("", node)]
+        assert (await read_books(server.target)).allocations == rm.allocations
+
+
+async def test_questions_start_anew_with_a_registration() -> None:
+    """A new instance of the RM is asked anew, whatever its forerunner left unanswered."""
+    async with serve() as server:
+        async with silent(server, FailMode.CLOSED):
+            pass
+        async with FakeRM(server.target, predicates=anywhere) as newer:
+            await newer.add_nodes(3)
+            await newer.submit("app")
+            await newer.ask("app", 5, tags=GPU)
+            await newer.allocated(5)
+
+
+async def test_a_silent_rm_slows_down_nobody_else() -> None:
+    """While one RM owes answers, another is asked, answers and gets all it wants."""
+    async with serve() as server, silent(server, FailMode.CLOSED) as mute:
+        async with FakeRM(server.target, rm_id="rm2", predicates=only_third) as rm:
+            await rm.add_nodes(3)
+            await rm.submit("app")
+            for count in range(1, 11):
+                await rm.ask("app", 1, tags=GPU)
+                await rm.allocated(count)
+            assert set(rm.allocations.values()) == {"node-3"}
+            assert mute.allocations == {}
+        mute.answering.set()
+        assert await mute.allocated(1) == {"app-1": "node-3"}
+
+
+async def test_what_waits_for_an_answer_keeps_its_room() -> None:
+    """An ask that waits for the RM's word does not stop those behind it, nor lose its place."""
+    async with serve() as server, silent(server, FailMode.CLOSED) as rm:
+        await rm.ask("app", 3, prefix="free", tags={"licorne/predicate-class": "other"})
+        await asyncio.sleep(0)
+        rm.answering.set()
+        placed = await rm.allocated(4)
+        assert placed["app-1"] == "node-3"
