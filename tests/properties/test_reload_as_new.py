@@ -25,9 +25,13 @@ KEPT = ("application.sort", "priority.")
 
 
 def drawn(maker: ConfigMaker) -> str:
-    """The text of a variant, without what a restart loses."""
+    """The text of a variant, without what a restart loses.
+
+    Root's number of applications is left out too: it stays what it was at registration.
+    """
     config = maker.partition("default")
     waiting: list[dict[str, Any]] = list(config["queues"])
+    waiting[0].pop("maxapplications", None)
     while waiting:
         queue = waiting.pop()
         waiting += queue.get("queues", [])
