@@ -106,9 +106,7 @@ def placed(
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
     journal = partition.journal
     if journal.on:
-        started = bool(updates)
-        fact = Placed(now, allocation, app.queue_path, app.user.user, app.group, started)
-        journal.note(fact)
+        journal.note(Placed(now, allocation, app.owner, bool(updates)))
     return updates
 
 
@@ -123,18 +121,8 @@ def note_freed(
     ask_gone: bool = True,
 ) -> None:
     """Those who watch hear that an allocation ended; `detail` says why (see `Freed`)."""
-    partition.journal.note(
-        Freed(
-            now,
-            allocation,
-            app.queue_path,
-            app.user.user,
-            app.group,
-            detail,
-            completing,
-            ask_gone,
-        )
-    )
+    fact = Freed(now, allocation, app.owner, detail, completing, ask_gone)
+    partition.journal.note(fact)
 
 
 def cancel(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:

@@ -72,6 +72,8 @@ class Listener:
         name, detail = record.object_id, record.detail
         if detail is EventDetail.NODE_ALLOC:
             self._add(_SIGNS[record.change], "on node", name, record.reference_id)
+        elif detail is EventDetail.NODE_RESERVATION:
+            self._add(_SIGNS[record.change], "reserved", name, record.reference_id)
         elif detail is EventDetail.DETAILS_NONE:
             self._add(1, "node", name)
             self.last["capacity", name] = record.resource
@@ -110,6 +112,7 @@ def sums_of(partitions: Iterable[Partition]) -> Tally:
             sums.update(("member", queue.path, app_id) for app_id in queue.applications)
         for node in partition.nodes.by_id.values():
             sums["node", node.node_id] += 1
+            sums.update(("reserved", node.node_id, key) for _, key in node.reservations)
         for app in partition.applications.values():
             names = [("user", app.user.user)] + ([("group", app.group)] if app.group else [])
             sums.update(("link", app.group, app.app_id) for _ in range(bool(app.group)))

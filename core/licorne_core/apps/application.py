@@ -6,6 +6,7 @@ from heapq import heappush, nsmallest
 from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.facts.allocations import Owner
 from licorne_core.facts.apps import Bound
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
@@ -30,12 +31,12 @@ class Application:
         "arrivals",
         "backoff_until",
         "finished_time",
-        "group",
         "held",
         "kept_by",
         "max_allocated",
         "message",
         "moved_claims",
+        "owner",
         "pending",
         "pending_total",
         "priorities",
@@ -91,7 +92,7 @@ class Application:
         # What those who watch know to let it not start (spec § 4.12).
         self.kept_by: tuple[Bound, ...] = ()
         # Set by the limit book: what counts the application's usage, and what bounds its asks.
-        self.group = ""
+        self.owner = Owner(queue_path, user.user, "")
         self.trackers: tuple[Tracker, ...] = ()
         self.quotas: tuple[Quota, ...] = ()
 
@@ -101,6 +102,11 @@ class Application:
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
             f"{len(self.pending)} pending, {len(self.allocations)} allocated>"
         )
+
+    @property
+    def group(self) -> str:
+        """The group of its user that it counts for; empty for none."""
+        return self.owner.group
 
     def can(self, event: AppEvent) -> bool:
         """Whether the event leads anywhere from the present state."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
@@ -10,6 +11,14 @@ from licorne_core.resources import Resources, describe
 
 _STARTED = "runApplication"
 _COMPLETES = "completeApplication"
+
+
+class Owner(NamedTuple):
+    """Whose usage an allocation is: it counts in a queue, for a user, and for a group if any."""
+
+    queue: QueuePath
+    user: str
+    group: str
 
 
 @dataclass(slots=True)
@@ -42,22 +51,17 @@ class Cancelled:
 
 @dataclass(slots=True)
 class Placed:
-    """An allocation was made or taken over; `started`: its application entered Running with it.
-
-    `group` is empty if the application counts for none.
-    """
+    """An allocation was made or taken over; `started`: its application entered Running with it."""
 
     time: float
     allocation: Allocation
-    queue: QueuePath
-    user: str
-    group: str
+    owner: Owner
     started: bool
 
     @property
     def count(self) -> int:
         """From 3 to 5."""
-        return 3 + self.started + bool(self.group)
+        return 3 + self.started + bool(self.owner.group)
 
     def records(self) -> list[EventRecord]:
         """NODE_ALLOC, APP_RUNNING, usage of user and group, APP_ALLOC (spec § 12.1.4)."""
@@ -66,7 +70,7 @@ class Placed:
         if self.started:
             records.append(_app_state(time, ask.app_id, EventDetail.APP_RUNNING, _STARTED))
         size = ask.ask_class.resources
-        records += _usage(time, self.user, self.group, self.queue, EventChange.ADD, size)
+        records += _usage(time, self.owner, EventChange.ADD, size)
         records.append(_of_ask(time, ask, EventChange.ADD, EventDetail.APP_ALLOC))
         return records
 
@@ -80,9 +84,7 @@ class Freed:
 
     time: float
     allocation: Allocation
-    queue: QueuePath
-    user: str
-    group: str
+    owner: Owner
     detail: EventDetail
     completing: bool = False
     ask_gone: bool = True
@@ -90,13 +92,13 @@ class Freed:
     @property
     def count(self) -> int:
         """From 3 to 6."""
-        return 3 + self.completing + self.ask_gone + bool(self.group)
+        return 3 + self.completing + self.ask_gone + bool(self.owner.group)
 
     def records(self) -> list[EventRecord]:
         """Usage of user and group, APP_COMPLETING, ALLOC_, NODE_ALLOC, REQUEST_CANCEL."""
         time, ask = self.time, self.allocation.ask
         size = ask.ask_class.resources
-        records = _usage(time, self.user, self.group, self.queue, EventChange.REMOVE, size)
+        records = _usage(time, self.owner, EventChange.REMOVE, size)
         if self.completing:
             records.append(_app_state(time, ask.app_id, EventDetail.APP_COMPLETING, _COMPLETES))
         records.append(_of_ask(time, ask, EventChange.REMOVE, self.detail))
@@ -111,23 +113,21 @@ class Resized:
     """A running allocation has another size; `grown` and `shrunk` hold amounts above zero."""
 
     time: float
-    queue: QueuePath
-    user: str
-    group: str
+    owner: Owner
     grown: Resources
     shrunk: Resources
 
     @property
     def count(self) -> int:
         """As many as there are users and groups, for each direction."""
-        return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.group))
+        return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.owner.group))
 
     def records(self) -> list[EventRecord]:
         """The usage of user and group that came, then that which went."""
         records = []
         for size, change in ((self.grown, EventChange.ADD), (self.shrunk, EventChange.REMOVE)):
             if size:
-                records += _usage(self.time, self.user, self.group, self.queue, change, size)
+                records += _usage(self.time, self.owner, change, size)
         return records
 
 
@@ -241,17 +241,15 @@ def _request(time: float, ask: Ask, message: str) -> EventRecord:
     )
 
 
-def _usage(
-    time: float, user: str, group: str, queue: QueuePath, change: EventChange, size: Resources
-) -> list[EventRecord]:
-    names = [(user, EventDetail.UG_USER_RESOURCE)]
-    if group:
-        names.append((group, EventDetail.UG_GROUP_RESOURCE))
+def _usage(time: float, owner: Owner, change: EventChange, size: Resources) -> list[EventRecord]:
+    names = [(owner.user, EventDetail.UG_USER_RESOURCE)]
+    if owner.group:
+        names.append((owner.group, EventDetail.UG_GROUP_RESOURCE))
     return [
         EventRecord(
             type=EventType.USERGROUP,
             object_id=name,
-            reference_id=queue,
+            reference_id=owner.queue,
             time=time,
             change=change,
             detail=detail,

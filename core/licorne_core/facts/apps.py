@@ -9,11 +9,18 @@ from licorne_core.resources import Resources
 
 
 class Bound(Enum):
-    """What lets an accepted application not start; the value ends the names of its events."""
+    """What lets an accepted application not start: queues, or limits of users and groups."""
 
-    QUEUE = "QUEUE"
-    QUOTA = "QUOTA"
+    QUEUE = "queue"
+    QUOTA = "quota"
 
+
+_MAY_RUN = {
+    (Bound.QUEUE, False): EventDetail.APP_CANNOTRUN_QUEUE,
+    (Bound.QUEUE, True): EventDetail.APP_RUNNABLE_QUEUE,
+    (Bound.QUOTA, False): EventDetail.APP_CANNOTRUN_QUOTA,
+    (Bound.QUOTA, True): EventDetail.APP_RUNNABLE_QUOTA,
+}
 
 _DETAILS = {
     "Accepted": EventDetail.APP_ACCEPTED,
@@ -154,8 +161,7 @@ class MayRunChanged:
 
     def records(self) -> list[EventRecord]:
         """APP_CANNOTRUN_QUEUE, APP_RUNNABLE_QUEUE, or the same with QUOTA."""
-        prefix = "APP_RUNNABLE" if self.may_run else "APP_CANNOTRUN"
-        detail = EventDetail[f"{prefix}_{self.bound.value}"]
+        detail = _MAY_RUN[self.bound, self.may_run]
         return [_of_app(self.time, self.app_id, EventChange.NONE, detail)]
 
 

@@ -159,7 +159,7 @@ def _resize_allocation(partition: Partition, app: Application, ask: Ask, now: fl
     change = subtract(resized.ask_class.resources, known.ask.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
-    partition.journal.note(Resized(now, app.queue_path, app.user.user, app.group, grown, shrunk))
+    partition.journal.note(Resized(now, app.owner, grown, shrunk))
 
 
 def _recover(

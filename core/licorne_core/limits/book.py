@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.config.schema import LimitConfig
+from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
 from licorne_core.limits.rules import group_limit, group_of, user_limit
 from licorne_core.queues.queue import Queue
@@ -32,7 +33,7 @@ class LimitBook:
         """The application counts for its user, and for one of the user's groups, from now on."""
         user = app.user.user
         app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
-        app.group = group_of(leaf, app.user)
+        app.owner = Owner(leaf.path, user, group_of(leaf, app.user))
         if app.group:
             app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
         app.quotas = (*app.trackers, *leaf.lineage)
