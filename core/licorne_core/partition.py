@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
-from licorne_core.config.extra import ExtraConfig
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
@@ -92,12 +91,6 @@ class Partition:
         leaf = self.tree.get(app.queue_path)
         assert leaf is not None, f"application {app.app_id} is in no queue"
         return leaf
-
-    def follow(self, extra: ExtraConfig) -> None:
-        """Take over what the RM's extra configuration says (spec § 2.8)."""
-        if extra.state_aware_as_fifo != self.frontier.state_aware_as_fifo:
-            self.frontier.state_aware_as_fifo = extra.state_aware_as_fifo
-            self.frontier.everything_changed()
 
     # Asks
 

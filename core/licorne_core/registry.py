@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from licorne_core.commands import Hold, RegisterRm
-from licorne_core.config.extra import read_extra
+from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import NotFound
 from licorne_core.events import Journal
@@ -100,7 +100,7 @@ class Rm:
         self.extra = read_extra(extra_config)
         self.journal.on = self.extra.event_tracking
         for partition in self.partitions.values():
-            partition.follow(self.extra)
+            follow(partition, self.extra)
 
     def set_hold(self, hold: Hold, *, on: bool) -> None:
         """Stop scheduling for one reason, or take that reason back; partitions share the holds."""
@@ -108,6 +108,13 @@ class Rm:
             self.holds[hold] = None
         else:
             self.holds.pop(hold, None)
+
+
+def follow(partition: Partition, extra: ExtraConfig) -> None:
+    """Have a partition take over what its RM's extra configuration says (spec § 2.8)."""
+    if extra.state_aware_as_fifo != partition.frontier.state_aware_as_fifo:
+        partition.frontier.state_aware_as_fifo = extra.state_aware_as_fifo
+        partition.frontier.everything_changed()
 
 
 class Registry:

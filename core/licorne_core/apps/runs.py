@@ -16,6 +16,9 @@ from licorne_core.reservations import Reservation
 RUN_SLACK = 64
 """Entries of asks that are gone that a run may keep, beside one for each that waits."""
 
+MAX_REASONS = 16
+"""Reasons that a run keeps, the latest: an RM may find ever new words for a refusal."""
+
 RESERVATION_AGE = 2.0
 """Seconds that an ask has to have waited before a node is reserved for it."""
 
@@ -103,7 +106,9 @@ class Run:
 
     def note(self, reason: str, now: float) -> None:
         """Its asks were passed over for this reason."""
-        before = self.log.get(reason)
+        before = self.log.pop(reason, None)
+        if len(self.log) >= MAX_REASONS:
+            del self.log[next(iter(self.log))]
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
     def waits(self, entry: PendingAsk) -> bool:

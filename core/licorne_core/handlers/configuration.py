@@ -37,7 +37,7 @@ from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.changes import changes
 from licorne_core.queues.reload import check_reload
-from licorne_core.registry import Registry, Rm
+from licorne_core.registry import Registry, Rm, follow
 from licorne_core.resources import refund
 
 PARTITION_REMOVED = "PartitionRemoved"
@@ -74,7 +74,7 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
     partition = rm.partitions[name] = Partition(name, rm.shared, config, now, options)
-    partition.follow(rm.extra)
+    follow(partition, rm.extra)
     note_queue_changes(partition, {}, now)
     return partition
 
