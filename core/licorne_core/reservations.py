@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from licorne_core.ids import AllocationKey, AppId, NodeId
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reservation:
     """A node is reserved for a pending ask, since `time` in unix seconds.
 
@@ -18,5 +18,3 @@ class Reservation:
     node_id: NodeId
     time: float
     required: bool
-
-    __hash__ = object.__hash__

@@ -255,3 +255,22 @@ def test_an_rm_without_predicates_is_not_asked() -> None:
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     assert (placed(effects), asked(effects)) == ([("one", "k", "n1")], [])
     assert refused(effects) == {}
+
+
+def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> None:
+    """The question was about a node that has changed since; the new reservation stands."""
+    core = Driver()
+    core.do(
+        register(ONE_LEAF, predicates=POLICY),
+        nodes(node("n0", NodeAction.CREATE_DRAIN, vcore=10), node("n1", vcore=10)),
+        apps(app("one", "root.a")),
+        asks(ask("one", "filler", vcore=7)),
+    )
+    old = asks(ask("one", "big", vcore=7, created=core.now - 10, predicate="p"))
+    (question,) = asked(core.do(old))
+    core.do(asks(ask("one", "daemon", vcore=1, required_node="n1")))
+    core.do(answer(question, n1="taint"))
+    (partition,) = core.scheduler.partitions.values()
+    assert [key for owner in partition.applications.values() for key in owner.reservations] == [
+        "big"
+    ]
