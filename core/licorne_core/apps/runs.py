@@ -44,7 +44,8 @@ class Run:
     `attempted`: they were within their user's quota when last tried. `log` tells what stopped
     them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13). `claim` is
     there once they have found none. Those who watch know them to be `over_queue` or `over_quota`,
-    too large for what is left of it (spec § 12.1.3).
+    too large for what is left of it (spec § 12.1.3). `refusals` counts how often the RM refused a
+    node that one of them was to have (spec § 8.4).
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Run:
         "log",
         "over_queue",
         "over_quota",
+        "refusals",
         "refused_at",
         "reservations",
         "told",
@@ -75,6 +77,7 @@ class Run:
         self.reservations = reservations
         self.heap: list[PendingAsk] = []
         self.waiting = 0
+        self.refusals = 0
         self.unplaceable = False
         self.attempted = False
         self.over_queue = False

@@ -20,7 +20,7 @@ def hold(partition: Partition, candidate: Candidate, now: float) -> None:
     """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
     leaf, app, entry, node = candidate
     ask = entry[3]
-    question = partition.questions.ask(ask, node, now, allocate=True)
+    question = partition.questions.ask(app.runs[ask.ask_class], ask, node, now)
     partition.commit(candidate, now, seen=False)
     app.held[ask.key] = entry
     partition.questions.hold(question, Held(app, ask.key, node))
@@ -33,7 +33,7 @@ def reserve(partition: Partition, claimed: Claimed, now: float) -> None:
     ask = entry[3]
     reservation = partition.reservations.reserve(leaf, app, entry, node, now)
     if not reservation.required and partition.questions.needs(ask.ask_class, node, allocate=False):
-        question = partition.questions.ask(ask, node, now, allocate=False)
+        question = partition.questions.ask_to_reserve(ask, node, now)
         question.reservations.append(reservation)
 
 
@@ -100,6 +100,7 @@ def _settle(
             again.append(held)
         elif held.node.node_id in refused:
             put_back(partition, held.app, held.key)
+            held.app.runs[question.ask_class].refusals += 1
         else:
             _confirm(partition, held, now, outcome)
     if again:

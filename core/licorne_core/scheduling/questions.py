@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.runs import Run
 from licorne_core.asks import Ask, AskClass
 from licorne_core.effects import PredicatesAsked
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, rm_of
@@ -20,8 +21,17 @@ from licorne_core.timers import TimerName, Timers
 BATCH = 100
 """Nodes in a question at the most: where the ask would go, and what comes next."""
 
-MAX_HELD = 4096
+SPARE = 8
+"""Nodes beyond one for each ask that a question is about; twice as many after each refusal."""
+
+ENOUGH = 8
+"""Refusals after which it is as many as may be."""
+
+MAX_HELD = 1024
 """Asks of a partition that may wait for answers at a time; more are not looked at meanwhile."""
+
+MAX_VERDICTS = 256
+"""Verdicts that are remembered for a node; the oldest gives way, and may be asked for again."""
 
 NO_ANSWER = "no answer in time"
 """The reason of a refusal that the RM never spoke."""
@@ -118,13 +128,19 @@ class Questions:
             and (ask_class, allocate) not in node.verdicts
         )
 
-    def ask(self, ask: Ask, node: Node, now: float, *, allocate: bool) -> Question:
-        """The question whose answer tells whether the ask may go to the node as it is now."""
-        question = self._about(ask.ask_class, node, allocate=allocate)
+    def ask(self, run: Run, ask: Ask, node: Node, now: float) -> Question:
+        """The question whose answer tells whether an ask of the run may go to the node as it is."""
+        question = self._about(run.ask_class, node, allocate=True)
         if question is not None:
             return question
-        nodes = [node, *(self._ahead(ask.ask_class, node) if allocate else ())]
-        return self._put(ask, nodes, now, allocate=allocate)
+        spare = SPARE << min(run.refusals, ENOUGH)
+        ahead = self._ahead(run.ask_class, node, min(BATCH, run.waiting + spare))
+        return self._put(ask, [node, *ahead], now, allocate=True)
+
+    def ask_to_reserve(self, ask: Ask, node: Node, now: float) -> Question:
+        """The question whose answer tells whether the node may be reserved for the ask."""
+        question = self._about(ask.ask_class, node, allocate=False)
+        return question or self._put(ask, [node], now, allocate=False)
 
     def ask_again(self, waiting: Iterable[Held], now: float) -> None:
         """What waits for nodes that are not as they were asked about waits for another answer.
@@ -140,7 +156,9 @@ class Questions:
         if nodes:
             self._put(next(iter(nodes.values())), nodes, now, allocate=True)
         for ask, held in zip(asks, waiting, strict=True):
-            self.hold(self.ask(ask, held.node, now, allocate=True), held)
+            question = self._about(ask.ask_class, held.node, allocate=True)
+            assert question is not None, f"{held.node.node_id} was asked about just now"
+            self.hold(question, held)
 
     def _about(self, ask_class: AskClass, node: Node, *, allocate: bool) -> Question | None:
         """The open question about the node as it is now."""
@@ -201,7 +219,10 @@ class Questions:
         name = (question.ask_class, question.allocate)
         for node, told in question.nodes.items():
             if node.told == told:
-                node.verdicts[name] = refused.get(node.node_id, "")
+                verdicts = node.verdicts
+                if len(verdicts) >= MAX_VERDICTS:
+                    del verdicts[next(iter(verdicts))]
+                verdicts[name] = refused.get(node.node_id, "")
 
     def remember_silence(self, question: Question, now: float) -> None:
         """The refusals that nobody spoke are to be forgotten after a while."""
@@ -224,11 +245,11 @@ class Questions:
             self._unsent = []
         return unsent
 
-    def _ahead(self, ask_class: AskClass, candidate: Node) -> list[Node]:
+    def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
         """The nodes that come next for the class, as far as nothing is known of them yet."""
         return [
             node
-            for node in self._index.ahead(ask_class, BATCH)
+            for node in self._index.ahead(ask_class, count)
             if node is not candidate and not self._is_known(ask_class, node)
         ]
 

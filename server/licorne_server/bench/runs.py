@@ -11,10 +11,12 @@ from time import perf_counter
 
 import grpc
 
-from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.si.v1.si_pb2 import AllocationRequest, NodeInfo
+from licorne.v1.session_pb2 import UpdateRequest
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench import workload
+from licorne_server.bench.asked import AskedRm
 from licorne_server.bench.ceiling import ceiling
 from licorne_server.bench.driver import BenchError, Rm
 from licorne_server.bench.flood import flooding
@@ -23,6 +25,7 @@ from licorne_server.bench.server_process import ServerProcess, running_server
 
 MI = 1024 * 1024
 RM = "bench"
+PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
 RATE = 200.0
 # Asks that are sent before any latency counts.
 WARM_UP = 50
@@ -212,6 +215,20 @@ async def memory(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
         return await timed(server, placed, scenario.pods, waiting_rss_mib=waiting)
 
 
+async def asked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+    """A burst over a session whose RM is asked about nodes, and refuses one in ten."""
+    async with AskedRm(server.target, RM) as rm:
+        nodes, applications = workload.nodes(scenario), workload.applications(scenario)
+        await rm.open(workload.configuration(scenario), nodes, applications)
+        batches = workload.batched(workload.asks(scenario, tags=PREDICATE_CLASS))
+        requests = [
+            UpdateRequest(allocations=AllocationRequest(allocations=batch)) for batch in batches
+        ]
+        load = await timed(server, rm.place(requests, scenario.pods), scenario.pods)
+        extra = {"questions": rm.questions, "nodes_per_question": rm.nodes_asked / rm.questions}
+        return replace(load, extra=extra)
+
+
 async def pending(server: ServerProcess, expected: int) -> None:
     """Wait until the server knows of so many asks that wait."""
     async with grpc.aio.insecure_channel(server.target) as channel:
@@ -247,4 +264,5 @@ LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load
     Kind.IDLE: idle,
     Kind.TWO_RMS: two_rms,
     Kind.MEMORY: memory,
+    Kind.ASKED: asked,
 }

@@ -14,6 +14,7 @@ class Kind(Enum):
     IDLE = "a full cluster and nothing to do"
     TWO_RMS = "one RM's flood beside another RM's single asks"
     MEMORY = "everything waits, then everything at once"
+    ASKED = "everything at once, and the RM decides which nodes will do"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +87,13 @@ SCENARIOS = {
             apps=1000,
             asks=1000,
             nodes=10_000,
+        ),
+        Scenario(
+            name="predicates",
+            about="2 queues x 1 app x 10,000 asks, one node in ten refused by the RM",
+            kind=Kind.ASKED,
+            queues=2,
+            asks=10_000,
         ),
     )
 }

@@ -1,6 +1,6 @@
 """The messages of a scenario: configuration, nodes, applications, and asks ready to be sent."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
@@ -110,7 +110,12 @@ def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
     return (application(queue, name) for queue, name in app_names(scenario))
 
 
-def asks(scenario: Scenario, *, sizes: tuple[tuple[int, int], ...] = SIZES) -> Iterator[Allocation]:
+def asks(
+    scenario: Scenario,
+    *,
+    sizes: tuple[tuple[int, int], ...] = SIZES,
+    tags: Mapping[str, str] | None = None,
+) -> Iterator[Allocation]:
     """All asks, those of all applications mixed, the sizes in turn."""
     resources = [resource(vcore, memory) for vcore, memory in sizes]
     apps = [name for _, name in app_names(scenario)]
@@ -120,6 +125,7 @@ def asks(scenario: Scenario, *, sizes: tuple[tuple[int, int], ...] = SIZES) -> I
                 allocationKey=f"{name}-{number:06}",
                 applicationID=name,
                 resourcePerAlloc=resources[number % len(resources)],
+                allocationTags=tags,
             )
 
 

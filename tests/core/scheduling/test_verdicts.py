@@ -7,6 +7,7 @@ import pytest
 from licorne_core.commands import AnswerPredicates, FailMode, NodeRefusal, PredicatePolicy
 from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.ids import NodeId, PartitionName
+from licorne_core.scheduling import questions
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import Driver, placed
 
@@ -32,12 +33,12 @@ def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
 def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
     """Answer until nothing is asked any more: all effects, and how many answers it took."""
     everything = list(effects)
-    questions = asked(effects)
+    waiting = asked(effects)
     count = 0
-    while questions:
+    while waiting:
         count += 1
         assert count < 200, "the RM is asked for ever"
-        question = questions.pop(0)
+        question = waiting.pop(0)
         refused = [
             NodeRefusal(node_id=NodeId(name), reason=reason)
             for name in question.nodes
@@ -46,7 +47,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
         answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
         effects = core.do(answer)
         everything += effects
-        questions += asked(effects)
+        waiting += asked(effects)
     return everything, count
 
 
@@ -80,9 +81,9 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
     taken: set[str] = set()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(9))))
-    questions = asked(effects)
-    while questions:
-        question = questions.pop(0)
+    waiting = asked(effects)
+    while waiting:
+        question = waiting.pop(0)
         refused = [
             NodeRefusal(node_id=NodeId(name), reason="taken")
             for name in question.nodes
@@ -95,7 +96,7 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
         assert not taken.intersection(new)
         assert len(set(new)) == len(new)
         taken.update(new)
-        questions += asked(effects)
+        waiting += asked(effects)
     assert taken == {"n1", "n2", "n3", "n4"}
 
 
@@ -149,3 +150,30 @@ def test_silence_that_accepts_makes_one_after_the_other() -> None:
     assert [placed(core.wait(2.0)) for _ in range(3)] == [
         [("one", f"k{n}", "n1")] for n in range(3)
     ]
+
+
+def test_a_question_is_about_as_many_nodes_as_may_be_needed() -> None:
+    """One ask: a few nodes; the more are refused the more at a time; many asks: many nodes."""
+    core = cluster(200)
+    (question,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
+    counts = [len(question.nodes)]
+    for _ in range(6):
+        refused = [NodeRefusal(node_id=name, reason="no") for name in question.nodes]
+        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        for question in asked(core.do(answer)):
+            counts.append(len(question.nodes))
+    assert counts == [9, 17, 33, 65, 76]
+    many = [ask("one", f"m{n}", vcore=1, predicate="many") for n in range(50)]
+    (question,) = asked(core.do(asks(*many)))
+    assert len(question.nodes) == 58
+
+
+def test_only_so_many_verdicts_are_kept_for_a_node() -> None:
+    """Asks that are each a class of their own do not fill the memory with what was said of them."""
+    core = cluster(2)
+    for number in range(questions.MAX_VERDICTS + 50):
+        name = f"k{number}"
+        answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
+        core.do(releases(release("one", name)))
+    partition = core.scheduler.partitions[PARTITION]
+    assert {len(node.verdicts) for node in partition.nodes.by_id.values()} == {256}

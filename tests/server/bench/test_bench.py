@@ -29,6 +29,7 @@ EXTRA = {
         "p99_slowdown",
     },
     "memory": {"waiting_rss_mib"},
+    "predicates": {"questions", "nodes_per_question"},
 }
 
 
