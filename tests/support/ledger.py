@@ -4,9 +4,10 @@ A replayed or resized allocation may exceed a limit lawfully, so these cannot be
 books. The ledger watches effects instead, as somebody outside would.
 
 D1  A new allocation fits its node, every queue above it, and what its user and group may have.
+    One that is held is new when it is held, and is not judged again when the RM is told of it.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
-D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, nor
-    for an unknown application.
+D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, or
+    reserved for others before unless it is required; nor for an unknown application.
 Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
 """
 
@@ -19,7 +20,7 @@ from licorne_core.effects import (
     Effect,
     RegistrationFailed,
 )
-from licorne_core.ids import AppId
+from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
 from licorne_core.scheduler import Scheduler
@@ -34,33 +35,61 @@ class Ledger:
         """Nothing yet."""
         self._live: dict[Key, str] = {}
         self._reserved: dict[Key, str] = {}
+        self._held: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
         """An RM registered anew or left: its keys are free, unless it was refused."""
         if not any(isinstance(effect, RegistrationFailed) for effect in effects):
             prefix = f"[{rm_id}]"
             self._live = {k: v for k, v in self._live.items() if not k[0].startswith(prefix)}
+            self._reserved = {
+                k: v for k, v in self._reserved.items() if not k[0].startswith(prefix)
+            }
 
     def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
         """Check what was just made; `decided` by the core, rather than told by the RM."""
         self._drop_freed(scheduler)
+        held = {
+            app.allocations[key]: partition
+            for partition in scheduler.partitions.values()
+            for app in partition.applications.values()
+            for key in app.held
+        }
+        new = {allocation: held[allocation] for allocation in held if allocation not in self._held}
         for effect in effects:
             if isinstance(effect, AllocationsMade):
                 partition = scheduler.partitions[effect.partition]
                 for allocation in effect.allocations:
                     self._enter(partition, allocation)
-                    if decided:
-                        kept = self._reserved.get(_key(partition, allocation))
-                        check_decision(partition, allocation, kept)
+                    if decided and allocation not in self._held:
+                        new[allocation] = partition
             elif isinstance(effect, ApplicationsAnswered):
                 for app_id in effect.accepted:
                     check_placement(scheduler, effect.rm_id, app_id)
-        self._reserved = {
+        reserved: dict[Key, str] = {
             (partition.name, app.app_id, key): reservation.node_id
             for partition in scheduler.partitions.values()
             for app in partition.applications.values()
             for key, reservation in app.reservations.items()
         }
+        for allocation, partition in new.items():
+            kept = self._reserved.get(_key(partition, allocation))
+            check_decision(partition, allocation, kept)
+            self._check_reserved(partition, allocation, reserved)
+        self._reserved, self._held = reserved, held
+
+    def _check_reserved(
+        self, partition: Partition, allocation: Allocation, reserved: dict[Key, str]
+    ) -> None:
+        """D3: those for whom the node was reserved before, and still is, are not passed over."""
+        node_id = allocation.node_id
+        others = [
+            key
+            for key in reserved.keys() & self._reserved.keys()
+            if key[0] == partition.name and reserved[key] == self._reserved[key] == node_id
+        ]
+        required = allocation.ask.ask_class.required_node
+        assert required or not others, f"D3: {allocation.key} on {node_id}, kept for {others}"
 
     def _drop_freed(self, scheduler: Scheduler) -> None:
         """Forget keys that the core says are allocated no more."""
@@ -84,8 +113,9 @@ def _key(partition: Partition, allocation: Allocation) -> Key:
 
 def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
     partition, app_id, allocation_key = key
-    apps = scheduler.partitions[partition].applications  # type: ignore[index]
-    return app_id in apps and allocation_key in apps[app_id].allocations  # type: ignore[index]
+    app = scheduler.partitions[PartitionName(partition)].applications.get(AppId(app_id))
+    key_of = AllocationKey(allocation_key)
+    return app is not None and key_of in app.allocations and key_of not in app.held
 
 
 def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:

@@ -3,8 +3,8 @@
 It takes the same commands as the core. It shares no code with it but the commands.
 """
 
-from collections.abc import Mapping
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
 
 from licorne_core.asks import Ask
 from licorne_core.commands import (
@@ -15,6 +15,7 @@ from licorne_core.commands import (
     Hold,
     NewApplication,
     NodeUpdate,
+    PredicatePolicy,
     RegisterRm,
     ReleaseRequest,
     RemoveApplication,
@@ -26,9 +27,11 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.effects import PredicatesAsked
 from support.oracle.config import partitions_of
 from support.oracle.deciding import Decision
 from support.oracle.partition import PartitionOracle
+from support.oracle.passing import pass_time, take_answer
 from support.oracle.requests import release, take_ask
 
 __all__ = ["Decision", "Oracle", "PartitionOracle"]
@@ -48,18 +51,27 @@ class Oracle:
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
         self.holds: dict[str, set[Hold]] = {}
+        self.policies: dict[str, PredicatePolicy | None] = {}
         self.replays: dict[str, list[Command]] = {}
+        self.told: dict[str, list[Decision]] = {}
 
     def runnable(self, name: str) -> bool:
         """Whether decisions are made in the partition at present."""
         rm_id = name[1:].partition("]")[0]
         return not self.holds[rm_id]
 
-    def handle(self, command: Command, now: float) -> None:
-        """Do what the command says; a Tick only lets time pass, decisions are asked for."""
+    def handle(self, command: Command, now: float, asked: Sequence[PredicatesAsked] = ()) -> None:
+        """Do what the command says; a Tick only lets time pass, decisions are asked for.
+
+        `asked` are the questions that the core put meanwhile. Afterwards `told` has, by partition,
+        the allocations that the RM is told of, other than by decisions and by its own word.
+        """
+        self.told = {}
+        for question in asked:
+            self.partitions[question.partition].questions.said.append(question)
         if isinstance(command, Tick):
-            for partition in self.partitions.values():
-                partition.pass_time(now)
+            for name, partition in self.partitions.items():
+                self.told[name] = pass_time(partition, now)
         elif isinstance(command, RegisterRm):
             kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)
@@ -67,10 +79,9 @@ class Oracle:
             self.configs[command.rm_id] = command.config
             as_fifo = command.extra_config.get(AS_FIFO) == "true"
             self.as_fifo[command.rm_id] = as_fifo
+            self.policies[command.rm_id] = command.predicates
             for name, config in partitions_of(command.config).items():
-                self.partitions[f"[{command.rm_id}]{name}"] = PartitionOracle(
-                    config, as_fifo=as_fifo, reserving=self.reserving
-                )
+                self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, config)
         elif command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
@@ -80,6 +91,7 @@ class Oracle:
         self.replays.pop(rm_id, None)
         self.configs.pop(rm_id, None)
         self.as_fifo.pop(rm_id, None)
+        self.policies.pop(rm_id, None)
         for name in [name for name in self.partitions if name.startswith(f"[{rm_id}]")]:
             del self.partitions[name]
 
@@ -99,10 +111,7 @@ class Oracle:
         rm_id = command.rm_id
         match command:
             case UpdateConfiguration():
-                if command.extra_config:
-                    self._follow(rm_id, command.extra_config)
-                if command.config != self.configs[rm_id]:
-                    self._reload(rm_id, command.config, now)
+                self._reconfigure(command, now)
             case RemoveRm():
                 self._forget(rm_id)
             case UpdateNodes():
@@ -112,7 +121,7 @@ class Oracle:
             case UpdateAllocations():
                 self._update_allocations(command, now)
             case AnswerPredicates():
-                pass
+                self._answer(command, now)
             case BeginReplay():
                 self.holds[rm_id].add(Hold.REPLAY)
                 self.replays[rm_id] = []
@@ -122,6 +131,19 @@ class Oracle:
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
             case _:
                 assert_never(command)
+
+    def _answer(self, command: AnswerPredicates, now: float) -> None:
+        """Question numbers are the RM's, so at most one partition has asked."""
+        refused = {str(node.node_id): node.reason or "refused" for node in command.refused}
+        for name, partition in self.partitions.items():
+            if name.startswith(f"[{command.rm_id}]"):
+                self.told[name] = take_answer(partition, command.question, refused, now)
+
+    def _reconfigure(self, command: UpdateConfiguration, now: float) -> None:
+        if command.extra_config:
+            self._follow(command.rm_id, command.extra_config)
+        if command.config != self.configs[command.rm_id]:
+            self._reload(command.rm_id, command.config, now)
 
     def _end_replay(self, command: EndReplay) -> None:
         """The hold ends if all arrived; without a replay a replay is wanted."""
@@ -134,6 +156,14 @@ class Oracle:
             == sum(len(c.asks) for c in arrived if isinstance(c, UpdateAllocations))
         )
         (self.holds[command.rm_id].discard if whole else self.holds[command.rm_id].add)(Hold.REPLAY)
+
+    def _empty(self, rm_id: str, config: dict[str, Any]) -> PartitionOracle:
+        return PartitionOracle(
+            config,
+            as_fifo=self.as_fifo[rm_id],
+            reserving=self.reserving,
+            policy=self.policies[rm_id],
+        )
 
     def _follow(self, rm_id: str, extra: Mapping[str, str]) -> None:
         self.as_fifo[rm_id] = extra.get(AS_FIFO) == "true"
@@ -153,9 +183,7 @@ class Oracle:
             if name in self.partitions:
                 self.partitions[name].reload(config, now)
             else:
-                self.partitions[name] = PartitionOracle(
-                    config, as_fifo=self.as_fifo[rm_id], reserving=self.reserving
-                )
+                self.partitions[name] = self._empty(rm_id, config)
 
     def _of(self, rm_id: str, item: Item) -> PartitionOracle | None:
         """The partition that an item names: bare, or by the full name with the RM's own id."""

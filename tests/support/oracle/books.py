@@ -5,7 +5,6 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 Amounts = dict[str, int]
 
@@ -24,7 +23,12 @@ def add_to(sum_so_far: Amounts, size: Amounts) -> None:
         sum_so_far[name] = sum_so_far.get(name, 0) + value
 
 
-class ReservationRecord(NamedTuple):
+AskClass = tuple[tuple[tuple[str, int], ...], str | None, str | None]
+"""Amounts, required node and predicate."""
+
+
+@dataclass(eq=False)
+class ReservationRecord:
     """A node is kept for an ask, since a time in unix seconds."""
 
     node_id: str
@@ -41,7 +45,13 @@ class AskRecord:
     created: float
     arrival: int
     required_node: str | None
+    predicate: str | None
     reservation: ReservationRecord | None = None
+
+    @property
+    def ask_class(self) -> AskClass:
+        """What it shares with asks that fit alike, and of which the RM thinks alike."""
+        return (tuple(sorted(self.size.items())), self.required_node, self.predicate)
 
     @property
     def place(self) -> tuple[int, float, int]:
@@ -51,10 +61,11 @@ class AskRecord:
 
 @dataclass
 class AllocationRecord:
-    """An allocation: the ask as it was, and its node."""
+    """An allocation: the ask as it was, and its node. The RM does not know of one that is held."""
 
     ask: AskRecord
     node_id: str
+    held: bool = False
 
 
 @dataclass
@@ -73,7 +84,6 @@ class AppRecord:
     tags: dict[str, str]
     group: str = ""
     state: str = "New"
-    completes_at: float | None = None
     rests_until: float = 0.0
     starts_until: float | None = None
     arrivals: int = 0
@@ -91,21 +101,38 @@ class AppRecord:
     @property
     def allocating(self) -> bool:
         """Whether it is accepted and about to run (spec § 4.12)."""
-        return self.state == "Accepted" and any(ask.reservation for ask in self.asks.values())
+        return self.state == "Accepted" and (
+            bool(self.held_keys()) or any(ask.reservation for ask in self.asks.values())
+        )
+
+    def held_keys(self) -> list[str]:
+        """The allocations that the RM has to agree to first."""
+        return [key for key, allocation in self.allocations.items() if allocation.held]
 
     def trackers(self) -> list[tuple[str, str]]:
         """For whom it counts: its user, and its group if it has one."""
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
-@dataclass
+@dataclass(eq=False)
 class NodeRecord:
-    """A node and what other schedulers run on it; our allocations stand with the applications."""
+    """A node and what other schedulers run on it; our allocations stand with the applications.
+
+    `told` differs after every change that the RM knows of; till then `verdicts` hold, empty for
+    «accepted», of asks of a class that are to be allocated, or (False) to have it reserved.
+    """
 
     node_id: str
     capacity: Amounts
     schedulable: bool
     foreign: dict[str, Amounts] = field(default_factory=dict)
+    told: int = 0
+    verdicts: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
+
+    def changed(self) -> None:
+        """Something changed here that the RM knows of."""
+        self.told += 1
+        self.verdicts.clear()
 
     def holds(self, size: Amounts) -> bool:
         """Whether the amounts would fit if nothing else were there."""

@@ -8,7 +8,7 @@ a node, or else is old enough to have one reserved.
 from typing import NamedTuple
 
 from support.oracle.books import AppRecord, AskRecord, NodeRecord
-from support.oracle.gates import fits, is_open, may_start, takes, within_quotas
+from support.oracle.gates import fits, is_open, may_start, refused, takes, within_quotas
 from support.oracle.order import Look, apps_in_order, fit_key, node_key
 
 RESERVATION_AGE = 2.0
@@ -101,5 +101,9 @@ def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
     def key(node: NodeRecord) -> tuple[float, float, str]:
         return fit_key(look, node, ask.size)
 
-    holding = [n for n in look.nodes.values() if is_open(look, n) and n.holds(ask.size)]
+    holding = [
+        node
+        for node in look.nodes.values()
+        if is_open(look, node) and node.holds(ask.size) and not refused(node, ask, allocate=False)
+    ]
     return min(holding, key=key).node_id if holding else None

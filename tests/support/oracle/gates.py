@@ -67,14 +67,21 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     return ask.required_node == node.node_id and fits(look, node, ask)
 
 
+def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
+    """Whether the RM does not want the ask there (spec § 8.4), as far as it has said so."""
+    return bool(node.verdicts.get((ask.ask_class, allocate)))
+
+
 def is_open(look: Look, node: NodeRecord) -> bool:
     """Whether the node is there for everybody."""
     return node.schedulable and node.node_id not in look.usage.reserved
 
 
 def fits(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """Whether the node has room for the ask."""
+    """Whether the node has room for the ask, and the RM has not refused it there."""
     available = look.usage.available[node.node_id]
-    return node.holds(ask.size) and all(
-        wanted <= available.get(name, 0) for name, wanted in ask.size.items()
+    return (
+        not refused(node, ask)
+        and node.holds(ask.size)
+        and all(wanted <= available.get(name, 0) for name, wanted in ask.size.items())
     )

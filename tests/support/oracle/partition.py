@@ -2,32 +2,44 @@
 
 from typing import Any
 
-from licorne_core.commands import NewApplication, NodeAction, NodeUpdate
+from licorne_core.commands import NewApplication, NodeAction, NodeUpdate, PredicatePolicy
+from licorne_core.effects import PredicatesAsked
 from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
 from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
 from support.oracle.limits import group_of
+from support.oracle.predicates import Question, Questions, put_back
+from support.oracle.timers import Timers
 
 COMPLETING_SECONDS = 30.0
 CLEANING_SECONDS = 10.0
-RESERVATION_SECONDS = 3600.0
+CLEAN = ("clean", "")
 
 
 class PartitionOracle:
     """The records of one partition.
 
-    `clean_at`: when empty queues are removed, if some may be. `reserving`: nodes are reserved.
+    `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
     """
 
-    def __init__(self, config: dict[str, Any], *, as_fifo: bool, reserving: bool) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        *,
+        as_fifo: bool,
+        reserving: bool,
+        policy: PredicatePolicy | None,
+    ) -> None:
         """An empty partition."""
         self.reserving = reserving
+        self.policy = policy
+        self.questions = Questions()
+        self.timers = Timers()
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
         self.as_fifo = as_fifo
-        self.clean_at: float | None = None
 
     def reload(self, config: dict[str, Any], now: float) -> None:
         """Take another configuration; queues that are not in it any more drain (spec § 2.7)."""
@@ -64,12 +76,14 @@ class PartitionOracle:
         elif action is NodeAction.UPDATE:
             if update.capacity is not None:
                 known.capacity = dict(update.capacity)
+                known.changed()
                 self._unreserve_too_large(known)
         elif action is NodeAction.DECOMISSION:
             del self.nodes[update.node_id]
             self._drop_allocations_on(update.node_id, now)
-        else:
-            known.schedulable = action is NodeAction.DRAIN_TO_SCHEDULABLE
+        elif known.schedulable is not (action is NodeAction.DRAIN_TO_SCHEDULABLE):
+            known.schedulable = not known.schedulable
+            known.changed()
 
     def _drop_allocations_on(self, node_id: str, now: float) -> None:
         """The node is gone, and so is what ran there."""
@@ -79,7 +93,10 @@ class PartitionOracle:
         for app in self.apps.values():
             gone = [key for key, held in app.allocations.items() if held.node_id == node_id]
             for key in gone:
-                del app.allocations[key]
+                if app.allocations[key].held:
+                    self.put_back(app, key)
+                else:
+                    del app.allocations[key]
             if gone:
                 self.settle(app, now)
 
@@ -157,49 +174,43 @@ class PartitionOracle:
     def remove_app(self, app_id: str, now: float) -> None:
         """Forget an application and all it has."""
         app = self.apps.pop(app_id, None)
-        if app is not None:
-            self._clean_later(app.queue, now)
+        if app is None:
+            return
+        for key in app.held_keys():
+            self.put_back(app, key)
+        for allocation in app.allocations.values():
+            self.nodes[allocation.node_id].changed()
+        self.timers.cancel(("complete", app_id))
+        self._clean_later(app.queue, now)
+
+    def put_back(self, app: AppRecord, key: str) -> None:
+        """What was held is pending again, whatever the RM is going to say."""
+        self.questions.let_go(app.app_id, key)
+        put_back(app, key)
+
+    def await_answer(self, said: PredicatesAsked, now: float) -> Question:
+        """A question was put, and has a deadline."""
+        assert self.policy is not None, f"core asks an RM that has no say: {said}"
+        deadline = now + self.policy.deadline
+        assert said.deadline == deadline, f"core waits until {said.deadline}, not {deadline}"
+        self.timers.set(("answer", str(said.question)), deadline)
+        return self.questions.open[said.question]
 
     def settle(self, app: AppRecord, now: float) -> None:
         """An application with nothing left is completing."""
         if not app.asks and not app.allocations:
             app.state = "Completing"
             app.starts_until = None
-            app.completes_at = now + COMPLETING_SECONDS
+            self.timers.set(("complete", app.app_id), now + COMPLETING_SECONDS)
 
-    # Time
-
-    def pass_time(self, now: float) -> None:
-        """Applications that were idle long enough are done, rests and starts end, queues go.
-
-        In the order of their deadlines: a queue that is looked at before its last application
-        is done has to wait for the next look.
-        """
-        while True:
-            due = [app for app in self.apps.values() if (app.completes_at or now + 1) <= now]
-            done = min(due, key=lambda app: app.completes_at or 0.0, default=None)
-            clean_first = done is None or (self.clean_at or now + 1) < (done.completes_at or 0.0)
-            if clean_first and self.clean_at is not None and self.clean_at <= now:
-                self.clean_at = None
-                self._clean()
-            elif done is not None:
-                self.remove_app(done.app_id, now)
-            else:
-                break
-        for _, ask in self.reserved_asks():
-            if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
-                ask.reservation = None
-        for app in self.apps.values():
-            if app.rests_until <= now:
-                app.rests_until = 0.0
-            if app.starts_until is not None and app.starts_until <= now:
-                app.starts_until = None
+    # Empty queues
 
     def _clean_later(self, path: str, now: float) -> None:
-        if self.clean_at is None and any(self.queues[above].removable for above in lineage(path)):
-            self.clean_at = now + CLEANING_SECONDS
+        if CLEAN not in self.timers and any(self.queues[up].removable for up in lineage(path)):
+            self.timers.set(CLEAN, now + CLEANING_SECONDS)
 
-    def _clean(self) -> None:
+    def clean(self) -> None:
+        """Remove queues that are empty and dynamic, or draining, from the bottom up."""
         for path in sorted(self.queues, key=lambda path: -path.count(".")):
             if self.queues[path].removable and self._is_empty(self.queues[path]):
                 del self.queues[path]

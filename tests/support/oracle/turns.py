@@ -1,9 +1,16 @@
 """Passes over one partition, and what their decisions do to its records."""
 
-from support.oracle.books import AllocationRecord, AppRecord, ReservationRecord
+from support.oracle.books import (
+    AllocationRecord,
+    AppRecord,
+    AskRecord,
+    NodeRecord,
+    ReservationRecord,
+)
 from support.oracle.deciding import Decision, Outcome, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
+from support.oracle.predicates import Question, check_sense
 from support.oracle.usage import Usage
 
 STARTING_SECONDS = 300.0
@@ -36,20 +43,64 @@ def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
     app.rests_until = now + partition.queues[app.queue].backoff_delay
 
 
-def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> None:
-    """Turn the ask into an allocation, or reserve the node for it."""
-    app = partition.apps[decision.app_id]
+def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> bool:
+    """Turn the ask into an allocation, or reserve the node; whether the RM is told of it now."""
+    app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
         _make_way(partition, ask.required_node)
     if decision.reserves:
-        ask.reservation = ReservationRecord(decision.node_id, now)
-        return
-    _note_start(partition, app, now)
+        ask.reservation = ReservationRecord(node.node_id, now)
+        if ask.required_node is None and _must_ask(partition, ask, node, allocate=False):
+            question = _ask(partition, app, ask, node, now, allocate=False)
+            question.reservations.append(ask.reservation)
+        return False
+    held = _must_ask(partition, ask, node, allocate=True)
+    if held:
+        waits_for = _ask(partition, app, ask, node, now, allocate=True)
+        waits_for.held.append((app.app_id, ask.key))
     del app.asks[ask.key]
     ask.reservation = None
-    app.allocations[ask.key] = AllocationRecord(ask, decision.node_id)
+    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, held)
+    if not held:
+        make_known(partition, app, node, now)
+    return not held
+
+
+def make_known(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now: float) -> None:
+    """The RM is told of an allocation: the application runs, or starts."""
+    node.changed()
+    _note_start(partition, app, now)
     app.state = "Running"
+
+
+def _must_ask(
+    partition: PartitionOracle, ask: AskRecord, node: NodeRecord, *, allocate: bool
+) -> bool:
+    known = (ask.ask_class, allocate) in node.verdicts
+    return partition.policy is not None and ask.predicate is not None and not known
+
+
+def _ask(
+    partition: PartitionOracle,
+    app: AppRecord,
+    ask: AskRecord,
+    node: NodeRecord,
+    now: float,
+    *,
+    allocate: bool,
+) -> Question:
+    """The question about the ask and the node: an open one, or the next that the core put."""
+    questions = partition.questions
+    question = questions.about(ask, node, allocate=allocate)
+    if question is None:
+        if questions.said and allocate:
+            check_sense(look_at(partition, now), questions, ask, questions.said[0])
+        said = questions.next(app.app_id, ask, partition.nodes, allocate=allocate)
+        assert said.nodes[0] == node.node_id, f"core asks about {said.nodes} first, not {node}"
+        assert allocate or len(said.nodes) == 1, f"core asks to reserve one of {said.nodes}"
+        question = partition.await_answer(said, now)
+    return question
 
 
 def _make_way(partition: PartitionOracle, node_id: str) -> None:

@@ -4,8 +4,9 @@ A script is drawn whole, before anything runs, and every part of it is allowed t
 (a release of what never was), so that any part can be left out when a failure is narrowed down.
 """
 
+from support.worlds.comparing import Disagreement, compare
 from support.worlds.making import World
-from support.worlds.playing import Disagreement, Step, compare, play_watched
+from support.worlds.playing import Step, play_watched
 from support.worlds.showing import shown
 from support.worlds.shrinking import shrink
 

@@ -9,8 +9,10 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    FailMode,
     Hold,
     NodeAction,
+    PredicatePolicy,
     RemoveRm,
     SetHold,
     TerminationType,
@@ -73,13 +75,14 @@ class RmMaker:
         self.makers = {
             name: ConfigMaker(rng, creates=creates, hides=hides and not creates) for name in names
         }
+        self.predicates = self._policy()
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in names}
         self.asked: list[tuple[str, str]] = []
 
     def registration(self) -> Command:
         """The RM introduces itself."""
-        return register(self._config(), rm=self.rm, extra=self._extra())
+        return register(self._config(), rm=self.rm, extra=self._extra(), predicates=self.predicates)
 
     def reload(self) -> Command:
         """New guarantees and maxima, sometimes new settings too."""
@@ -94,6 +97,19 @@ class RmMaker:
     def _config(self, *, all_partitions: bool = True) -> str:
         names = list(self.makers) if all_partitions or not self.hides else ["default"]
         return text_of([self.makers[name].partition(name) for name in names])
+
+    def _policy(self) -> PredicatePolicy | None:
+        """Whether the RM has a say in where its asks go."""
+        if self.rng.random() < 0.5:
+            return None
+        fail_mode = self.rng.choice(list(FailMode))
+        return PredicatePolicy(deadline=self.rng.choice([0.5, 2.0, 6.0]), fail_mode=fail_mode)
+
+    def _predicate(self) -> str | None:
+        """What of an ask the RM goes by: often the same, seldom nothing."""
+        if self.predicates is None or self.rng.random() < 0.1:
+            return None
+        return f"opinion {self.rng.choice([0, 0, 0, 1, len(self.asked)])}"
 
     def _extra(self) -> dict[str, str]:
         """Mostly nothing, which leaves in force what was."""
@@ -227,6 +243,7 @@ class RmMaker:
             created=None if rng.random() < 0.6 else now - rng.randint(0, 30),
             on_node=self._node_id() if rng.random() < 0.06 else None,
             required_node=self._node_id() if rng.random() < 0.06 else None,
+            predicate=self._predicate(),
             size=rng.choice(self.shapes),
         )
 

@@ -1,0 +1,69 @@
+"""How the RMs of a world answer questions about nodes: by rules, at once, later or not at all.
+
+What an RM thinks follows from the question alone, and from how often it was asked, so that a
+script that was cut short is answered as before.
+"""
+
+from collections.abc import Iterable
+from zlib import crc32
+
+from licorne_core.commands import AnswerPredicates, Command, NodeRefusal
+from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.scheduler import Scheduler
+
+REASONS = ("taint", "affinity", "volume")
+DELAYS = (0, 0, 0, 0, 0, 1, 1, 2, 5, None)
+"""Steps until an answer is given, None for never."""
+
+
+class Answers:
+    """The answers that are still to be given, and how many more steps they take."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        """Nobody was asked yet; what the RM goes by is known of the core's asks."""
+        self._scheduler = scheduler
+        self._pending: list[tuple[int, AnswerPredicates]] = []
+        self._asked: dict[str, int] = {}
+
+    def hear(self, effects: Iterable[Effect]) -> None:
+        """Think about the questions among the effects; asks of one opinion are judged alike."""
+        for effect in effects:
+            if isinstance(effect, PredicatesAsked):
+                self._consider(effect)
+
+    def due(self) -> list[Command]:
+        """A step has passed: what is answered now."""
+        given = [answer for steps, answer in self._pending if steps <= 0]
+        self._pending = [(steps - 1, answer) for steps, answer in self._pending if steps > 0]
+        return list(given)
+
+    def _consider(self, question: PredicatesAsked) -> None:
+        opinion = f"{question.rm_id} {self._opinion(question)}"
+        refused = [
+            NodeRefusal(node_id=node_id, reason=REASONS[judged % len(REASONS)])
+            for node_id in question.nodes
+            for judged in [self._judge(f"{opinion} {node_id} {question.allocate}")]
+            if judged % 5 < 2
+        ]
+        patience = self._judge(f"{question.rm_id} {question.key} {question.nodes[0]}")
+        delay = DELAYS[patience % len(DELAYS)]
+        if delay is not None:
+            answer = AnswerPredicates(
+                rm_id=question.rm_id, question=question.question, refused=refused
+            )
+            self._pending.append((delay, answer))
+
+    def _opinion(self, question: PredicatesAsked) -> str | None:
+        partition = self._scheduler.partitions.get(question.partition)
+        app = partition.applications.get(question.app_id) if partition else None
+        if app is None:
+            return None
+        if question.key in app.allocations:
+            return app.allocations[question.key].ask.ask_class.predicate
+        pending = app.pending.get(question.key)
+        return pending[3].ask_class.predicate if pending else None
+
+    def _judge(self, what: str) -> int:
+        """A number that depends on what is judged, and on how often it was before."""
+        times = self._asked[what] = self._asked.get(what, 0) + 1
+        return crc32(f"{what} {times}".encode()) >> 8
