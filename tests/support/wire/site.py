@@ -128,7 +128,7 @@ class Site:
         self.clock = StillClock()
         self.scheduler = WatchedScheduler()
         self.engine = Engine(self.scheduler, self.clock)
-        self.rms = Rms(self.engine.post, BOUNDS, 16)
+        self.rms = Rms(self.engine.post, self.clock.now, BOUNDS, 16)
         self._reading = Reading()
         access = Access()
         views = self.scheduler.views
