@@ -5,29 +5,26 @@ moved by hand. Each RM's side keeps a ledger of what may be the case; whenever a
 the server's books must show just that.
 """
 
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
 import pytest
-import structlog
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from support.wire.configs import BAD, GOOD, Config
+from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import (
-    allocation_messages,
-    application_messages,
     is_idempotent,
     localized,
-    node_messages,
+    messages,
 )
 from support.wire.items import AppItem, NodeItem
 from support.wire.ledger import Item
 from support.wire.mischief import MISCHIEF, do_mischief
-from support.wire.shim import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WireRm
+from support.wire.shim import WireRm
 from support.wire.site import OK
+from support.wire.still import stillness
 from support.wire.tracks import Violation
 from support.wire.world import World
 
@@ -54,7 +51,7 @@ class WireMachine(RuleBasedStateMachine):
         """Both are registered, with two nodes and an application."""
         for rm, session in zip(self.world.rms, sessions, strict=True):
             self.world.restart(rm, GOOD[0], session=session)
-            if rm.talk is not None:
+            if rm.connection.has_session:
                 rm.begin_replay()
                 rm.end_replay()
             size = (("memory", 4), ("vcore", 4))
@@ -65,28 +62,11 @@ class WireMachine(RuleBasedStateMachine):
 
     # ---- Messages ----
 
-    @rule(who=WHO, items=node_messages, then=THEN, rounds=ROUNDS)
-    def nodes(self, who: int, items: list[Item], then: str, rounds: int) -> None:
-        """Nodes come, change and go."""
-        self._say(who, NODES, items, then, rounds)
-
-    @rule(who=WHO, items=application_messages(), then=THEN, rounds=ROUNDS)
-    def applications(self, who: int, items: list[Item], then: str, rounds: int) -> None:
-        """Applications come and go."""
-        self._say(who, APPLICATIONS, items, then, rounds)
-
-    @rule(who=WHO, items=allocation_messages(), then=THEN, rounds=ROUNDS)
-    def allocations(self, who: int, items: list[Item], then: str, rounds: int) -> None:
-        """Asks, what runs, and releases."""
-        self._say(who, ALLOCATIONS, items, then, rounds)
-
-    @rule(who=WHO, items=allocation_messages(), then=THEN, rounds=ROUNDS)
-    def more_allocations(self, who: int, items: list[Item], then: str, rounds: int) -> None:
-        """The same, because it is what matters most."""
-        self._say(who, ALLOCATIONS, items, then, rounds)
-
-    def _say(self, who: int, kind: str, items: list[Item], then: str, rounds: int) -> None:
+    @rule(who=WHO, message=messages, then=THEN, rounds=ROUNDS)
+    def says(self, who: int, message: tuple[str, list[Item]], then: str, rounds: int) -> None:
+        """Nodes, applications, or asks, what runs and releases."""
         world, rm = self.world, self.world.rms[who]
+        kind, items = message
         said = [localized(item, rm.rm_id) for item in items]
         world.connect(rm)
         world.touch(rm)
@@ -98,7 +78,7 @@ class WireMachine(RuleBasedStateMachine):
                 self._arrive(rm, (kind,), rounds)
             case "rests twice":
                 world.settle()
-                if is_idempotent(said) and rm.is_connected:
+                if is_idempotent(said) and rm.connection.is_whole:
                     self._twice(rm, kind, said)
 
     def _twice(self, rm: WireRm, kind: str, items: list[Item]) -> None:
@@ -118,7 +98,7 @@ class WireMachine(RuleBasedStateMachine):
 
     def _arrive(self, rm: WireRm, kinds: tuple[str, ...] | list[str], rounds: int) -> None:
         self.world.touch(rm)
-        rm.flow(kinds, rounds)
+        rm.connection.flow(kinds, rounds)
         self.world.site.check()
 
     @rule(order=ORDERS)
@@ -130,8 +110,8 @@ class WireMachine(RuleBasedStateMachine):
     def same_number(self, who: int) -> None:
         """A session's last request comes twice, with its number."""
         rm = self.world.rms[who]
-        if rm.is_connected:
-            rm.repeat_number()
+        if rm.connection.is_whole:
+            rm.connection.repeat_number()
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 11.0, 31.0, 61.0, 400.0]), late=st.booleans())
     def time_passes(self, seconds: float, late: bool) -> None:
@@ -145,7 +125,7 @@ class WireMachine(RuleBasedStateMachine):
         """Some streams break, or the session; what it had answered last is lost."""
         rm = self.world.rms[who]
         self.world.touch(rm)
-        wanted = sorted(kinds) if rm.talk is None else ["session"]
+        wanted = ["session"] if rm.connection.has_session else sorted(kinds)
         rm.hang_up(wanted, deaf_to=deaf_to)
 
     @rule(who=WHO, again=st.booleans(), settle=st.booleans())
@@ -159,12 +139,10 @@ class WireMachine(RuleBasedStateMachine):
     def is_taken_over(self, who: int) -> None:
         """The RM opens its lines a second time while the first are still there."""
         rm = self.world.rms[who]
-        if rm.is_connected:
+        if rm.connection.is_whole:
             self.world.touch(rm)
             rm.take_over()
-            after = self.world.rms[who]
-            if not after.is_connected:
-                self.world.connect(after)
+            self.world.connect(rm)
 
     @rule(
         who=WHO,
@@ -192,7 +170,7 @@ class WireMachine(RuleBasedStateMachine):
     def replay_marks(self, who: int, begins: bool, ends: bool) -> None:
         """A session says that a replay begins, or ends, wherever it is."""
         rm = self.world.rms[who]
-        if rm.talk is not None and rm.is_connected:
+        if rm.connection.has_session and rm.connection.is_whole:
             self.world.touch(rm)
             if begins:
                 rm.begin_replay()
@@ -204,7 +182,7 @@ class WireMachine(RuleBasedStateMachine):
         """An RM with a session leaves for good."""
         rm = self.world.rms[who]
         self.world.settle()
-        if rm.talk is not None and rm.is_connected:
+        if rm.connection.has_session and rm.connection.is_whole:
             self.world.touch(rm)
             rm.unregister()
             self.world.settle()
@@ -214,8 +192,8 @@ class WireMachine(RuleBasedStateMachine):
         """C1: another configuration is taken whole, or changes nothing."""
         world, rm = self.world, self.world.rms[who]
         world.settle()
-        other_partitions = config.partitions != rm.ledger.partitions
-        certain = rm.is_connected and rm.ledger.is_certain
+        other_partitions = config.partitions != rm.ledger.around.partitions
+        certain = rm.connection.is_whole and rm.ledger.is_certain
         if not rm.is_registered or (other_partitions and not certain and config not in BAD):
             return
         before = world.digest(rm.rm_id)
@@ -241,18 +219,6 @@ class WireMachine(RuleBasedStateMachine):
             raise Violation(f"{what} changed something")
 
 
-@pytest.fixture
-def stillness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No clock of the machine is looked at, and nothing is logged."""
-    monkeypatch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
-    monkeypatch.setattr("licorne_server.pace.monotonic", lambda: 0.0)
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
-
-
-@pytest.mark.usefixtures("stillness")
 @pytest.mark.row(6, 7, 18, 161)
 def test_ledgers_and_books_agree(worlds: int) -> None:
     """Whatever is said, in whatever order and how often, what was answered is what is."""
@@ -267,4 +233,5 @@ def test_ledgers_and_books_agree(worlds: int) -> None:
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     machine: Any = WireMachine
-    run_state_machine_as_test(machine, settings=settings)
+    with stillness():
+        run_state_machine_as_test(machine, settings=settings)

@@ -6,6 +6,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from licorne.si.v1 import si_pb2 as si
+from support.wire.connection import ALLOCATIONS, APPLICATIONS, NODES
 from support.wire.items import (
     BAD_PARTITIONS,
     CREATES,
@@ -163,25 +164,38 @@ def _named(item: AskItem | ReleaseItem) -> tuple[str, str]:
 
 _ask_items = st.one_of(_asks(), _asks(), _asks(), _placed(), _foreign())
 
-node_messages: st.SearchStrategy[list[Item]] = st.lists(_node_items(), min_size=1, max_size=3)
+
+@st.composite
+def _node_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
+    """Nodes that come, change and go."""
+    return NODES, [*draw(st.lists(_node_items(), min_size=1, max_size=3))]
 
 
 @st.composite
-def application_messages(draw: st.DrawFn) -> list[Item]:
+def _application_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
     """Applications that come, then some that go."""
     new = draw(st.lists(_app_items(), min_size=1, max_size=2))
-    return [*new, *draw(st.lists(_removal_items(), max_size=1))]
+    return APPLICATIONS, [*new, *draw(st.lists(_removal_items(), max_size=1))]
 
 
 @st.composite
-def allocation_messages(draw: st.DrawFn) -> list[Item]:
+def _allocation_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
     """Asks and what runs, then releases.
 
     No key twice: of one the answers come by kind, and not in the order of the items.
     """
     asks = draw(st.lists(_ask_items, max_size=4, unique_by=_named))
-    return [*asks, *draw(st.lists(_releases(), max_size=2, unique_by=_named))]
+    return ALLOCATIONS, [*asks, *draw(st.lists(_releases(), max_size=2, unique_by=_named))]
 
+
+messages = st.one_of(
+    _allocation_messages(),
+    _allocation_messages(),
+    _allocation_messages(),
+    _node_messages(),
+    _application_messages(),
+)
+"""The kind of a message, and its items."""
 
 _UNREPEATABLE = (si.TIMEOUT, si.SCHEDULING_FAILED_ON_RM)
 
@@ -195,4 +209,6 @@ def is_idempotent(items: Sequence[Item]) -> bool:
     gone = {node.node_id for node in nodes if node.action == "DECOMISSION"}
     comes = {node.node_id for node in nodes if node.creates}
     fickle = any(isinstance(i, ReleaseItem) and i.why in _UNREPEATABLE for i in items)
-    return not fickle and not gone & comes
+    news = {item.app_id for item in items if isinstance(item, AppItem)}
+    ends = {item.app_id for item in items if isinstance(item, RemovalItem)}
+    return not fickle and not gone & comes and not news & ends

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from licorne.si.v1 import si_pb2 as si
+from support.wire.around import Around
 from support.wire.books import Books
 from support.wire.items import (
     AppItem,
@@ -16,12 +17,10 @@ from support.wire.items import (
 )
 from support.wire.things import (
     Accepted,
-    AppTrack,
     ForeignTrack,
     Held,
     KeyTrack,
     New,
-    NodeTrack,
     Rejected,
     Released,
     Updated,
@@ -37,67 +36,16 @@ _Answers = dict[str, list[Accepted | Rejected]]
 class Ledger:
     """What was said and heard since things were certain, and what was certain then.
 
-    `ordered`: answers of all kinds come in the order in which things happened. `deaf`: answers
-    about applications do not come at present.
+    `ordered`: answers of all kinds come in the order in which things happened.
     """
 
     def __init__(self, rm_id: str) -> None:
         """An RM that has said nothing and is not registered."""
         self.rm_id = rm_id
-        self.nodes: dict[str, NodeTrack] = {}
-        self.apps: dict[str, AppTrack] = {}
+        self.around = Around()
         self.keys: dict[tuple[str, str], KeyTrack] = {}
         self.foreign: dict[str, ForeignTrack] = {}
-        self.partitions: frozenset[str] = frozenset()
         self.ordered = False
-        self.deaf = False
-        self.held = False
-        self.huge = False
-        # Since things were certain:
-        self._was_free = False
-        self._ended: set[str] = set()
-        self._partitions_once: frozenset[str] = frozenset()
-        self._partitions_always: frozenset[str] = frozenset()
-
-    # ---- What tracks ask (Surroundings) ----
-
-    def may_decide(self) -> bool:
-        """Nothing is scheduled while a replay goes on."""
-        return self._was_free
-
-    def partition_may_be(self, partition: str, *, there: bool) -> bool:
-        """Partitions come and go with configurations."""
-        if there:
-            return partition in self._partitions_once
-        return partition not in self._partitions_always
-
-    def app_may_be(self, app_id: str, *, there: bool) -> bool:
-        """An end is only certain once it was heard."""
-        track = self.apps.get(app_id)
-        if track is None:
-            return not there
-        if there:
-            return any(state is not None for state in track.possible())
-        if app_id in self._ended or self.deaf:
-            return True
-        gone = self.partition_may_be(home(app_id), there=False)
-        return gone or None in track.possible()
-
-    def node_may_be(self, node_id: str, *, there: bool) -> bool:
-        """Nodes go when they are told to, or with their partition."""
-        track = self.nodes.get(node_id)
-        if track is None:
-            return not there
-        if there:
-            return any(state is not None for state in track.possible())
-        gone = self.partition_may_be(home(node_id), there=False)
-        return gone or None in track.possible()
-
-    def node_may_be_open(self, node_id: str) -> bool:
-        """Open nodes are there and not drained."""
-        track = self.nodes.get(node_id)
-        possible = () if track is None else track.possible()
-        return any(state is not None and state.schedulable for state in possible)
 
     # ---- Saying ----
 
@@ -115,11 +63,11 @@ class Ledger:
         for item in items:
             match item:
                 case NodeItem():
-                    yield self._node(item.node_id), item
+                    yield self.around.node(item.node_id), item
                 case AppItem() | RemovalItem():
-                    yield self._app(item.app_id), item
+                    yield self.around.app(item.app_id), item
                 case AskItem():
-                    self.huge = self.huge or item.huge
+                    self.around.huge = self.around.huge or item.huge
                     yield self._key(item.app_id, item.key), item
                 case ReleaseItem() if item.key or item.fault or not item.app_id:
                     yield self._key(item.app_id, item.key), item
@@ -128,19 +76,25 @@ class Ledger:
                         if app_id == item.app_id:
                             yield track, item
 
-    def _node(self, node_id: str) -> NodeTrack:
-        return self.nodes.get(node_id) or self.nodes.setdefault(node_id, NodeTrack(node_id, self))
-
-    def _app(self, app_id: str) -> AppTrack:
-        return self.apps.get(app_id) or self.apps.setdefault(app_id, AppTrack(app_id, self))
-
     def _key(self, app_id: str, key: str) -> KeyTrack | ForeignTrack:
         if not app_id:
-            return self.foreign.get(key) or self.foreign.setdefault(key, ForeignTrack(key, self))
+            return self.foreign.get(key) or self.foreign.setdefault(
+                key, ForeignTrack(key, self.around)
+            )
         name = (app_id, key)
-        return self.keys.get(name) or self.keys.setdefault(name, KeyTrack(app_id, key, self))
+        return self.keys.get(name) or self.keys.setdefault(name, KeyTrack(app_id, key, self.around))
 
     # ---- Hearing ----
+
+    def hear(self, message: object) -> None:
+        """A response of any kind."""
+        match message:
+            case si.NodeResponse():
+                self.hear_nodes(message)
+            case si.ApplicationResponse():
+                self.hear_applications(message)
+            case si.AllocationResponse():
+                self.hear_allocations(message)
 
     def hear_nodes(self, response: si.NodeResponse) -> None:
         """Nodes that were taken or not."""
@@ -150,7 +104,7 @@ class Ledger:
         for refused in response.rejected:
             answers.setdefault(refused.nodeID, []).append(Rejected(refused.reason))
         for node_id, given in answers.items():
-            self._node(node_id).hear(*given)
+            self.around.node(node_id).hear(*given)
 
     def hear_applications(self, response: si.ApplicationResponse) -> None:
         """Applications that were taken or not, and the states that they entered."""
@@ -160,11 +114,11 @@ class Ledger:
         for refused in response.rejected:
             answers.setdefault(refused.applicationID, []).append(Rejected(refused.reason))
         for app_id, given in answers.items():
-            self._app(app_id).hear(*given)
+            self.around.app(app_id).hear(*given)
         for updated in response.updated:
             if updated.state in ("Completed", "Failed"):
-                self._ended.add(updated.applicationID)
-            self._app(updated.applicationID).hear(Updated(updated.state))
+                self.around.end(updated.applicationID)
+            self.around.app(updated.applicationID).hear(Updated(updated.state))
 
     def hear_allocations(self, response: si.AllocationResponse) -> None:
         """One kind of answer in each response (spec § 1.6.8)."""
@@ -195,7 +149,7 @@ class Ledger:
 
     def _stands(self, app_id: str) -> bool:
         """Whether the application is there, judging by what was heard up to now."""
-        track = self.apps.get(app_id)
+        track = self.around.apps.get(app_id)
         return track is not None and track.may_stand()
 
     def _check_partition(self, name: str, app_id: str) -> None:
@@ -207,51 +161,37 @@ class Ledger:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing was said or heard, and no hold ended, since things were certain."""
+        """Whether nothing was said or heard since things were certain."""
         return all(track.is_certain for track in self._tracks())
 
     def _tracks(self) -> Iterator[Track[Any, Any, Any]]:
-        for tracks in (self.nodes, self.apps, self.keys, self.foreign):
+        for tracks in (self.around.nodes, self.around.apps, self.keys, self.foreign):
             yield from tracks.values()
-
-    def hold(self, *, on: bool) -> None:
-        """Scheduling is held from now on, or not any more."""
-        self.held = on
-        self._was_free = self._was_free or not on
-
-    def configured(self, partitions: frozenset[str]) -> None:
-        """The partitions that there are from now on."""
-        self.partitions = partitions
-        self._partitions_once |= partitions
-        self._partitions_always &= partitions
 
     def settle(self, books: Books) -> None:
         """Everything was dealt with and heard: the books must show what it comes to."""
-        if books.partitions != self.partitions:
-            raise Violation(f"partitions {sorted(books.partitions)}, not {sorted(self.partitions)}")
-        _check_known("node", books.nodes, self.nodes)
-        _check_known("application", books.apps, self.apps)
+        around = self.around
+        if books.partitions != around.partitions:
+            known = sorted(around.partitions)
+            raise Violation(f"partitions {sorted(books.partitions)}, not {known}")
+        _check_known("node", books.nodes, around.nodes)
+        _check_known("application", books.apps, around.apps)
         _check_known("key", books.keys, self.keys)
         _check_known("foreign key", books.foreign, self.foreign)
-        _settle(self.nodes, books.nodes)
-        _settle(self.apps, books.apps)
+        # Keys are judged by what the others may have been meanwhile.
         _settle(self.keys, books.keys)
         _settle(self.foreign, books.foreign)
-        self._forget_window()
+        _settle(around.nodes, books.nodes)
+        _settle(around.apps, books.apps)
+        around.certain()
 
     def registered(self, partitions: frozenset[str], *, held: bool) -> None:
         """The RM was registered anew: nothing is there, and nothing is under way."""
-        for track in self._tracks():
-            track.restart(None)
-        self.partitions = partitions
-        self.held = held
-        self.huge = False
-        self._forget_window()
-
-    def _forget_window(self) -> None:
-        self._was_free = not self.held
-        self._ended.clear()
-        self._partitions_once = self._partitions_always = self.partitions
+        self.around.registered(partitions, held=held)
+        for key in self.keys.values():
+            key.restart(None)
+        for other in self.foreign.values():
+            other.restart(None)
 
 
 def _check_known(what: str, booked: dict[K, Any], known: dict[K, V]) -> None:
@@ -267,15 +207,15 @@ def _settle(tracks: Mapping[K, Track[Any, Any, Any]], booked: Mapping[K, Any]) -
 
 def believed(ledger: Ledger) -> Books:
     """What the RM would tell again: it takes for done what may have been done."""
-    nodes = _guesses(ledger.nodes)
-    apps = _guesses(ledger.apps)
+    nodes = _guesses(ledger.around.nodes)
+    apps = _guesses(ledger.around.apps)
     keys: dict[tuple[str, str], Held] = {}
     for name, held in _guesses(ledger.keys).items():
         if name[0] in apps:
             there = held.node_id in nodes
             keys[name] = held if there else held._replace(node_id="")
     foreign = {key: at for key, at in _guesses(ledger.foreign).items() if at.node_id in nodes}
-    return Books(ledger.partitions, nodes, apps, keys, foreign)
+    return Books(ledger.around.partitions, nodes, apps, keys, foreign)
 
 
 def _guesses(tracks: Mapping[K, Track[V | None, Any, Any]]) -> dict[K, V]:

@@ -4,9 +4,17 @@ import grpc
 
 from licorne.v1 import session_pb2 as session
 from licorne_server.wire import delimited
+from support.wire.connection import (
+    ALLOCATIONS,
+    APPLICATIONS,
+    METHODS,
+    NODES,
+    SESSION,
+    request,
+)
 from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.ledger import Item
-from support.wire.shim import ALLOCATIONS, APPLICATIONS, METHODS, NODES, SESSION, WireRm, request
+from support.wire.shim import WireRm
 from support.wire.site import Status
 from support.wire.tracks import Violation
 
@@ -36,32 +44,39 @@ REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 
 def do_mischief(rm: WireRm, what: str) -> None:
     """Do it, where it can be done, and look at the status."""
+    lines = rm.connection
     for kind in (NODES, APPLICATIONS, ALLOCATIONS):
         good = request(kind, [_ITEMS[kind]], rm.rm_id).SerializeToString()
         match what:
             case "garbage":
-                _expect(INVALID, what, rm.blurt(kind, b"\xff\xff\xff"))
+                _expect(INVALID, what, lines.blurt(kind, b"\xff\xff\xff"))
             case "half a message":
                 broken = good + delimited(_FIELDS[kind], _NO_UTF8)
-                _expect(INVALID, what, rm.blurt(kind, rm.sealed(kind, broken)))
+                _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, broken)))
             case "somebody else's name":
                 named = request(kind, [_ITEMS[kind]], "another").SerializeToString()
-                _expect(INVALID, what, rm.blurt(kind, rm.sealed(kind, named)))
+                _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, named)))
             case "a stranger":
                 named = request(kind, [_ITEMS[kind]], "stranger").SerializeToString()
-                _expect(REFUSED, what, rm.knock(METHODS[kind], named))
-            case "si.v1 beside a session" if rm.talk is not None:
-                _expect(REFUSED, what, rm.knock(METHODS[kind], good))
-            case "a gap" if rm.talk is not None:
-                _expect(INVALID, what, rm.blurt(kind, rm.sealed(kind, good, skipped=1)))
-    if rm.talk is not None and what == "too much acknowledged":
+                _expect(REFUSED, what, lines.begin_with(METHODS[kind], named).status)
+            case "si.v1 beside a session" if lines.has_session:
+                _expect(REFUSED, what, lines.begin_with(METHODS[kind], good).status)
+            case "a gap" if lines.has_session:
+                _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, good, skipped=1)))
+    if lines.has_session and what == "too much acknowledged":
         ack = session.UpdateRequest(acknowledged=10_000, ack=session.Ack())
-        _expect(INVALID, what, rm.blurt(NODES, ack.SerializeToString()))
-    if rm.talk is not None and what == "an older instance":
-        hello = session.Hello(rm_id=rm.rm_id, instance=rm.instance - 1, protocol=1)
+        _expect(INVALID, what, lines.blurt(NODES, ack.SerializeToString()))
+    if lines.has_session and what == "an older instance":
+        hello = session.Hello(rm_id=rm.rm_id, instance=lines.instance - 1, protocol=1)
         hello.registration.SetInParent()
         raw = session.UpdateRequest(hello=hello).SerializeToString()
-        _expect(REFUSED, what, rm.knock(SESSION, raw))
+        _expect(REFUSED, what, lines.begin_with(SESSION, raw).status)
+
+
+def _sealed(rm: WireRm, kind: str, payload: bytes, *, skipped: int = 0) -> bytes:
+    """A request as it goes over the RM's lines, with the next number or one further."""
+    talk = rm.connection.talk
+    return payload if talk is None else talk.sealed(kind, payload, skipped)
 
 
 def _expect(code: grpc.StatusCode, what: str, status: Status | None) -> None:

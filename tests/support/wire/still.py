@@ -1,14 +1,33 @@
 """An event loop and a clock that move by hand: no socket, no waiting, the same steps every time."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from math import inf
 from typing import TypeVarTuple
 
+import pytest
+import structlog
+
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
 _Ts = TypeVarTuple("_Ts")
+
+
+@contextmanager
+def stillness() -> Iterator[None]:
+    """The server looks at no clock of the machine, and logs nothing."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
+            patch.setattr("licorne_server.pace.monotonic", lambda: 0.0)
+            yield
+    finally:
+        structlog.configure(**before)
 
 
 class StillLoop(asyncio.SelectorEventLoop):

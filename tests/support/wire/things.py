@@ -101,8 +101,8 @@ class Surroundings(Protocol):
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
         """The same for a node."""
 
-    def node_may_be_open(self, node_id: str) -> bool:
-        """Whether the node may have taken asks since things were certain."""
+    def open_nodes(self) -> frozenset[str]:
+        """The nodes that may have taken asks since things were certain."""
 
 
 class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
@@ -232,6 +232,13 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
         super().__init__(f"key {key!r} of {app_id!r}", None)
         self.app_id = app_id
         self._around = around
+        self._reservable: frozenset[str] = frozenset()
+
+    def restart(self, state: Held | None) -> None:
+        """While it waits, a node that is open may be reserved for it, and drained later (§ 8.5)."""
+        waits = state is not None and not state.node_id
+        self._reservable = self._reservable | self._around.open_nodes() if waits else frozenset()
+        super().restart(state)
 
     def after(
         self,
@@ -256,10 +263,10 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
     def _may_be_decided(self, state: Held, new: New) -> bool:
         """D2, D3: pending before, on a node that takes it, and nothing but the node changes."""
         around = self._around
-        if state.required:
-            fine = new.node_id == state.required and around.node_may_be(new.node_id, there=True)
+        if new.node_id in (state.required, *self._reservable):
+            fine = around.node_may_be(new.node_id, there=True)
         else:
-            fine = around.node_may_be_open(new.node_id)
+            fine = not state.required and new.node_id in around.open_nodes()
         fine = fine and home(new.node_id) == home(self.app_id) and around.may_decide()
         fine = fine and around.app_may_be(self.app_id, there=True)
         return fine and state == Held("", new.size, new.priority, state.required)
@@ -306,7 +313,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
         if item.partition in BAD_PARTITIONS:
             return state
         if item.why == si.SCHEDULING_FAILED_ON_RM:
-            return state._replace(node_id="")
+            return state._replace(node_id="") if item.key else state
         return state if item.why == si.TIMEOUT and not state.node_id else None
 
     def _plausible(self, reason: str, item: AskItem) -> bool:

@@ -8,9 +8,10 @@ import grpc
 
 from support.wire.books import Books, books_of, digest
 from support.wire.configs import Config
+from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES
 from support.wire.items import AppItem, AskItem, NodeItem, home
 from support.wire.ledger import Item, believed
-from support.wire.shim import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WireRm
+from support.wire.shim import WireRm
 from support.wire.site import OK, Site
 from support.wire.tracks import Violation
 
@@ -47,19 +48,19 @@ class World:
         """Let all that is under way arrive and be answered; then ledgers and books must agree."""
         for _ in range(MAX_EXCHANGES):
             for rm in self.rms:
-                rm.flow(order)
+                rm.connection.flow(order)
             self.site.rest()
             self.site.check()
             # Everybody hears, and says how far.
             heard = [rm.listen() for rm in self.rms]
             for rm in self.rms:
-                rm.acknowledge()
-            if not any(heard) and all(rm.is_quiet() for rm in self.rms):
+                rm.connection.acknowledge()
+            if not any(heard) and all(rm.connection.is_quiet() for rm in self.rms):
                 break
         else:
             raise Violation("they never come to rest")
         for rm in self.rms:
-            if rm.is_connected:
+            if rm.connection.is_whole:
                 self._check_outbox(rm)
                 rm.settle(books_of(self.site.scheduler, rm.rm_id))
         self._check_neighbours()
@@ -91,17 +92,17 @@ class World:
 
     def connect(self, rm: WireRm, *, again: bool = False) -> None:
         """Have everything open; `again` repeats what may have been lost, where nobody knows."""
-        if rm.is_connected:
+        if rm.connection.is_whole:
             return
         self.touch(rm)
         belief = believed(rm.ledger)
         if not rm.is_registered:
-            self.restart(rm, rm.config, session=bool(rm.instance))
-        elif rm.talk is not None:
+            self.restart(rm, rm.config, session=bool(rm.connection.instance))
+        elif rm.connection.has_session:
             if not rm.resume():
                 self.replay(rm, belief)
         else:
-            status = rm.open_streams()
+            status = rm.connection.open_streams()
             if status.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
                 self.restart(rm, rm.config, session=False)
             elif status != OK:
@@ -115,7 +116,7 @@ class World:
         belief = believed(rm.ledger)
         status = rm.begin_session(config) if session else rm.register(config)
         if status == OK and not session:
-            status = rm.open_streams()
+            status = rm.connection.open_streams()
         if status != OK:
             raise Violation(f"{rm.rm_id} cannot register: {status}")
         return belief
@@ -134,7 +135,7 @@ class World:
         """Tell all again, in some legal order, or only the first so many messages of it."""
         rng = Random(seed)
         phases = replay_of(belief, rm.config, rng)
-        if rm.talk is not None:
+        if rm.connection.has_session:
             rm.begin_replay()
         messages = [
             (kind, items[begin : begin + 2])
@@ -142,11 +143,11 @@ class World:
             for begin in range(0, len(items), 2)
         ]
         for kind, items in messages[:stop]:
-            if rm.talk is None and kind is not messages[0][0]:
+            if not rm.connection.has_session and kind is not messages[0][0]:
                 # Streams have no common order: what was said must be taken before more is.
                 self.site_takes_all(rm)
             rm.say(kind, items)
-        if stop is None and rm.talk is not None:
+        if stop is None and rm.connection.has_session:
             rm.end_replay(miscounted=miscounted)
         if stop is None:
             self.settle()
@@ -154,7 +155,7 @@ class World:
 
     def site_takes_all(self, rm: WireRm) -> None:
         """What the RM has said arrives and is dealt with."""
-        rm.flow(KINDS)
+        rm.connection.flow(KINDS)
         self.site.rest()
 
 

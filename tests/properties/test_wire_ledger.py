@@ -1,0 +1,220 @@
+"""The ledger of the wire machine notices what is planted in a history that was recorded."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from support.wire.books import Books
+from support.wire.configs import GOOD
+from support.wire.connection import ALLOCATIONS, APPLICATIONS, NODES
+from support.wire.items import AppItem, AskItem, NodeItem, ReleaseItem, RemovalItem
+from support.wire.ledger import Item, Ledger
+from support.wire.still import stillness
+from support.wire.tracks import Violation
+from support.wire.world import World
+
+SIZE = (("vcore", 1),)
+
+
+class Moment(NamedTuple):
+    """One thing that a ledger was told: the method, and with what."""
+
+    method: str
+    given: Any
+
+
+History = list[Moment]
+
+
+class RecordingLedger(Ledger):
+    """A ledger that keeps what it is told."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        super().__init__("rm1")
+        self.history: History = []
+
+    def say(self, items: Any) -> None:
+        """Keep it."""
+        self.history.append(Moment("say", list(items)))
+        super().say(items)
+
+    def hear_nodes(self, response: si.NodeResponse) -> None:
+        """Keep it."""
+        self.history.append(Moment("hear_nodes", response))
+        super().hear_nodes(response)
+
+    def hear_applications(self, response: si.ApplicationResponse) -> None:
+        """Keep it."""
+        self.history.append(Moment("hear_applications", response))
+        super().hear_applications(response)
+
+    def hear_allocations(self, response: si.AllocationResponse) -> None:
+        """Keep it."""
+        self.history.append(Moment("hear_allocations", response))
+        super().hear_allocations(response)
+
+    def settle(self, books: Books) -> None:
+        """Keep it."""
+        self.history.append(Moment("settle", books))
+        super().settle(books)
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    """What an RM says and hears of two nodes, of which one is drained, and of two applications."""
+    with stillness():
+        return recorded()
+
+
+def recorded() -> History:
+    """The history of one script."""
+    world = World()
+    rm = world.rms[0]
+    rm.ledger = ledger = RecordingLedger()
+    world.restart(rm, GOOD[0], session=True)
+    rm.begin_replay()
+    rm.end_replay()
+    node = (("memory", 4), ("vcore", 6))
+    script: list[tuple[str, list[Item]]] = [
+        (NODES, [NodeItem(name, "CREATE", node, "") for name in ("n0", "n1")]),
+        (APPLICATIONS, [AppItem("a0"), AppItem("a1", queue="root.b"), AppItem("a2", gang=True)]),
+        (ALLOCATIONS, [AskItem(f"k{i}", "a0", SIZE) for i in range(4)]),
+        (NODES, [NodeItem("n1", "DRAIN_NODE", None, "")]),
+        (
+            ALLOCATIONS,
+            [AskItem("k4", "a1", SIZE), AskItem("k5", "a1", ()), AskItem("k6", "a9", SIZE)],
+        ),
+        (ALLOCATIONS, [AskItem("k7", "a1", SIZE, "n1"), ReleaseItem("k0", "a0")]),
+        (ALLOCATIONS, [ReleaseItem("k1", "a0"), AskItem("k8", "a0", (("vcore", 9),))]),
+        (APPLICATIONS, [RemovalItem("a1")]),
+        (NODES, [NodeItem("n1", "DECOMISSION", None, "")]),
+    ]
+    for kind, items in script:
+        world.touch(rm)
+        rm.say(kind, items)
+        world.settle()
+    world.close()
+    return ledger.history
+
+
+def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
+    """Tell a new ledger all of it."""
+    ledger = Ledger("rm1")
+    ledger.ordered = ordered
+    ledger.registered(GOOD[0].partitions, held=held)
+    for method, given in history:
+        getattr(ledger, method)(given)
+
+
+def answers(history: History, kind: str) -> list[int]:
+    """Where in the history allocations are told of, by kind of answer."""
+    return [
+        place
+        for place, (method, given) in enumerate(history)
+        if method == "hear_allocations" and len(getattr(given, kind))
+    ]
+
+
+def test_a_true_history_passes(history: History) -> None:
+    """What a server really said is not found fault with."""
+    play(history)
+
+
+@pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
+def test_nothing_may_be_said_twice(history: History, kind: str) -> None:
+    """D2: a second `new`, a second release or rejection of the same is flagged, each of them."""
+    places = answers(history, kind)
+    assert places, f"the history has no {kind}"
+    for place in places:
+        with pytest.raises(Violation, match="must not be"):
+            play([*history[: place + 1], history[place], *history[place + 1 :]])
+
+
+@pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
+def test_nothing_may_be_left_out(history: History, kind: str) -> None:
+    """An answer that is kept back is flagged when all should have been heard."""
+    for place in answers(history, kind):
+        with pytest.raises(Violation, match=r"the books have|an answer is missing"):
+            play([*history[:place], *history[place + 1 :]])
+
+
+Change = Callable[[si.AllocationResponse], None]
+
+
+def of_first(**changes: Any) -> Change:
+    """Another value in the first `new` of a response."""
+
+    def change(response: si.AllocationResponse) -> None:
+        for name, value in changes.items():
+            setattr(response.new[0], name, value)
+
+    return change
+
+
+def bigger(response: si.AllocationResponse) -> None:
+    """More than was asked for."""
+    response.new[0].resourcePerAlloc.resources["vcore"].value += 1
+
+
+def mixed(response: si.AllocationResponse) -> None:
+    """Two kinds of answers in one."""
+    response.released.add(applicationID="a0", allocationKey="k0", terminationType=si.STOPPED_BY_RM)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_first(nodeID="n9"),
+        of_first(allocationKey="k99"),
+        of_first(applicationID="a2"),
+        of_first(partitionName="[rm2]default"),
+        of_first(priority=7),
+        bigger,
+        mixed,
+    ],
+    ids=["unknown node", "unknown key", "unknown app", "partition", "priority", "size", "mixed"],
+)
+def test_nothing_may_be_other_than_asked(history: History, change: Change) -> None:
+    """D2, D3: a `new` that differs from its ask in anything but the node is flagged."""
+    place = answers(history, "new")[0]
+    changed = si.AllocationResponse.FromString(history[place].given.SerializeToString())
+    change(changed)
+    with pytest.raises(Violation):
+        play([*history[:place], Moment("hear_allocations", changed), *history[place + 1 :]])
+
+
+def test_nothing_new_goes_to_a_drained_node(history: History) -> None:
+    """D3: an ask that came after its node was drained is flagged when it is placed there."""
+    drained = next(
+        place
+        for place, (method, given) in enumerate(history)
+        if method == "say" and repr(given[0]).startswith("DRAIN")
+    )
+    place = next(place for place in answers(history, "new") if place > drained)
+    moved = si.AllocationResponse.FromString(history[place].given.SerializeToString())
+    moved.new[0].nodeID = "n1"
+    with pytest.raises(Violation, match="must not be"):
+        play([*history[:place], Moment("hear_allocations", moved)])
+
+
+def test_nothing_comes_before_its_application(history: History) -> None:
+    """S2: where the order is known, a `new` of an application not accepted yet is flagged."""
+    place = answers(history, "new")[0]
+    accepted = next(at for at, (method, _) in enumerate(history) if method == "hear_applications")
+    asked = next(moment for moment in history if moment.method == "say" and "k0" in repr(moment))
+    early = [*history[:accepted], asked, history[place]]
+    with pytest.raises(Violation, match="not accepted before"):
+        play(early)
+    play(early, ordered=False)
+
+
+def test_a_hold_holds(history: History) -> None:
+    """Nothing may be placed while a replay goes on."""
+    place = answers(history, "new")[0]
+    untold = [moment for moment in history[: place + 1] if moment.method != "settle"]
+    play(untold)
+    with pytest.raises(Violation, match="must not be"):
+        play(untold, held=True)
