@@ -9,11 +9,14 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
+from licorne_core.config.extra import ExtraConfig
 from licorne_core.effects import Effect
 from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.engine import Engine
+from licorne_server.event_log import EventLogs
+from licorne_server.event_watch import Share
 from licorne_server.outbox import Bounds
 from licorne_server.reading import Reading
 from licorne_server.services.admin import AdminService
@@ -128,13 +131,15 @@ class Site:
         self.clock = StillClock()
         self.scheduler = WatchedScheduler()
         self.engine = Engine(self.scheduler, self.clock)
-        self.rms = Rms(self.engine.post, self.clock.now, BOUNDS, 16)
+        events = EventLogs(lambda rm_id: ExtraConfig())
+        self.rms = Rms(self.engine.post, self.clock.now, BOUNDS, 16, events)
+        share = Share(lambda: self.engine.busy)
         self._reading = Reading()
         access = Access()
         views = self.scheduler.views
         self._handlers = [
             SchedulerService(self.engine, self.rms, access).handler(),
-            SessionService(self.engine, self.rms, access, 1, HEARTBEAT).handler(),
+            SessionService(self.engine, self.rms, access, share, 1, HEARTBEAT).handler(),
             AdminService(self.engine, views, access, self._reading).handler(),
         ]
         self._lines: list[Line] = []
