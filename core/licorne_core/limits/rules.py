@@ -2,25 +2,18 @@
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.identity import UserGroup
+from licorne_core.queues.limit_table import WILDCARD
 from licorne_core.queues.queue import Queue
-
-WILDCARD = "*"
 
 
 def user_limit(queue: Queue, user: str) -> LimitConfig | None:
     """The limit for a user in one queue: the one that names the user, else the wildcard's."""
-    wildcard = None
-    for limit in queue.limits:
-        if user in limit.users:
-            return limit
-        if WILDCARD in limit.users:
-            wildcard = limit
-    return wildcard
+    return queue.limits.of_user(user)
 
 
 def group_limit(queue: Queue, group: str) -> LimitConfig | None:
     """The limit for a group in one queue, by its name; the wildcard is a name like any other."""
-    return next((limit for limit in queue.limits if group in limit.groups), None)
+    return queue.limits.groups.get(group)
 
 
 def group_of(leaf: Queue, who: UserGroup) -> str:
@@ -30,10 +23,12 @@ def group_of(leaf: Queue, who: UserGroup) -> str:
     queue has one; else one queue further up.
     """
     for queue in leaf.lineage:
-        listed = [group for limit in queue.limits for group in limit.groups]
-        for group in listed:
-            if group in who.groups:
-                return group
+        listed = queue.limits.groups
+        if not listed:
+            continue
+        own = listed.keys() & set(who.groups)
+        if own:
+            return next(group for group in listed if group in own)
         if WILDCARD in listed:
             return WILDCARD
     return ""

@@ -43,7 +43,7 @@ def picture(tree: QueueTree) -> Picture:
             queue.is_leaf,
             queue.max or EMPTY,
             queue.guaranteed or EMPTY,
-            queue.limits,
+            tuple(queue.limits),
         )
         for queue in tree.walk()
     }

@@ -7,10 +7,11 @@ from licorne_core.acl import Acl
 from licorne_core.apps.application import Application
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import QueueSettings
-from licorne_core.config.schema import LimitConfig, TemplateConfig
+from licorne_core.config.schema import TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
+from licorne_core.queues.limit_table import LimitTable
 from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
@@ -83,7 +84,7 @@ class Queue:
         self.template: TemplateConfig | None = None
         # What applications last said in their tags of a dynamic leaf's sizes (spec § 3.13).
         self.brought = TemplateConfig()
-        self.limits: tuple[LimitConfig, ...] = ()
+        self.limits = LimitTable()
         # Usage, of this queue and all below it.
         self.allocated: dict[str, int] = {}
         self.pending: dict[str, int] = {}

@@ -3,6 +3,7 @@
 from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.queues.access import RECOVERY_PATH
+from licorne_core.queues.limit_table import LimitTable
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import limit_in_force
 
@@ -25,7 +26,7 @@ def configure(queue: Queue, config: QueueConfig) -> None:
     queue.settings = settings_of(queue.properties)
     queue.admin_acl = config.admin_acl
     queue.submit_acl = config.submit_acl
-    queue.limits = config.limits
+    queue.limits = LimitTable(config.limits)
     queue.template = _template_of(queue, config.child_template)
 
 

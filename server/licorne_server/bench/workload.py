@@ -30,6 +30,9 @@ BATCH = 1000
 NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
 UNPLACEABLE = 100
 APPS_AHEAD = 10
+USERS = 1000
+"""Users that applications are of in turn, each with a limit that counts and never blocks."""
+LIMIT = {"memory": "1Pi", "vcore": "100M"}
 HIGH_PRIORITY = 10
 
 
@@ -46,13 +49,19 @@ def resource(vcore: int, memory: int) -> Resource:
 
 
 def configuration(scenario: Scenario) -> str:
-    """One leaf per queue of the scenario, below root, open to everybody."""
+    """One leaf per queue of the scenario, below root, open to everybody, with limits for users."""
     leaves = [
         # A mapping of its own for each: shared ones become YAML anchors, which are refused.
         {"name": queue, "properties": {"application.sort.policy": scenario.sort}}
         for queue in queue_names(scenario)
     ]
-    root = {"name": "root", "submitacl": "*", "queues": leaves}
+    everybody = {
+        "limit": "each user",
+        "users": [user_name(number) for number in range(USERS)],
+        "maxresources": LIMIT,
+        "maxapplications": 1_000_000,
+    }
+    root = {"name": "root", "submitacl": "*", "queues": leaves, "limits": [everybody]}
     text: str = yaml.safe_dump({"partitions": [{"name": "default", "queues": [root]}]})
     return text
 
@@ -96,18 +105,25 @@ def app_names(scenario: Scenario) -> Iterator[tuple[str, str]]:
             yield queue, f"app-{queue}-{number:04}"
 
 
-def application(queue: str, name: str) -> AddApplicationRequest:
-    """One application of the only user there is."""
+def user_name(number: int) -> str:
+    """The name of one of the users, for any number."""
+    return f"user-{number % USERS:04}"
+
+
+def application(queue: str, name: str, number: int = 0) -> AddApplicationRequest:
+    """One application; the number says whose."""
+    user = user_name(number)
     return AddApplicationRequest(
         applicationID=name,
         queueName=f"root.{queue}",
-        ugi=UserGroupInformation(user="bench", groups=["bench"]),
+        ugi=UserGroupInformation(user=user, groups=[user]),
     )
 
 
 def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:
     """All applications of the scenario."""
-    return (application(queue, name) for queue, name in app_names(scenario))
+    names = enumerate(app_names(scenario))
+    return (application(queue, name, number) for number, (queue, name) in names)
 
 
 def asks(

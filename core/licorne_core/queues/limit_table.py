@@ -1,0 +1,37 @@
+"""The limits of one queue by the names that they are for (spec § 10.2)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from licorne_core.config.schema import LimitConfig
+
+WILDCARD = "*"
+
+
+class LimitTable:
+    """Limits as configured, found by name without a walk over all of them."""
+
+    __slots__ = ("_groups", "_limits", "_users")
+
+    def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
+        """Of each name the first limit counts; names are unique in a checked configuration."""
+        self._limits = tuple(limits)
+        self._users: dict[str, LimitConfig] = {}
+        self._groups: dict[str, LimitConfig] = {}
+        for limit in limits:
+            for user in limit.users:
+                self._users.setdefault(user, limit)
+            for group in limit.groups:
+                self._groups.setdefault(group, limit)
+
+    def __iter__(self) -> Iterator[LimitConfig]:
+        """The limits as configured."""
+        return iter(self._limits)
+
+    def of_user(self, user: str) -> LimitConfig | None:
+        """The limit that names the user, else the wildcard's."""
+        return self._users.get(user) or self._users.get(WILDCARD)
+
+    @property
+    def groups(self) -> Mapping[str, LimitConfig]:
+        """The limits by group, in the order of configuration; the wildcard is a name like any."""
+        return self._groups
