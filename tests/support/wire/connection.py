@@ -82,7 +82,7 @@ class Connection:
         return self.talk is not None
 
     def forget(self) -> None:
-        """The RM was registered anew: what is still said on older lines is of no interest."""
+        """The RM starts over: nothing more is said or heard on older lines."""
         for line in self.lines.values():
             self.site.hang_up(line)
         self.lines.clear()

@@ -11,20 +11,28 @@ from typing import TypeVarTuple
 import pytest
 import structlog
 
+from licorne_server.pace import Pace
+
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
 _Ts = TypeVarTuple("_Ts")
 
 
+PORTIONS = Pace(items=2, inbox=1.0, turn=1.0, rounds=1)
+"""So few items at a time that something may come between those of one request."""
+
+
 @contextmanager
 def stillness() -> Iterator[None]:
-    """The server looks at no clock of the machine, and logs nothing."""
+    """The server looks at no clock of the machine and logs nothing; it takes small portions."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
             patch.setattr("licorne_server.pace.monotonic", lambda: 0.0)
+            for pace in ("ALONE", "TOGETHER"):
+                patch.setattr(f"licorne_server.pace.{pace}", PORTIONS)
             yield
     finally:
         structlog.configure(**before)

@@ -5,6 +5,7 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+from licorne_core.asks import AskClass
 from licorne_core.commands import RegisterRm, UpdateConfiguration
 from support.worlds.playing import Step
 
@@ -25,6 +26,8 @@ def brief(value: Any) -> str:
     """A value without the fields that are as they mostly are."""
     if isinstance(value, Enum):
         return value.name
+    if isinstance(value, AskClass) and value.predicate:
+        return f"{value!r} of {value.predicate}"
     if is_dataclass(value):
         told = [
             f"{field.name}={brief(getattr(value, field.name))}"

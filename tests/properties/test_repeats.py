@@ -1,0 +1,81 @@
+"""S1, S4: what is said twice is as if said once, and no key means everything of one application."""
+
+from typing import Any
+
+from licorne_core.commands import (
+    AnswerPredicates,
+    Command,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+from support.builders import release, releases
+from support.driver import Driver
+from support.truth import digest
+from support.worlds import World
+from support.worlds.answering import Answers
+from support.worlds.playing import REST, TURN
+
+REPEATED = (
+    AnswerPredicates,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+
+
+def books(driver: Driver) -> dict[str, Any]:
+    """The books of all partitions, and how many decisions are under way."""
+    return {name: digest(known) for name, known in driver.scheduler.partitions.items()}
+
+
+def send_twice(driver: Driver, command: Command) -> None:
+    """Hand the command in again at once: it must change nothing more."""
+    driver.send(command)
+    once = books(driver)
+    driver.send(command)
+    assert books(driver) == once, f"{command} is not the same twice"
+
+
+def test_what_is_said_twice_is_as_if_said_once(worlds: int) -> None:
+    """Nodes, applications, asks, allocations, releases, configurations, answers."""
+    for seed in range(9_000_000, 9_000_000 + worlds // 10):
+        driver = Driver()
+        answers = Answers(driver.scheduler)
+        for now, command in World(seed).steps:
+            driver.now = now
+            for answer in answers.due():
+                send_twice(driver, answer)
+            if command is REST:
+                answers.hear(driver.run(TURN))
+            elif isinstance(command, REPEATED):
+                send_twice(driver, command)
+            else:
+                answers.hear(driver.send(command))
+
+
+def test_a_release_without_a_key_is_for_one_application(worlds: int) -> None:
+    """It loses all it has, unless asks stay because of a timeout; the others lose nothing."""
+    for seed in range(9_500_000, 9_500_000 + worlds // 20):
+        driver = Driver()
+        for now, command in World(seed).steps:
+            driver.now = now
+            if command is REST:
+                driver.run(TURN)
+            else:
+                driver.send(command)
+        for name, partition in list(driver.scheduler.partitions.items()):
+            for number, app_id in enumerate(list(partition.applications)):
+                why = TerminationType.TIMEOUT if number % 2 else TerminationType.STOPPED_BY_RM
+                before = books(driver)
+                driver.send(releases(release(app_id, why=why, partition=name), rm=partition.rm_id))
+                after = books(driver)
+                path, _, _, pending, _ = before[name]["apps"].pop(app_id)
+                kept = pending if why is TerminationType.TIMEOUT else []
+                assert after[name]["apps"].pop(app_id)[3:] == (kept, []), f"{app_id} in {path}"
+                assert after[name]["apps"] == before[name]["apps"], f"without {app_id}"
+                others = {other: after[other] for other in after if other != name}
+                assert others == {other: before[other] for other in before if other != name}
