@@ -162,12 +162,10 @@ class Application:
         refund(self.pending_total, ask.ask_class.items)
         self.priorities.remove(ask.priority)
         if run.waiting == 0:
-            run.heap.clear()
-            run.over_queue = run.over_quota = False
             self.ranking.discard(run)
             if run.claim is not None:
                 self.ranking.discard(run.claim)
-                run.claim = None
+            run.clear()
             # A few are kept, as asks of the same classes keep coming.
             if len(self.runs) > EMPTY_RUNS:
                 del self.runs[ask.ask_class]

@@ -90,7 +90,7 @@ class Run:
     def clear(self) -> None:
         """Nothing of the class waits any more: who comes later is looked at afresh."""
         self.heap.clear()
-        self.attempted = False
+        self.attempted = self.over_queue = self.over_quota = False
         self.refused_at = -inf
         if self.log:
             self.log.clear()

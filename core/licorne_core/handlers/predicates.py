@@ -20,10 +20,12 @@ def hold(partition: Partition, candidate: Candidate, now: float) -> None:
     """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
     leaf, app, entry, node = candidate
     ask = entry[3]
-    question = partition.questions.ask(app.runs[ask.ask_class], ask, node, now)
+    run = app.runs[ask.ask_class]
+    question = partition.questions.ask(run, ask, node, now)
+    held = Held(app, ask.key, node, ask.key in run.told)
     partition.commit(candidate, now, seen=False)
     app.held[ask.key] = entry
-    partition.questions.hold(question, Held(app, ask.key, node))
+    partition.questions.hold(question, held)
     note_allocating(leaf, app)
 
 
@@ -39,8 +41,10 @@ def reserve(partition: Partition, claimed: Claimed, now: float) -> None:
 
 def put_back(partition: Partition, app: Application, key: AllocationKey) -> None:
     """The ask is pending again, whatever the RM is going to say."""
-    partition.questions.let_go(app.app_id, key)
+    held = partition.questions.let_go(app.app_id, key)
     partition.put_back(app, key)
+    if held.told:
+        app.runs[app.pending[key][3].ask_class].told.add(key)
     partition.frontier.open(PREDICATES)
 
 

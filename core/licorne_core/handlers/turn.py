@@ -94,6 +94,7 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
     if partition.holds:
         _inspect_later(partition, now)
         return []
+    partition.frontier.settle()
     states = untold(partition)
     if len(states) >= MAX_TOLD:
         _inspect_later(partition, now)

@@ -44,11 +44,15 @@ RETRY = "retry"
 
 
 class Held(NamedTuple):
-    """An ask that waits for an answer, and the node that it is booked on."""
+    """An ask that waits for an answer, and the node that it is booked on.
+
+    `told`: the RM knows already that no node took the ask (spec § 8.12).
+    """
 
     app: Application
     key: AllocationKey
     node: Node
+    told: bool
 
 
 class Question:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from licorne_core.commands import PredicatePolicy, Tick
 from licorne_core.effects import ContainerStatesChanged, Effect
 from licorne_core.outstanding import REASON
 from support.builders import (
@@ -83,6 +84,33 @@ def test_an_ask_that_came_back_is_told_again() -> None:
     core.do(releases(release("one", "k")))
     core.do(asks(ask("one", "k", vcore=20)))
     assert told(core.wait(2)) == ["one/k"]
+
+
+def test_an_ask_that_comes_after_its_like_were_served_is_looked_at_first() -> None:
+    """Nobody is told that it waits for a larger cluster before it was tried."""
+    core = cluster()
+    core.do(asks(ask("one", "k1", vcore=1), ask("one", "large", vcore=20)))
+    core.send(asks(ask("one", "k2", vcore=1)))
+    core.now += 2
+    assert told(core.run()) == ["one/large"]
+
+
+def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
+    """Whatever changed since the last turn, the walk goes over what there is now."""
+    core = cluster("[{name: a, resources: {max: {vcore: 50m}}}]")
+    core.do(asks(ask("one", "large", vcore=20)))
+    core.send(reload(config("[{name: a, resources: {max: {vcore: 40m}}}]")))
+    core.now += 1
+    assert told(core.send(Tick())) == ["one/large"]
+
+
+def test_an_ask_that_was_held_meanwhile_is_not_told_again() -> None:
+    """Once per ask, though the RM was asked about a node for it in between, and said nothing."""
+    core = Driver()
+    core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5)))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    core.do(asks(ask("one", "k", vcore=1, predicate="p")))
+    assert told(core.wait(20)) == ["one/k"]
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
