@@ -51,9 +51,7 @@ def digest(partition: Partition) -> dict[str, Any]:
         "nodes": {
             node.node_id: (
                 node.schedulable,
-                _more(
-                    node.available, [one for a in known for one in _held(a) if _is_on(one, node)]
-                ),
+                _more(node.available, [one for one in all_held if _is_on(one, node)]),
                 sorted(
                     (one.ask.app_id, one.key)
                     for one in node.allocations

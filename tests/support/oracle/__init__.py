@@ -54,6 +54,7 @@ class Oracle:
         self.policies: dict[str, PredicatePolicy | None] = {}
         self.replays: dict[str, list[Command]] = {}
         self.told: dict[str, list[Decision]] = {}
+        self.waiting: dict[str, list[tuple[str, str]]] = {}
 
     def runnable(self, name: str) -> bool:
         """Whether decisions are made in the partition at present."""
@@ -64,14 +65,18 @@ class Oracle:
         """Do what the command says; a Tick only lets time pass, decisions are asked for.
 
         `asked` are the questions that the core put meanwhile. Afterwards `told` has, by partition,
-        the allocations that the RM is told of, other than by decisions and by its own word.
+        the allocations that the RM is told of, other than by decisions and by its own word, and
+        `waiting` the asks that an autoscaler is told of.
         """
         self.told = {}
+        self.waiting = {}
         for question in asked:
             self.partitions[question.partition].questions.said.append(question)
         if isinstance(command, Tick):
             for name, partition in self.partitions.items():
-                self.told[name] = pass_time(partition, now)
+                on_hold = not self.runnable(name)
+                made, self.waiting[name] = pass_time(partition, now, on_hold=on_hold)
+                self.told[name] = made
         elif isinstance(command, RegisterRm):
             kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)

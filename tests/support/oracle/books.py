@@ -5,6 +5,7 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 Amounts = dict[str, int]
 
@@ -37,7 +38,10 @@ class ReservationRecord:
 
 @dataclass
 class AskRecord:
-    """A pending ask."""
+    """A pending ask. `told`: the RM knows that no node takes it.
+
+    `attempted`: one of its class was looked at, and was within its user's quota.
+    """
 
     key: str
     size: Amounts
@@ -47,6 +51,8 @@ class AskRecord:
     required_node: str | None
     predicate: str | None
     reservation: ReservationRecord | None = None
+    told: bool = False
+    attempted: bool = False
 
     @property
     def ask_class(self) -> AskClass:
@@ -89,6 +95,12 @@ class AppRecord:
     arrivals: int = 0
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
+
+    def add(self, ask: AskRecord) -> None:
+        """An ask is pending from now on; those of its class have one lot."""
+        alike = [other for other in self.asks.values() if other.ask_class == ask.ask_class]
+        ask.attempted = any(other.attempted for other in alike)
+        self.asks[ask.key] = ask
 
     def asks_in_order(self) -> list[AskRecord]:
         """The pending asks as they are looked at."""
@@ -217,7 +229,8 @@ class QueueRecord:
         return max(-(2**31), min(2**31 - 1, inside + offset))
 
 
-def lineage(path: str) -> list[str]:
+@cache
+def lineage(path: str) -> tuple[str, ...]:
     """The queue's path and those of its ancestors, root last."""
     parts = path.split(".")
-    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return tuple(".".join(parts[:count]) for count in range(len(parts), 0, -1))

@@ -4,6 +4,7 @@ Read with PyYAML and nothing of ours, so that a slip in our parser shows.
 """
 
 import json
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -13,8 +14,9 @@ from support.oracle.books import Amounts, LimitRecord, QueueRecord
 NOT_INHERITED = ("priority.policy", "priority.offset")
 
 
+@lru_cache(maxsize=256)
 def partitions_of(text: str) -> dict[str, dict[str, Any]]:
-    """The partitions of a configuration by name, in order."""
+    """The partitions of a configuration by name, in order; to be read, not changed."""
     return {part["name"]: part for part in yaml.load(text, Loader=yaml.CSafeLoader)["partitions"]}
 
 

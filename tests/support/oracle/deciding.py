@@ -8,7 +8,15 @@ a node, or else is old enough to have one reserved.
 from typing import NamedTuple
 
 from support.oracle.books import AppRecord, AskRecord, NodeRecord
-from support.oracle.gates import fits, is_open, may_start, refused, takes, within_quotas
+from support.oracle.gates import (
+    fits,
+    is_open,
+    may_start,
+    refused,
+    takes,
+    within_limits,
+    within_quotas,
+)
 from support.oracle.order import Look, apps_in_order, fit_key, node_key
 
 RESERVATION_AGE = 2.0
@@ -24,27 +32,31 @@ class Decision(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a pass comes to: a decision, and who has to rest, in the order in which that shows."""
+    """What a pass comes to: a decision, and who has to rest, in the order in which that shows.
+
+    `attempted` are the asks that were looked at and within the quota of their user, by application.
+    """
 
     decision: Decision | None
     resting: list[str]
+    attempted: dict[str, list[AskRecord]]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     decision = _reserved_pass(look)
+    outcome = Outcome(decision, [], {})
     if decision is not None:
-        return Outcome(decision, [])
-    resting = []
+        return outcome
     for app in apps_in_order(look):
         if app.rests_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
-        decision, rests = _decide_for(look, app)
+        decision, rests = _decide_for(look, app, outcome.attempted.setdefault(app.app_id, []))
         if rests:
-            resting.append(app.app_id)
-        if decision is not None:
-            return Outcome(decision, resting)
-    return Outcome(None, resting)
+            outcome.resting.append(app.app_id)
+        elif decision is not None:
+            return outcome._replace(decision=decision)
+    return outcome
 
 
 def _reserved_pass(look: Look) -> Decision | None:
@@ -64,23 +76,30 @@ def _reserved_pass(look: Look) -> Decision | None:
     return None
 
 
-def _decide_for(look: Look, app: AppRecord) -> tuple[Decision | None, bool]:
-    """The application's first ask with a node, or whether it has to rest first (§ 8.3)."""
+def _decide_for(
+    look: Look, app: AppRecord, attempted: list[AskRecord]
+) -> tuple[Decision | None, bool]:
+    """The application's first ask with a node, and whether it has to rest instead (§ 8.3).
+
+    An application that has to rest has all its asks before that one looked at, as any other.
+    """
     threshold = look.queues[app.queue].backoff
     without_node = 0
+    rests = False
     for ask in app.asks_in_order():
-        if threshold and without_node >= threshold:
-            return None, True
+        rests = rests or 0 < threshold <= without_node
+        if within_limits(look, app, ask):
+            attempted.append(ask)
         if not within_quotas(look, app, ask):
             continue
         node_id = _node_for(look, ask)
         if node_id is not None:
-            return Decision(app.app_id, ask.key, node_id), False
+            return Decision(app.app_id, ask.key, node_id), rests
         to_reserve = _node_to_reserve(look, ask)
         if to_reserve is not None:
-            return Decision(app.app_id, ask.key, to_reserve, reserves=True), False
+            return Decision(app.app_id, ask.key, to_reserve, reserves=True), rests
         without_node += 1
-    return None, False
+    return None, rests
 
 
 def _node_for(look: Look, ask: AskRecord) -> str | None:

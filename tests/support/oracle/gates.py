@@ -7,10 +7,14 @@ from support.oracle.order import Look
 
 def within_quotas(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     """Whether the ask stays within what its user, its group and its queues may have."""
-    return all(
-        _within_max(look, path, ask) and _within_limits(look, app, path, ask)
-        for path in lineage(app.queue)
+    return within_limits(look, app, ask) and all(
+        _within_max(look, path, ask) for path in lineage(app.queue)
     )
+
+
+def within_limits(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether it stays within what its user and its group may have in its queues."""
+    return all(_within_limits_of(look, app, path, ask) for path in lineage(app.queue))
 
 
 def _within_max(look: Look, path: str, ask: AskRecord) -> bool:
@@ -26,7 +30,7 @@ def _within_max(look: Look, path: str, ask: AskRecord) -> bool:
     return True
 
 
-def _within_limits(look: Look, app: AppRecord, path: str, ask: AskRecord) -> bool:
+def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord) -> bool:
     """Whether it stays within the limits for user and group in one queue."""
     for kind, name in app.trackers():
         limit = limit_for(look.queues[path], kind, name)

@@ -3,6 +3,7 @@
 from licorne_core.commands import FailMode
 from support.oracle.books import AppRecord, AskRecord, NodeRecord
 from support.oracle.deciding import Decision
+from support.oracle.feed import newly_waiting
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
     NO_ANSWER,
@@ -12,14 +13,20 @@ from support.oracle.predicates import (
     put_back,
     remember,
 )
-from support.oracle.turns import make_known
+from support.oracle.turns import INSPECT, INSPECTION_SECONDS, look_at, make_known
 
 RESERVATION_SECONDS = 3600.0
 
 
-def pass_time(partition: PartitionOracle, now: float) -> list[Decision]:
-    """Do what is due, in the order of the deadlines; the allocations that the RM is told of."""
+def pass_time(
+    partition: PartitionOracle, now: float, *, on_hold: bool
+) -> tuple[list[Decision], list[tuple[str, str]]]:
+    """Do what is due, in the order of the deadlines.
+
+    Returns the allocations that the RM is told of, and the asks that wait for a larger cluster.
+    """
     told: list[Decision] = []
+    waiting: list[tuple[str, str]] = []
     while (due := partition.timers.take(now)) is not None:
         what, name = due
         if what == "complete":
@@ -28,6 +35,10 @@ def pass_time(partition: PartitionOracle, now: float) -> list[Decision]:
             partition.clean()
         elif what == "answer":
             told += _give_up(partition, int(name), now)
+        elif what == "inspect" and on_hold:
+            partition.timers.set(INSPECT, now + INSPECTION_SECONDS)
+        elif what == "inspect":
+            waiting += newly_waiting(look_at(partition, now))
         else:
             forget_silence(partition.questions.silent.pop(int(name)))
     for _, ask in partition.reserved_asks():
@@ -38,7 +49,7 @@ def pass_time(partition: PartitionOracle, now: float) -> list[Decision]:
             app.rests_until = 0.0
         if app.starts_until is not None and app.starts_until <= now:
             app.starts_until = None
-    return told
+    return told, waiting
 
 
 def take_answer(

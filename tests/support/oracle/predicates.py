@@ -96,7 +96,7 @@ def check_sense(look: Look, questions: Questions, ask: AskRecord, said: Predicat
 
 def put_back(app: AppRecord, key: str) -> None:
     """A held ask is pending again, in its old place."""
-    app.asks[key] = app.allocations.pop(key).ask
+    app.add(app.allocations.pop(key).ask)
 
 
 def remember(question: Question, refused: dict[str, str]) -> None:

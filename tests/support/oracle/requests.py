@@ -36,17 +36,20 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
             partition.nodes[ask.node_id].changed()
             _start(partition, app, "Running")
     elif ask.key in app.asks:
-        _resize(partition, app.asks[ask.key], size)
+        _resize(partition, app, app.asks[ask.key], size)
     else:
-        app.asks[ask.key] = _new_ask(app, ask, size, now)
+        app.add(_new_ask(app, ask, size, now))
         _start(partition, app, "Accepted" if app.state in ("New", "Accepted") else "Running")
 
 
-def _resize(partition: PartitionOracle, ask: AskRecord, size: Amounts) -> None:
+def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts) -> None:
     """A pending ask of another size; the node that is reserved for it must be able to hold it."""
     if ask.size == size:
         return
+    del app.asks[ask.key]
     ask.size = size
+    ask.told = False
+    app.add(ask)
     kept = ask.reservation
     if kept is not None:
         stays = ask.required_node is not None or partition.nodes[kept.node_id].holds(size)
@@ -116,8 +119,9 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
         app.arrivals += 1
         allocation = app.allocations.pop(key)
         partition.nodes[allocation.node_id].changed()
-        app.asks[key] = allocation.ask
-        app.asks[key].arrival = app.arrivals
+        allocation.ask.arrival = app.arrivals
+        allocation.ask.told = False
+        app.add(allocation.ask)
 
 
 def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:

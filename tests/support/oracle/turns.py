@@ -14,6 +14,8 @@ from support.oracle.predicates import Question, check_sense
 from support.oracle.usage import Usage
 
 STARTING_SECONDS = 300.0
+INSPECTION_SECONDS = 1.0
+INSPECT = ("inspect", "")
 NO_STARTING_TAG = "application.stateaware.disable"
 
 
@@ -41,6 +43,20 @@ def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
     """Too many asks of the application have no node: it is not looked at for a while (§ 8.3a)."""
     app = partition.apps[app_id]
     app.rests_until = now + partition.queues[app.queue].backoff_delay
+
+
+def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
+    """The asks that a pass has looked at: an autoscaler may hear of them."""
+    for app_id, asks in outcome.attempted.items():
+        classes = {ask.ask_class for ask in asks}
+        for ask in partition.apps[app_id].asks.values():
+            ask.attempted = ask.attempted or ask.ask_class in classes
+
+
+def end_turn(partition: PartitionOracle, now: float) -> None:
+    """Nothing can be decided any more; what still waits may be told a second later (§ 8.12)."""
+    if INSPECT not in partition.timers and any(app.asks for app in partition.apps.values()):
+        partition.timers.set(INSPECT, now + INSPECTION_SECONDS)
 
 
 def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> bool:

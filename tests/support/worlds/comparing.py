@@ -4,18 +4,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from licorne_core.commands import Command, Tick
-from licorne_core.effects import AllocationsMade, Effect, PredicatesAsked
+from licorne_core.effects import AllocationsMade, ContainerStatesChanged, Effect, PredicatesAsked
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
 from support.oracle import Decision, Oracle, PartitionOracle
-from support.oracle.deciding import Outcome
-from support.oracle.turns import carry_out, peek, send_to_rest
+from support.oracle.turns import carry_out, end_turn, mark_attempted, peek, send_to_rest
 from support.oracle.usage import Usage
 from support.worlds.answering import Answers
 from support.worlds.playing import REST, TURN, Step
+
+SWEEP = 7
+"""Commands after which the core adds up its books; the oracle's are compared after each."""
 
 Keys = dict[tuple[str, str], str]
 """Nodes by application and key."""
@@ -45,7 +47,7 @@ class _Pair:
     """A core and an oracle that are told the same."""
 
     def __init__(self, tuning: Tuning | None) -> None:
-        self.driver = Driver(tuning=tuning)
+        self.driver = Driver(tuning=tuning, sweep=SWEEP)
         self.oracle = Oracle()
         self.answers = Answers(self.driver.scheduler)
         self.decisions = 0
@@ -66,10 +68,23 @@ class _Pair:
                 self._follow(name, made[len(told) :], command.decisions)
             else:
                 assert len(made) == len(told), f"in {name} the core also tells {made}"
+        for name, waiting in self.oracle.waiting.items():
+            told_of = _waiting(effects, name)
+            assert told_of == sorted(waiting), (
+                f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
+            )
         for name, theirs in self.oracle.partitions.items():
             said = theirs.questions.said
             assert not said, f"in {name} the core also asks {said}"
-        self._compare_books()
+        self._compare_books(self._concerned(command))
+
+    def _concerned(self, command: Command) -> list[PartitionName]:
+        """The partitions that the command can have changed; time changes all."""
+        rm_id = None if isinstance(command, Tick) else command.rm_id
+        partitions = self.driver.scheduler.partitions.values()
+        names = [known.name for known in partitions if rm_id in (None, known.rm_id)]
+        assert len(partitions) == len(self.oracle.partitions), f"partitions {sorted(names)}"
+        return names
 
     def hear_answers(self) -> bool:
         """The RMs give the answers that they have thought about long enough, if there are any."""
@@ -91,7 +106,7 @@ class _Pair:
         for name, partition in self.oracle.partitions.items():
             if self.oracle.runnable(name):
                 left = peek(partition, self.driver.now)
-                assert left == Outcome(None, []), f"{name} rests, though there is {left}"
+                assert left[:2] == (None, []), f"{name} rests, though there is {left}"
 
     def _follow(self, name: str, made: list[Decision], budget: int) -> None:
         """The oracle decides for the partition whose turn it was, as often as the core did.
@@ -108,6 +123,7 @@ class _Pair:
                 break
             wanted = self._pass(name)
             if wanted is None:
+                end_turn(theirs, self.driver.now)
                 break
             if carry_out(theirs, wanted, self.driver.now):
                 got = made.pop(0) if made else None
@@ -118,23 +134,28 @@ class _Pair:
     def _pass(self, name: str) -> Decision | None:
         """One pass of the oracle, with the rests that it finds due."""
         partition = self.oracle.partitions[name]
-        decision, resting = peek(partition, self.driver.now)
-        for app_id in resting:
+        outcome = peek(partition, self.driver.now)
+        mark_attempted(partition, outcome)
+        for app_id in outcome.resting:
             send_to_rest(partition, app_id, self.driver.now)
-        return decision
+        return outcome.decision
 
     def _end_tired_turn(self, core: Partition) -> None:
         """The core has seen the first of those that must rest, and maybe not the others."""
         theirs = self.oracle.partitions[core.name]
-        for app_id in peek(theirs, self.driver.now).resting:
+        outcome = peek(theirs, self.driver.now)
+        for app_id, asks in outcome.attempted.items():
+            runs = core.applications[AppId(app_id)].runs.values()
+            seen = {run.ask_class.items for run in runs if run.attempted}
+            looked_at = [ask for ask in asks if ask.ask_class[0] in seen]
+            mark_attempted(theirs, outcome._replace(attempted={app_id: looked_at}))
+        for app_id in outcome.resting:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
                 break
             send_to_rest(theirs, app_id, self.driver.now)
 
-    def _compare_books(self) -> None:
+    def _compare_books(self, names: list[PartitionName]) -> None:
         """Both have the same applications, nodes, usage and free room."""
-        names = sorted(self.driver.scheduler.partitions)
-        assert names == sorted(self.oracle.partitions), f"partitions {names}"
         for name in names:
             ours, theirs = self._books_of_core(name), self._books_of_oracle(name)
             for what, value in ours.items():
@@ -218,6 +239,16 @@ def _made(effects: Iterable[Effect], name: str) -> list[Decision]:
     """The allocations of one partition that the RM is told of, in order."""
     made = [e for e in effects if isinstance(e, AllocationsMade) and e.partition == name]
     return [Decision(*told) for told in placed(made)]
+
+
+def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
+    """The asks of one partition that an autoscaler is told of; their order says nothing."""
+    return sorted(
+        (state.app_id, state.key)
+        for effect in effects
+        if isinstance(effect, ContainerStatesChanged) and effect.partition == name
+        for state in effect.states
+    )
 
 
 def _unseen(partition: Partition) -> tuple[Keys, Keys]:

@@ -9,10 +9,8 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
-    FailMode,
     Hold,
     NodeAction,
-    PredicatePolicy,
     RemoveRm,
     SetHold,
     TerminationType,
@@ -29,16 +27,14 @@ from support.builders import (
     asks,
     node,
     nodes,
-    register,
     release,
     releases,
-    reload,
     remove_apps,
 )
 from support.driver import START
 from support.worlds.amounts import TYPES, some
-from support.worlds.configs import ConfigMaker, text_of
 from support.worlds.playing import REST, Step
+from support.worlds.settings import RmSettings
 
 ENDINGS = [
     TerminationType.STOPPED_BY_RM,
@@ -49,9 +45,6 @@ ENDINGS = [
     TerminationType.SCHEDULING_FAILED_ON_RM,
 ]
 
-
-REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": {"max": {}}}]}])
-"""A configuration that nobody takes: root must not have a maximum."""
 
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 
@@ -65,67 +58,19 @@ class RmMaker:
     """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
 
     def __init__(self, rng: Random, rm: str, *, hides: bool) -> None:
-        """Draw its partitions and the shapes of ask that its applications use."""
+        """Draw its settings and the shapes of ask that its applications use."""
         self.rng = rng
         self.rm = rm
-        self.hides = hides
-        names = ["default", "second"] if rng.random() < 0.3 else ["default"]
-        creates = rng.random() < 0.4
-        self.creates = creates
-        self.makers = {
-            name: ConfigMaker(rng, creates=creates, hides=hides and not creates) for name in names
-        }
-        self.predicates = self._policy()
+        self.settings = RmSettings(rng, rm, hides=hides)
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
-        self.submitted: dict[str, list[str]] = {name: [] for name in names}
+        self.submitted: dict[str, list[str]] = {name: [] for name in self.settings.makers}
         self.asked: list[tuple[str, str]] = []
-
-    def registration(self) -> Command:
-        """The RM introduces itself."""
-        return register(self._config(), rm=self.rm, extra=self._extra(), predicates=self.predicates)
-
-    def reload(self) -> Command:
-        """New guarantees and maxima, sometimes new settings too."""
-        for maker in self.makers.values():
-            maker.resettle()
-        if self.rng.random() < 0.1:
-            return reload(REFUSED, rm=self.rm)
-        return reload(
-            self._config(all_partitions=self.rng.random() < 0.7), rm=self.rm, extra=self._extra()
-        )
-
-    def _config(self, *, all_partitions: bool = True) -> str:
-        names = list(self.makers) if all_partitions or not self.hides else ["default"]
-        return text_of([self.makers[name].partition(name) for name in names])
-
-    def _policy(self) -> PredicatePolicy | None:
-        """Whether the RM has a say in where its asks go."""
-        if self.rng.random() < 0.5:
-            return None
-        fail_mode = self.rng.choice(list(FailMode))
-        return PredicatePolicy(deadline=self.rng.choice([0.5, 2.0, 6.0]), fail_mode=fail_mode)
 
     def _predicate(self) -> str | None:
         """What of an ask the RM goes by: often the same, seldom nothing."""
-        if self.predicates is None or self.rng.random() < 0.1:
+        if self.settings.predicates is None or self.rng.random() < 0.1:
             return None
         return f"opinion {self.rng.choice([0, 0, 0, 1, len(self.asked)])}"
-
-    def _extra(self) -> dict[str, str]:
-        """Mostly nothing, which leaves in force what was."""
-        text = self.rng.choice(["", "", "", "", "true", "false"])
-        return {"stateaware-as-fifo": text} if text else {}
-
-    def _partition(self) -> str:
-        """One of the RM's own, now and then by its full name."""
-        name = self.rng.choice(list(self.makers))
-        return name if self.rng.random() < 0.95 else f"[{self.rm}]{name}"
-
-    def _any_partition(self) -> str:
-        """Now and then one that is not there, or is another RM's."""
-        if self.rng.random() < 0.97:
-            return self._partition()
-        return self.rng.choice(["third", "[rm0]default", "[rm1]default", "[rm]default"])
 
     def _shape(self) -> dict[str, int]:
         """A size of ask; now and then one that fits nowhere."""
@@ -150,7 +95,7 @@ class RmMaker:
         """Nodes appear; those that are there already are refused."""
         rng = self.rng
         kinds = [NodeAction.CREATE] * 5 + [NodeAction.CREATE_DRAIN]
-        partition = self._any_partition()
+        partition = self.settings.any_partition()
         return nodes(
             *(
                 node(self._node_id(), rng.choice(kinds), partition=partition, size=self._capacity())
@@ -169,7 +114,7 @@ class RmMaker:
         ]
         action = self.rng.choice(kinds)
         capacity = self._capacity() if action is NodeAction.UPDATE else {}
-        update = node(self._node_id(), action, partition=self._partition(), size=capacity)
+        update = node(self._node_id(), action, partition=self.settings.partition(), size=capacity)
         return nodes(update, rm=self.rm)
 
     # Applications
@@ -182,9 +127,9 @@ class RmMaker:
     def new_apps(self) -> UpdateApplications:
         """Applications are submitted; some ids are taken, some queues are not there."""
         rng = self.rng
-        partition = self._partition()
+        partition = self.settings.partition()
         name = bare(partition)
-        leaves = [*self.makers[name].leaves() * 3, "root.nowhere.at.all"]
+        leaves = [*self.settings.makers[name].leaves() * 3, "root.nowhere.at.all"]
         ids = [f"app-{rng.randint(0, 9)}" for _ in range(rng.randint(1, 6))]
         self.submitted[name] += ids
         new = [
@@ -206,10 +151,10 @@ class RmMaker:
         rng = self.rng
         tags = {}
         for name in ("namespace.resourcequota", "namespace.resourceguaranteed"):
-            if self.creates and rng.random() < 0.15:
+            if self.settings.creates and rng.random() < 0.15:
                 size = {what: {"value": value} for what, value in some(rng, 0, 4).items()}
                 tags[name] = json.dumps({"resources": size})
-        if self.creates and rng.random() < 0.1:
+        if self.settings.creates and rng.random() < 0.1:
             tags["namespace.resourcemaxapps"] = str(rng.randint(0, 2))
         if rng.random() < 0.1:
             tags["application.stateaware.disable"] = "true"
@@ -217,7 +162,7 @@ class RmMaker:
 
     def drop_app(self) -> UpdateApplications:
         """An application is removed with all it has."""
-        partition = self._any_partition()
+        partition = self.settings.any_partition()
         return remove_apps(self._app_id(partition), rm=self.rm, partition=partition)
 
     # Asks, allocations and releases
@@ -225,7 +170,7 @@ class RmMaker:
     def new_asks(self, now: float) -> UpdateAllocations:
         """A few asks of a few applications."""
         rng = self.rng
-        partition = self._any_partition()
+        partition = self.settings.any_partition()
         wanted = [self._ask(partition, now) for _ in range(rng.choice([2, 6, 16]))]
         return asks(*wanted, rm=self.rm)
 
@@ -249,7 +194,7 @@ class RmMaker:
 
     def foreign(self) -> UpdateAllocations:
         """Another scheduler takes a part of a node, or gives it back."""
-        partition, key = self._any_partition(), f"foreign-{self.rng.randint(0, 1)}"
+        partition, key = self.settings.any_partition(), f"foreign-{self.rng.randint(0, 1)}"
         if self.rng.random() < 0.5:
             return releases(release("", key, partition=partition), rm=self.rm)
         size = self.rng.choice(self.shapes)
@@ -259,7 +204,7 @@ class RmMaker:
     def freed(self) -> UpdateAllocations:
         """Releases of keys that may or may not be there."""
         rng = self.rng
-        partition = self._any_partition()
+        partition = self.settings.any_partition()
         gone = []
         for _ in range(rng.choice([1, 3, 10])):
             app_id, key = "app-nobody", ""
@@ -301,7 +246,7 @@ class World:
         self.rms = [RmMaker(self.rng, f"rm{i}", hides=hides) for i in range(count)]
         self.steps: list[Step] = []
         for rm in self.rms:
-            self._add(rm.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())
+            self._add(rm.settings.registration(), rm.new_nodes(), rm.new_apps(), rm.new_apps())
         while len(self.steps) < length:
             self._draw()
         self.steps.append(Step(self.now, REST))
@@ -336,7 +281,7 @@ class World:
         if dice < 0.89:
             return [rm.new_apps()]
         if dice < 0.92:
-            return [rm.reload()]
+            return [rm.settings.reload()]
         if dice < 0.935:
             return [rm.drop_app()]
         if dice < 0.96:
@@ -346,6 +291,6 @@ class World:
         if dice < 0.985:
             return rm.replay(self.now)
         if dice < 0.995:
-            return [rm.registration(), rm.new_nodes(), rm.new_apps()]
+            return [rm.settings.registration(), rm.new_nodes(), rm.new_apps()]
         gone = RemoveRm(rm_id=RmId(rm.rm))
-        return [gone] if dice < 0.997 else [gone, rm.registration(), rm.new_nodes()]
+        return [gone] if dice < 0.997 else [gone, rm.settings.registration(), rm.new_nodes()]

@@ -5,6 +5,8 @@ from dataclasses import MISSING, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
+import yaml
+
 from licorne_core.asks import AskClass
 from licorne_core.commands import RegisterRm, UpdateConfiguration
 from support.worlds.playing import Step
@@ -18,7 +20,8 @@ def shown(script: Sequence[Step]) -> str:
 def _step(step: Step) -> str:
     command = step.command
     if isinstance(command, RegisterRm | UpdateConfiguration):
-        return f"{step.now}: {brief(replace(command, config=''))}\n{command.config}"
+        config = yaml.safe_dump(yaml.safe_load(command.config), sort_keys=False)
+        return f"{step.now}: {brief(replace(command, config=''))}\n{config}"
     return f"{step.now}: {'rest' if command is None else brief(command)}"
 
 

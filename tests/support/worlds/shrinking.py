@@ -1,10 +1,9 @@
 """Narrows a failing script down to the steps that matter."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
-
-import yaml
 
 from licorne_core.commands import (
     Command,
@@ -97,12 +96,12 @@ def _without_settings(
         return script
     index = 0
     while True:
-        tree = yaml.load(command.config, Loader=yaml.CSafeLoader)
+        tree = json.loads(command.config)
         if index >= len(_places(tree)):
             return script
         holder, name = _places(tree)[index]
         del holder[name]
-        text = yaml.dump(tree, Dumper=yaml.CSafeDumper, sort_keys=False)
+        text = json.dumps(tree)
         smaller = replace(command, config=text)
         shorter = [*script]
         shorter[number] = Step(script[number].now, smaller)
