@@ -50,6 +50,7 @@ class Answers:
     def begin_replay(self) -> list[Event]:
         """The server has dropped everything: what we were releasing is gone with it."""
         self.replaying = True
+        self._cache.forget_changes()
         gone = list(self._cache.releasing.values())
         self._cache.releasing.clear()
         return [*gone]
@@ -145,8 +146,11 @@ class Answers:
             key, node_id = new.allocationKey, new.nodeID
             known = held.get(key)
             # One that we do not hold was released while the answer was on its way.
-            if known is None or known.node_id == node_id:
+            if known is None:
+                continue
+            if known.node_id == node_id:
                 cache.unconfirmed.discard(key)
+                cache.place(key, node_id)
                 continue
             cache.place(key, node_id)
             if node_id in cache.nodes:
@@ -183,7 +187,9 @@ class Answers:
         cache = self._cache
         key = rejected.allocationKey
         known = cache.held.get(key)
-        # What runs and is known to the server stays; it was a change of it that was refused.
-        if known is not None and (not known.node_id or self.replaying or key in cache.unconfirmed):
+        # What the server knows stays, as it was; it was a change of it that was refused.
+        if known is None or cache.undo(key):
+            pass
+        elif not known.node_id or self.replaying or key in cache.unconfirmed:
             cache.drop(key)
         return AskRejected(key, rejected.applicationID, rejected.reason)

@@ -5,7 +5,7 @@ it; a change that says nothing new answers nothing, which makes all of them idem
 """
 
 import dataclasses
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -18,6 +18,9 @@ from licorne.si.v1 import si_pb2 as si
 
 AppKey = tuple[str, str]
 """Partition and application id."""
+
+REMEMBERED_CHANGES = 8
+"""Changes of one ask that may be under way at once and be refused one by one."""
 
 _K = TypeVar("_K")
 
@@ -63,6 +66,8 @@ class Cache:
         self.releasing: dict[str, Released] = {}
         # Reported as running; the server has not echoed them yet.
         self.unconfirmed: set[str] = set()
+        # What an ask was before each change of it, which the server may yet refuse.
+        self._before: dict[str, deque[Held]] = {}
 
     # ---- Nodes ----
 
@@ -159,7 +164,7 @@ class Cache:
                 fresh.append(item)
         for item in fresh:
             self._hold(item.ask, now)
-            self.place(item.ask.key, item.node_id)
+            self._settle_on(item.ask.key, item.node_id)
             self.unconfirmed.add(item.ask.key)
         return messages
 
@@ -169,6 +174,7 @@ class Cache:
             self.held[ask.key] = Held(ask, now)
             self.by_application[ask.partition, ask.application_id].add(ask.key)
         else:
+            self._before.setdefault(ask.key, deque(maxlen=REMEMBERED_CHANGES)).append(known)
             resized = dataclasses.replace(known.ask, resources=ask.resources)
             self.held[ask.key] = known._replace(ask=resized)
 
@@ -189,16 +195,39 @@ class Cache:
     # ---- Shared with what the server says ----
 
     def place(self, key: str, node_id: str) -> None:
-        """A held ask has got its node."""
+        """A held ask has got its node from the server, whatever of it was changed before."""
+        before = self._before.get(key)
+        if before is not None:
+            placed = [held._replace(node_id=node_id) for held in before]
+            self._before[key] = deque(placed, REMEMBERED_CHANGES)
+        self._settle_on(key, node_id)
+
+    def _settle_on(self, key: str, node_id: str) -> None:
         held = self.held[key]
         if held.node_id:
             _discard(self.by_node, held.node_id, key)
         self.held[key] = Held(held.ask, held.asked_at, node_id)
         self.by_node[node_id].add(key)
 
+    def undo(self, key: str) -> bool:
+        """The last change of a held ask was refused: it is what it was; False if it was new."""
+        before = self._before.get(key)
+        if not before:
+            return False
+        known, self.held[key] = self.held[key], before.pop()
+        if known.node_id != self.held[key].node_id:
+            self.unconfirmed.discard(key)
+            _discard(self.by_node, known.node_id, key)
+        return True
+
+    def forget_changes(self) -> None:
+        """The server is told everything anew, as it is now."""
+        self._before.clear()
+
     def drop(self, key: str) -> Held:
         """Forget a held ask or allocation."""
         held = self.held.pop(key)
+        self._before.pop(key, None)
         self.unconfirmed.discard(key)
         _discard(self.by_application, (held.ask.partition, held.ask.application_id), key)
         if held.node_id:

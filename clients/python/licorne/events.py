@@ -79,7 +79,10 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class AskRejected:
-    """An ask or a reported allocation was not taken, and the client has forgotten it."""
+    """An ask or a reported allocation was not taken, and the client has forgotten it.
+
+    Where it was a change that was refused, the client goes on with what there was before.
+    """
 
     key: str
     application_id: str

@@ -1,0 +1,117 @@
+"""Changes of an ask that the server refuses: the ask is what it was, and is not forgotten."""
+
+import pytest
+
+from licorne.answers import Answers
+from licorne.cache import Cache
+from licorne.events import Allocated, AskRejected, Event
+from licorne.model import Allocation, Application, Ask, Node
+from licorne.replay import Replay
+from licorne.si.v1 import si_pb2 as si
+
+NOW = 1_700_000_000
+
+
+def ask(key: str, vcore: int = 1) -> Ask:
+    """An ask of the application `app`."""
+    return Ask(key=key, application_id="app", resources={"vcore": vcore})
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """A node n1, an application, an allocation `run` on n1 and a pending ask `wait`."""
+    cache = Cache()
+    cache.add_nodes([Node(node_id="n1", capacity={"vcore": 10})])
+    cache.submit([Application(application_id="app", user="ann")])
+    cache.ask([ask("run"), ask("wait")], NOW)
+    placed(cache, "run")
+    return cache
+
+
+def placed(cache: Cache, key: str) -> list[Event]:
+    """The server puts an ask on n1."""
+    new = si.Allocation(allocationKey=key, applicationID="app", nodeID="n1")
+    return Answers(cache).allocations(si.AllocationResponse(new=[new]))
+
+
+def refused(cache: Cache, key: str, answers: Answers | None = None) -> None:
+    """The server refuses something that was said of a key, and the caller hears of it."""
+    rejected = si.RejectedAllocation(allocationKey=key, applicationID="app", reason="no")
+    response = si.AllocationResponse(rejectedAllocations=[rejected])
+    heard = (answers or Answers(cache)).allocations(response)
+    assert heard == [AskRejected(key, "app", "no")]
+
+
+def told(cache: Cache) -> dict[str, tuple[str, int]]:
+    """The node, empty for pending asks, and the size that a replay would tell of every key."""
+    return {
+        item.allocationKey: (item.nodeID, item.resourcePerAlloc.resources["vcore"].value)
+        for request in Replay(cache).requests(1000)
+        for item in request.allocations.allocations
+    }
+
+
+@pytest.mark.row(111)
+@pytest.mark.parametrize("key", ["run", "wait"])
+def test_a_refused_resize_is_undone(cache: Cache, key: str) -> None:
+    """An ask or allocation whose resize is refused keeps its old size, each resize by itself."""
+    before = told(cache)
+    cache.ask([ask(key, 7)], NOW)
+    cache.ask([ask(key, 9)], NOW)
+    refused(cache, key)
+    assert told(cache) == {**before, key: (before[key][0], 7)}
+    refused(cache, key)
+    assert told(cache) == before
+
+
+@pytest.mark.row(111)
+def test_an_ask_is_placed_although_its_resize_was_refused(cache: Cache) -> None:
+    """A pending ask whose resize was refused is still waited for, and heard of when placed."""
+    cache.ask([ask("wait", 7)], NOW)
+    refused(cache, "wait")
+    assert placed(cache, "wait") == [Allocated("wait", "app", "n1", "default")]
+
+
+def test_a_refused_resize_leaves_the_node_alone(cache: Cache) -> None:
+    """A resize that is refused after the ask got its node does not take that away."""
+    cache.ask([ask("wait", 7)], NOW)
+    placed(cache, "wait")
+    refused(cache, "wait")
+    assert told(cache)["wait"] == ("n1", 1)
+
+
+@pytest.mark.row(112)
+def test_a_refused_placement_of_a_pending_ask_leaves_it_pending(cache: Cache) -> None:
+    """An ask that the caller placed where the server does not let it go still waits there."""
+    before = told(cache)
+    cache.report([Allocation(ask=ask("wait"), node_id="n7")], NOW)
+    refused(cache, "wait")
+    assert told(cache) == before
+    assert placed(cache, "wait") == [Allocated("wait", "app", "n1", "default")]
+
+
+def test_a_taken_placement_outlives_a_refused_resize(cache: Cache) -> None:
+    """Where the server has taken what the caller placed, a later refusal is of the later change."""
+    cache.report([Allocation(ask=ask("wait"), node_id="n1")], NOW)
+    cache.ask([ask("wait", 7)], NOW)
+    placed(cache, "wait")
+    refused(cache, "wait")
+    assert told(cache)["wait"] == ("n1", 1)
+
+
+def test_what_is_refused_as_new_is_forgotten(cache: Cache) -> None:
+    """Nothing is left of an ask when neither it nor its resize was taken."""
+    before = told(cache)
+    cache.ask([ask("more", 1), ask("more", 2)], NOW)
+    refused(cache, "more")
+    refused(cache, "more")
+    assert told(cache) == before
+
+
+def test_what_a_replay_refuses_is_forgotten(cache: Cache) -> None:
+    """A replay tells an ask in its last size alone: refused then, it is not there at all."""
+    answers = Answers(cache)
+    cache.ask([ask("wait", 7)], NOW)
+    answers.begin_replay()
+    refused(cache, "wait", answers)
+    assert list(told(cache)) == ["run"]
