@@ -6,6 +6,7 @@ application, class, node and partition, byte for byte what protobuf would have w
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
@@ -57,12 +58,16 @@ class Kind(Enum):
 
 
 class Payload(NamedTuple):
-    """A response in bytes. Payloads of one `sort` (which implies the kind) may be joined."""
+    """A response in bytes. Payloads of one `sort` (which implies the kind) may be joined.
+
+    From `until` on, in unix seconds, there is no use in sending it.
+    """
 
     kind: Kind
     sort: str
     data: bytes
     items: int
+    until: float = inf
 
 
 def nanoseconds(seconds: float) -> int:
@@ -188,8 +193,9 @@ def _question(effect: PredicatesAsked, now: float) -> Payload:
         node_ids=effect.nodes,
         deadline_milliseconds=max(0, int((effect.deadline - now) * 1000 + ROUNDING)),
     )
-    count = len(effect.nodes)
-    return _session_payload("question", UpdateResponse.PREDICATES_FIELD_NUMBER, question, count)
+    field, count = UpdateResponse.PREDICATES_FIELD_NUMBER, len(effect.nodes)
+    payload = _session_payload("question", field, question, count)
+    return payload._replace(until=effect.deadline)
 
 
 def _container_states(states: Sequence[ContainerState]) -> Payload:

@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from math import inf
 from typing import NamedTuple
 
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
@@ -25,12 +26,16 @@ class Bounds(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Messages that leave as one; `last` is the place of the last one in the order."""
+    """Messages that leave as one; `last` is the place of the last one in the order.
+
+    From `until` on, in unix seconds, nobody wants them any more.
+    """
 
     kind: Kind
     data: bytes
     items: int
     last: int
+    until: float = inf
 
 
 class Sent(NamedTuple):
@@ -114,7 +119,7 @@ class Outbox:
             return None
         order, first = lane[0]
         if len(lane) == 1 or first.kind is Kind.SESSION:
-            return Batch(first.kind, first.data, first.items, order)
+            return Batch(first.kind, first.data, first.items, order, first.until)
         stop = min(
             (other[0][0] for kind in kinds if (other := self._lanes[kind]) and other is not lane),
             default=self._order + 1,

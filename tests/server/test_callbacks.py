@@ -1,5 +1,6 @@
 """Callbacks over a session: what travels, and how, whatever the core asks and tells."""
 
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -10,7 +11,7 @@ from licorne_core.effects import ContainerState, ContainerStatesChanged, Effect,
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.app import Server
 from licorne_server.wire import delimited
-from support.shim import RawSession, Shim, violations
+from support.shim import RawSession, Shim, eventually, violations
 
 PREDICATES = sp.Callbacks(predicates=sp.Predicates())
 STATES = sp.Callbacks(container_states=True)
@@ -63,6 +64,27 @@ async def test_a_question_is_asked_again_on_the_next_stream(
     assert response.welcome.resumed
     repeated = await session.until(again, "predicates")
     assert (repeated.number, repeated.predicates) == (lost.number, lost.predicates)
+
+
+async def test_a_question_that_nobody_can_answer_in_time_is_not_sent(
+    server: Server, session: RawSession
+) -> None:
+    """Of what was asked while no stream was open, only what is not overdue is sent."""
+    call, welcome = await session.begin(callbacks=PREDICATES)
+    await session.replay(call)
+    call.call.cancel()
+    rm = server.rms.find("rm")
+    assert rm is not None
+    await eventually(lambda: not rm.connected)
+    waited = rm.outbox.size
+    now = server.clock.now()
+    overdue = [replace(question(server, number), deadline=now) for number in range(1, 601)]
+    server.rms.route([*overdue, question(server, 601)])
+    again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
+    asked = await session.until(again, "predicates")
+    assert asked.predicates.id == 601
+    await session.send(again, acknowledged=asked.number, replay_begin=sp.ReplayBegin())
+    await eventually(lambda: rm.outbox.size <= waited)
 
 
 async def test_callbacks_hold_for_the_session(server: Server, session: RawSession) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
+from licorne_core.commands import Command, RegisterRm, RemoveRm
+from licorne_core.effects import Effect
+from licorne_core.ids import RmId
 from licorne_server.app import Server
 from support.shim import Call, RawSession, Shim, ask, connected, node, serving
 
@@ -237,6 +240,31 @@ async def test_goodbye_for_good_forgets_the_rm(server: Server, session: RawSessi
     await session.send(call, goodbye=sp.Goodbye(unregister=True))
     assert await call.ending() == (grpc.StatusCode.OK, "")
     assert [report.rm_id for report in server.scheduler.views.rms()] == ["other"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_goodbye_for_good_does_not_undo_a_registration(
+    server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """A registration that crosses a farewell is the last word, whichever the core hears first."""
+    submit = server.engine.submit
+    registration = RegisterRm(rm_id=RmId("rm"), config="")
+
+    async def crossed(command: Command, **fields: Any) -> list[Effect]:
+        if not isinstance(command, RemoveRm):
+            return await submit(command, **fields)
+        effects = await submit(registration) if first else []
+        effects += await submit(command, **fields)
+        return effects if first else await submit(registration)
+
+    call, _ = await session.begin()
+    await session.replay(call)
+    monkeypatch.setattr(server.engine, "submit", crossed)
+    await session.send(call, goodbye=sp.Goodbye(unregister=True))
+    await call.ending()
+    assert [report.rm_id for report in server.scheduler.views.rms()] == ["rm"]
+    shim = Shim(session.channel)
+    assert (await shim.nodes(shim.open("UpdateNode"), node("n"))).accepted
 
 
 @pytest.mark.row(19)

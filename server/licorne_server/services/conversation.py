@@ -18,7 +18,7 @@ from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import invalid_argument, shown, unavailable
-from licorne_server.outbox import Sent
+from licorne_server.outbox import Batch, Sent
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.sessions import Rm, Rms, Session, check_registered
 from licorne_server.streams import Stream
@@ -29,6 +29,9 @@ ACK_SECONDS = 0.02
 
 MANY_COMMANDS = 64
 """Commands waiting for the engine from which on answers are taken one by one."""
+
+MANY_OVERDUE = 256
+"""Messages that are passed over before everything else gets a turn."""
 
 SILENT_HEARTBEATS = 3
 ALL_KINDS = tuple(Kind)
@@ -133,8 +136,7 @@ class Conversation:
             case UpdateRequest.GOODBYE_FIELD_NUMBER:
                 goodbye = parse(Goodbye, envelope.payload)
                 if goodbye.unregister:
-                    await self._engine.submit(RemoveRm(rm_id=rm_id))
-                    self._rms.forget(rm_id)
+                    await self._unregister()
                 return True
             case UpdateRequest.HELLO_FIELD_NUMBER:
                 raise invalid_argument("a stream has one Hello only", "hello")
@@ -164,6 +166,13 @@ class Conversation:
         else:
             check_registered(await self._engine.submit(answer, still=still), "PredicatesAnswer")
 
+    async def _unregister(self) -> None:
+        """Forget the RM, unless it was registered anew meanwhile: that came later."""
+        still = self._rm.lasting()
+        await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), still=still)
+        if still():
+            self._rms.forget(self._rm.rm_id)
+
     async def _end_replay(self, end: ReplayEnd) -> None:
         """What was refused before the core saw it is no loss."""
         dropped = self._session.dropped
@@ -184,7 +193,7 @@ class Conversation:
             await self._send(sealer, sent.kind, sent.data, sent.number)
         while True:
             self._rm.check()
-            batch = outbox.peek(ALL_KINDS)
+            batch = await self._next_batch()
             if batch is not None:
                 if await self._stream.more_may_come(batch.items, busy=self._engine.busy):
                     continue
@@ -196,6 +205,21 @@ class Conversation:
                 return
             else:
                 await self._idle(sealer)
+
+    async def _next_batch(self) -> Batch | None:
+        """What is to be sent next; questions that nobody could answer in time any more are not.
+
+        There may be many of them when an RM comes back after a while.
+        """
+        outbox, overdue = self._rm.outbox, 0
+        while (batch := outbox.peek(ALL_KINDS)) is not None:
+            if self._engine.now() < batch.until:
+                break
+            outbox.sent(batch)
+            overdue += 1
+            if overdue % MANY_OVERDUE == 0:
+                await asyncio.sleep(0)
+        return batch
 
     async def _idle(self, sealer: Sealer) -> None:
         """Nothing to send: acknowledge after a moment, beat now and then, notice silence."""
