@@ -13,6 +13,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server, running
+from licorne_server.clock import Clock
 from licorne_server.settings import Address, Settings
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
@@ -27,10 +28,12 @@ STREAMS = {
 
 
 @asynccontextmanager
-async def serving(*, scheduler: Scheduler | None = None, **changes: Any) -> AsyncIterator[Server]:
+async def serving(
+    *, scheduler: Scheduler | None = None, clock: Clock | None = None, **changes: Any
+) -> AsyncIterator[Server]:
     """A server on loopback without HTTP, its settings changed as wanted."""
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, **changes}
-    async with running(Settings(**settings), scheduler=scheduler) as server:
+    async with running(Settings(**settings), scheduler=scheduler, clock=clock) as server:
         yield server
 
 

@@ -1,0 +1,213 @@
+"""An RM over the published interface whose every word is known: nothing is left on its way.
+
+For the tests of acceptance rows. What the RM says and hears is `si.v1`, what an operator reads is
+REST, what an administrator changes goes through `Admin`, and time is moved by hand.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import admin_pb2 as ap
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.app import Server
+from licorne_server.testing import VirtualClock
+from support.shim import (
+    LOOPBACK,
+    Call,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    node,
+    releases,
+    serving,
+)
+
+NOWHERE = "nowhere"
+"""A partition that nobody has: what is sent to it is refused, and shows how far the server is."""
+
+
+class Heard(NamedTuple):
+    """What an RM was told, in order."""
+
+    new: list[tuple[str, str]]
+    """Key and node of the allocations made."""
+    released: list[tuple[str, str, str]]
+    """Key, termination and message of what was freed."""
+    states: list[tuple[str, str]]
+    """Application and the state that it entered."""
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the allocations made."""
+        return [key for key, _ in self.new]
+
+
+class ServedRm:
+    """An RM, whoever looks at it over REST, its administrator and the clock."""
+
+    def __init__(
+        self, server: Server, shim: Shim, client: aiohttp.ClientSession, clock: VirtualClock
+    ) -> None:
+        """Nothing is registered and no stream is open yet."""
+        self.server = server
+        self.shim = shim
+        self.client = client
+        self.clock = clock
+        self._allocations: Call
+        self._applications: Call
+        self._nodes: Call
+        self._heard = Heard([], [], [])
+        self._probes = 0
+
+    async def register(self, config: str, **nodes: int) -> None:
+        """Register, open the streams and bring nodes: milli-cores by name."""
+        await self.shim.register(config)
+        self._allocations = self.shim.open("UpdateAllocation")
+        self._applications = self.shim.open("UpdateApplication")
+        self._nodes = self.shim.open("UpdateNode")
+        if nodes:
+            await self.tell_nodes(*(node(name, vcore=vcore) for name, vcore in nodes.items()))
+
+    async def reload(self, config: str) -> None:
+        """Put another configuration into force. Raises AioRpcError when it is refused."""
+        request = ap.UpdateConfigurationRequest(rm_id=self.shim.rm_id, config=config)
+        await AdminStub(self.shim.channel).UpdateConfiguration(request)
+
+    async def tell_nodes(self, *nodes: si.NodeInfo) -> list[str]:
+        """Send nodes; returns the reasons of those that were refused."""
+        reasons: list[str] = []
+        probe = self._probe()
+        last = si.NodeInfo(nodeID=probe, action=si.NodeInfo.CREATE)
+        last.attributes["si/node-partition"] = NOWHERE
+        await self._nodes.send(si.NodeRequest(rmID=self.shim.rm_id, nodes=[*nodes, last]))
+        answer: si.NodeResponse = await self._nodes.next()
+        refused = {item.nodeID: item.reason for item in answer.rejected}
+        assert refused.pop(probe)
+        reasons += refused.values()
+        return reasons
+
+    async def submit(self, *new: si.AddApplicationRequest) -> dict[str, str]:
+        """Submit applications; returns the reasons of those that were refused."""
+        return await self._applications_said(new=new)
+
+    async def remove(self, *app_ids: str) -> None:
+        """Remove applications."""
+        gone = [si.RemoveApplicationRequest(applicationID=app_id) for app_id in app_ids]
+        await self._applications_said(remove=gone)
+
+    async def ask(self, *asks: si.Allocation) -> dict[str, str]:
+        """Send asks; returns the reasons of those that were refused."""
+        return await self._allocations_said(allocations=asks)
+
+    async def release(
+        self, *keys: str, app_id: str = "app", why: si.TerminationType.ValueType = si.STOPPED_BY_RM
+    ) -> None:
+        """Release by key."""
+        gone = [
+            si.AllocationRelease(applicationID=app_id, allocationKey=key, terminationType=why)
+            for key in keys
+        ]
+        await self._allocations_said(releases=releases(*gone))
+
+    async def heard(self) -> Heard:
+        """All that the RM was told since last time; nothing is to be done at this time."""
+        await self._still()
+        await self._applications_said()
+        await self._allocations_said()
+        heard, self._heard = self._heard, Heard([], [], [])
+        return heard
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass, after all has been done that is due before."""
+        await self._still()
+        await self.clock.advance(seconds)
+
+    async def get(self, path: str) -> Any:
+        """What REST shows of the RM's default partition, once nothing is left to be done."""
+        await self._still()
+        return await self._read(f"partition/[{self.shim.rm_id}]default/{path}")
+
+    async def queue(self, path: str) -> Any:
+        """A queue as REST shows it."""
+        return await self.get(f"queue/{path}")
+
+    async def used(self, path: str = "root") -> tuple[int, int]:
+        """Milli-cores that a queue has, and that it waits for."""
+        shown = await self.queue(path)
+        return shown["allocatedResource"].get("vcore", 0), shown["pendingResource"].get("vcore", 0)
+
+    async def app(self, app_id: str) -> Any:
+        """An application as REST shows it."""
+        return await self.get(f"application/{app_id}")
+
+    async def events(self, *details: str) -> list[tuple[str, str]]:
+        """Detail and object of the RM's events of these details, in order."""
+        await self._still()
+        answer = await self._read(f"events/batch?rm={self.shim.rm_id}")
+        names = si.EventRecord.ChangeDetail
+        found = [(names.Name(row["eventChangeDetail"]), row) for row in answer["EventRecords"]]
+        return [(name, row["objectID"]) for name, row in found if name in details]
+
+    async def _read(self, path: str) -> Any:
+        url = f"http://{self.server.http_address}/ws/v1/{path}"
+        async with self.client.get(url) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def _still(self) -> None:
+        """What was said was answered, so all that is left is what the core has still to do."""
+        engine = self.server.engine
+        await eventually(lambda: not engine.busy and not engine.inbox)
+
+    def _probe(self) -> str:
+        self._probes += 1
+        return f"probe-{self._probes}"
+
+    async def _applications_said(self, **message: Any) -> dict[str, str]:
+        """Send it, and a refused application behind it: then read up to that."""
+        await self._applications.send(si.ApplicationRequest(rmID=self.shim.rm_id, **message))
+        probe = self._probe()
+        last = si.AddApplicationRequest(applicationID=probe, partitionName=NOWHERE)
+        await self._applications.send(si.ApplicationRequest(rmID=self.shim.rm_id, new=[last]))
+        refused: dict[str, str] = {}
+        while probe not in refused:
+            answer: si.ApplicationResponse = await self._applications.next()
+            refused |= {item.applicationID: item.reason for item in answer.rejected}
+            self._heard.states.extend((item.applicationID, item.state) for item in answer.updated)
+        del refused[probe]
+        return refused
+
+    async def _allocations_said(self, **message: Any) -> dict[str, str]:
+        """Send it, and a refused ask behind it: then read up to that."""
+        await self._allocations.send(si.AllocationRequest(rmID=self.shim.rm_id, **message))
+        probe = self._probe()
+        last = ask(probe, partitionName=NOWHERE)
+        await self._allocations.send(si.AllocationRequest(rmID=self.shim.rm_id, allocations=[last]))
+        refused: dict[str, str] = {}
+        while probe not in refused:
+            answer: si.AllocationResponse = await self._allocations.next()
+            refused |= {item.allocationKey: item.reason for item in answer.rejectedAllocations}
+            self._heard.new.extend((item.allocationKey, item.nodeID) for item in answer.new)
+            self._heard.released.extend(
+                (item.allocationKey, si.TerminationType.Name(item.terminationType), item.message)
+                for item in answer.released
+            )
+        del refused[probe]
+        return refused
+
+
+@asynccontextmanager
+async def served_rm() -> AsyncIterator[ServedRm]:
+    """A server with REST under a clock that stands still, and an RM that has not registered."""
+    clock = VirtualClock()
+    async with (
+        serving(http=LOOPBACK, clock=clock) as server,
+        connected(server) as channel,
+        aiohttp.ClientSession() as client,
+    ):
+        yield ServedRm(server, Shim(channel), client, clock)
