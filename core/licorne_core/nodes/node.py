@@ -133,7 +133,11 @@ class Node:
     def add_allocation(self, allocation: Allocation, *, seen: bool = True) -> None:
         """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
         self.allocations[allocation] = None
-        self._changed(seen=seen)
+        self.version += 1
+        if not seen:
+            self.unseen += 1
+        elif self.verdicts:
+            self.verdicts.clear()
         allocated = self.allocated
         available = self.available
         for name, value in allocation.ask.ask_class.items:
