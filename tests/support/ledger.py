@@ -23,6 +23,7 @@ from licorne_core.effects import (
 from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
+from licorne_core.reservations import Reservation
 from licorne_core.scheduler import Scheduler
 
 Key = tuple[str, str, str]
@@ -34,7 +35,7 @@ class Ledger:
     def __init__(self) -> None:
         """Nothing yet."""
         self._live: dict[Key, str] = {}
-        self._reserved: dict[Key, str] = {}
+        self._reserved: dict[Key, Reservation] = {}
         self._held: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
@@ -66,27 +67,29 @@ class Ledger:
             elif isinstance(effect, ApplicationsAnswered):
                 for app_id in effect.accepted:
                     check_placement(scheduler, effect.rm_id, app_id)
-        reserved: dict[Key, str] = {
-            (partition.name, app.app_id, key): reservation.node_id
+        reserved: dict[Key, Reservation] = {
+            (partition.name, app.app_id, key): reservation
             for partition in scheduler.partitions.values()
             for app in partition.applications.values()
             for key, reservation in app.reservations.items()
         }
         for allocation, partition in new.items():
-            kept = self._reserved.get(_key(partition, allocation))
-            check_decision(partition, allocation, kept)
+            own = self._reserved.get(_key(partition, allocation))
+            check_decision(partition, allocation, own.node_id if own else None)
             self._check_reserved(partition, allocation, reserved)
         self._reserved, self._held = reserved, held
 
     def _check_reserved(
-        self, partition: Partition, allocation: Allocation, reserved: dict[Key, str]
+        self, partition: Partition, allocation: Allocation, reserved: dict[Key, Reservation]
     ) -> None:
-        """D3: those for whom the node was reserved before, and still is, are not passed over."""
+        """D3: those for whom the node was reserved all the time are not passed over."""
         node_id = allocation.node_id
         others = [
             key
-            for key in reserved.keys() & self._reserved.keys()
-            if key[0] == partition.name and reserved[key] == self._reserved[key] == node_id
+            for key, reservation in reserved.items()
+            if key[0] == partition.name
+            and reservation.node_id == node_id
+            and self._reserved.get(key) is reservation
         ]
         required = allocation.ask.ask_class.required_node
         assert required or not others, f"D3: {allocation.key} on {node_id}, kept for {others}"

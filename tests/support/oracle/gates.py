@@ -47,7 +47,8 @@ def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord) -> 
 def may_start(look: Look, app: AppRecord) -> bool:
     """Whether an accepted application may start to run beside those that do already.
 
-    One that is allocating counts as running in its queues already, and so do those of others.
+    One that is allocating counts as running in its queues already, and one that has something as
+    running for its user and group: what counts already passes (spec §§ 4.12, 10.5).
     """
     for path in lineage(app.queue):
         most = look.queues[path].max_apps
@@ -55,8 +56,10 @@ def may_start(look: Look, app: AppRecord) -> bool:
             return False
         for kind, name in app.trackers():
             limit = limit_for(look.queues[path], kind, name)
-            others = look.usage.tracked_apps.get((kind, name, path), set()) - {app.app_id}
-            if limit is not None and limit.max_apps and len(others) >= limit.max_apps:
+            if limit is None or not limit.max_apps:
+                continue
+            counted = look.usage.tracked_apps.get((kind, name, path), set())
+            if app.app_id not in counted and len(counted) >= limit.max_apps:
                 return False
     return True
 

@@ -146,8 +146,9 @@ class _Pair:
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
             runs = core.applications[AppId(app_id)].runs.values()
-            seen = {run.ask_class.items for run in runs if run.attempted}
-            looked_at = [ask for ask in asks if ask.ask_class[0] in seen]
+            kinds = [run.ask_class for run in runs if run.attempted]
+            seen = {(kind.items, kind.required_node, kind.predicate) for kind in kinds}
+            looked_at = [ask for ask in asks if ask.ask_class in seen]
             mark_attempted(theirs, outcome._replace(attempted={app_id: looked_at}))
         for app_id in outcome.resting:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
