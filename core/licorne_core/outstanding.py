@@ -103,11 +103,13 @@ def _leaves(queue: Queue) -> Iterator[Queue]:
 
 
 def _applications(leaf: Queue) -> Iterable[Application]:
-    """In order where it matters: where one may take what the next one wants."""
+    """Those that are looked at, in order where one may take what the next one wants."""
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1]) or any(
         tracker.max is not None for app in leaf.applications.values() for tracker in app.trackers
     )
-    return leaf.ranking.ordered() if bounded else leaf.applications.values()
+    if bounded:
+        return leaf.ranking.ordered()
+    return [app for app in leaf.applications.values() if app in leaf.ranking]
 
 
 def _runs(app: Application) -> list[Run]:

@@ -113,6 +113,15 @@ def test_an_ask_that_was_held_meanwhile_is_not_told_again() -> None:
     assert told(core.wait(20)) == ["one/k"]
 
 
+def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
+    """One that another has stepped in front of waits for that one."""
+    core = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
+    core.do(apps(app("two", "root.a")))
+    core.do(asks(ask("two", "k", vcore=20, created=core.now - 10)))
+    core.send(asks(ask("one", "k", vcore=20, created=core.now - 20)))
+    assert told(core.wait(3)) == ["one/k"]
+
+
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
     """What those before take of it is not there for those behind."""
     queues = "[{name: p, resources: {max: {vcore: 30m}}, queues: [{name: a}, {name: b}]}]"
