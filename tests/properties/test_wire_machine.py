@@ -33,7 +33,13 @@ THEN = st.sampled_from(["rests", "rests", "rests twice", "waits", "arrives"])
 ROUNDS = st.integers(0, 12)
 ORDERS = st.permutations(KINDS)
 LAST = st.none() | messages
-SAYS = rule(who=WHO, message=messages, then=THEN, rounds=ROUNDS)
+ANSWERS = rule(
+    who=WHO,
+    place=st.integers(0, 3),
+    refused=st.sets(st.integers(0, 3), max_size=2),
+    settle=st.booleans(),
+)
+SAYS = rule(who=WHO, told=st.lists(st.tuples(messages, THEN, ROUNDS), min_size=1, max_size=4))
 
 
 class WireMachine(RuleBasedStateMachine):
@@ -48,26 +54,37 @@ class WireMachine(RuleBasedStateMachine):
         hypothesis.note("\n".join(self.world.script))
         self.world.close()
 
-    @initialize(sessions=st.tuples(st.booleans(), st.booleans()))
-    def two_rms(self, sessions: tuple[bool, bool]) -> None:
+    @initialize(sessions=st.tuples(st.booleans(), st.booleans()), is_asked=st.booleans())
+    def two_rms(self, sessions: tuple[bool, bool], is_asked: bool) -> None:
         """Both are registered, with two nodes and an application."""
         for rm, session in zip(self.world.rms, sessions, strict=True):
-            self.world.restart(rm, GOOD[0], session=session)
+            self.world.restart(rm, GOOD[0], session=session, is_asked=is_asked)
             if rm.connection.has_session:
                 rm.begin_replay()
                 rm.end_replay()
             size = (("memory", 4), ("vcore", 4))
             rm.say(NODES, [NodeItem(node, "CREATE", size, "") for node in ("n0", "n1")])
             self.world.site_takes_all(rm)
-            rm.say(APPLICATIONS, [AppItem("a0")])
+            rm.say(APPLICATIONS, [AppItem("a0"), AppItem("a1", queue="root.b")])
         self.world.settle()
 
     # ---- Messages ----
 
-    def says(self, who: int, message: tuple[str, list[Item]], then: str, rounds: int) -> None:
+    def says(self, who: int, told: list[tuple[tuple[str, list[Item]], str, int]]) -> None:
         """Nodes, applications, or asks, what runs and releases."""
-        world, rm = self.world, self.world.rms[who]
-        kind, items = message
+        for (kind, items), then, rounds in told:
+            self._say(self.world.rms[who], kind, items, then, rounds)
+
+    # Rules are drawn alike: what is there more than once is drawn more often.
+    says_one = SAYS(says)
+    says_two = SAYS(says)
+    says_three = SAYS(says)
+    says_four = SAYS(says)
+    says_five = SAYS(says)
+    says_six = SAYS(says)
+
+    def _say(self, rm: WireRm, kind: str, items: list[Item], then: str, rounds: int) -> None:
+        world = self.world
         said = [localized(item, rm.rm_id) for item in items]
         world.connect(rm)
         world.touch(rm)
@@ -82,16 +99,6 @@ class WireMachine(RuleBasedStateMachine):
                 if is_idempotent(said) and rm.connection.is_whole:
                     self._twice(rm, kind, said)
 
-    # Rules are drawn alike: what is there more than once is drawn more often.
-    says_one = SAYS(says)
-    says_two = SAYS(says)
-    says_three = SAYS(says)
-    says_four = SAYS(says)
-    says_five = SAYS(says)
-    says_six = SAYS(says)
-    says_seven = SAYS(says)
-    says_eight = SAYS(says)
-
     def _twice(self, rm: WireRm, kind: str, items: list[Item]) -> None:
         """S1: the same once more changes nothing."""
         before = self.world.digest(rm.rm_id)
@@ -101,6 +108,18 @@ class WireMachine(RuleBasedStateMachine):
         after = self.world.digest(rm.rm_id)
         if before != after:
             raise Violation(f"S1: said twice, {items}:\n{before}\n{after}")
+
+    def answers(self, who: int, place: int, refused: set[int], settle: bool) -> None:
+        """An RM that is asked answers a question, not always the first, and not all of them."""
+        rm = self.world.rms[who]
+        if rm.connection.is_whole:
+            self.world.touch(rm)
+            rm.answer(place, sorted(refused))
+        if settle:
+            self.world.settle()
+
+    answers_once = ANSWERS(answers)
+    answers_more = ANSWERS(answers)
 
     @rule(who=WHO, order=ORDERS, rounds=ROUNDS)
     def some_arrives(self, who: int, order: list[str], rounds: int) -> None:
@@ -182,6 +201,7 @@ class WireMachine(RuleBasedStateMachine):
         rounds=ROUNDS,
         config=st.sampled_from(GOOD[:-1]),
         session=st.booleans(),
+        is_asked=st.booleans(),
         seed=st.integers(0, 9),
         stop=st.sampled_from([None, None, None, 0, 1, 3]),
         miscounted=st.sampled_from([False, False, False, True]),
@@ -193,6 +213,7 @@ class WireMachine(RuleBasedStateMachine):
         rounds: int,
         config: Config,
         session: bool,
+        is_asked: bool,
         seed: int,
         stop: int | None,
         miscounted: bool,
@@ -200,7 +221,7 @@ class WireMachine(RuleBasedStateMachine):
         """An RM's process ends and another takes its place, which may not get far itself."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
-        belief = self.world.restart(rm, config, session=session)
+        belief = self.world.restart(rm, config, session=session, is_asked=is_asked)
         self.world.replay(rm, belief, seed=seed, stop=stop, miscounted=miscounted)
 
     @rule(who=WHO, begins=st.booleans(), ends=st.booleans())
@@ -231,7 +252,7 @@ class WireMachine(RuleBasedStateMachine):
         world.settle()
         other_partitions = config.partitions != rm.ledger.around.partitions
         certain = rm.connection.is_whole and rm.ledger.is_certain
-        if not rm.is_registered or (other_partitions and not certain and config not in BAD):
+        if not rm.ledger.is_registered or (other_partitions and not certain and config not in BAD):
             return
         before = world.digest(rm.rm_id)
         world.touch(rm)

@@ -1,5 +1,8 @@
 """What a ledger knows of nodes, applications and partitions: by this it judges what it hears."""
 
+from collections.abc import Collection
+
+from licorne.v1 import session_pb2 as session
 from support.wire.items import home
 from support.wire.things import AppTrack, NodeTrack
 
@@ -7,7 +10,8 @@ from support.wire.things import AppTrack, NodeTrack
 class Around:
     """What may have been there since things were certain; for `Surroundings`, see there.
 
-    `deaf`: answers about applications do not come at present.
+    `deaf`: answers about applications do not come at present. `agreed`: application, key and node
+    where the RM has agreed to a placement, None where it is not asked.
     """
 
     def __init__(self) -> None:
@@ -17,6 +21,7 @@ class Around:
         self.partitions: frozenset[str] = frozenset()
         self.huge = False
         self.deaf = False
+        self.agreed: dict[tuple[str, str, str], None] | None = None
         self._held = False
         # Since things were certain:
         self._was_free = False
@@ -54,7 +59,18 @@ class Around:
         self.partitions = partitions
         self._held = held
         self.huge = False
+        self.agreed = None
         self.certain()
+
+    def answered(self, question: session.PredicatesQuestion, refused: Collection[str]) -> None:
+        """The RM agrees to all nodes of a question but these, or lets it pass."""
+        if self.agreed is None or not question.allocate:
+            return
+        for node_id in question.node_ids:
+            place = (question.application_id, question.allocation_key, node_id)
+            self.agreed[place] = None
+            if node_id in refused:
+                del self.agreed[place]
 
     def end(self, app_id: str) -> None:
         """An application was heard to end."""
@@ -67,6 +83,10 @@ class Around:
         self._partitions_once = self._partitions_always = self.partitions
 
     # ---- Surroundings ----
+
+    def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
+        """Where nobody is asked, nobody minds."""
+        return self.agreed is None or (app_id, key, node_id) in self.agreed
 
     def may_decide(self) -> bool:
         """Nothing is scheduled while a replay goes on."""

@@ -53,8 +53,9 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
     }
     for key, allocation in app.allocations.items():
         ask = allocation.ask
+        # What is held until the RM agrees is pending to the RM.
         held[app.app_id, key] = Held(
-            allocation.node_id,
+            "" if key in app.held else allocation.node_id,
             ask.ask_class.items,
             ask.priority,
             ask.ask_class.required_node or "",

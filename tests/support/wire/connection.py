@@ -99,10 +99,10 @@ class Connection:
         self.site.rest()
         return next((line.status for line in self.lines.values() if line.status), OK)
 
-    def open_session(self, config: str) -> Status:
+    def open_session(self, config: str, *, is_asked: bool) -> Status:
         """Begin a session as a newer instance."""
         self.instance += 1
-        talk = Talk(self._rm_id, self.instance, config, self._stamp)
+        talk = Talk(self._rm_id, self.instance, config, self._stamp, is_asked=is_asked)
         line, welcome = self._greet(talk)
         if welcome is None:
             assert line.status is not None, "neither a welcome nor an end"

@@ -25,41 +25,43 @@ from support.wire.ledger import Item
 
 T = TypeVar("T", NodeItem, AppItem, RemovalItem, AskItem, ReleaseItem)
 
-NODE_IDS = ("n0", "n1", "n2", "g0")
-APP_IDS = ("a0", "a1", "a2", "ga")
-KEYS = ("k0", "k1", "k2", "k3")
+NODE_IDS = ("n0", "n1", "n2", "n0", "n1", "g0")
+APP_IDS = ("a0", "a1", "a0", "a1", "a2", "ga")
+KEYS = ("k0", "k1", "k2")
 FOREIGN_KEYS = ("f0", "f1")
 OWN = "own"
 """Stands for the RM's own name of the default partition, ``[rmID]default``."""
 
-_QUEUES = ("root.a", "root.a", "root.b", "root.p.x", "root.p.y", "root.new", "root.p", "x.y..", "")
+ONE_IN = 24
+"""Of so many things drawn, one is of the rare sort."""
+
+D = TypeVar("D")
 
 
-def _mostly(usual: Sequence[str], rare: Sequence[str]) -> st.SearchStrategy[str]:
-    return st.sampled_from([*usual, *usual, *usual, *rare])
+def _mostly(usual: Sequence[D], rare: Sequence[D]) -> st.SearchStrategy[D]:
+    times = ONE_IN * len(rare) // len(usual) + 1
+    return st.sampled_from([*list(usual) * times, *rare])
 
 
 def _vcore(value: int, memory: int = 0) -> Amounts:
     return (("memory", memory), ("vcore", value)) if memory else (("vcore", value),)
 
 
-_ASK_SIZES = st.sampled_from(
+_ASK_SIZES = _mostly(
+    [_vcore(1), _vcore(2), _vcore(3), _vcore(1, 1)], [(), _vcore(-1), _vcore(HUGE)]
+)
+_NODE_SIZES = _mostly([_vcore(4, 4), _vcore(2, 4), _vcore(6, 4), _vcore(3)], [(), _vcore(-2)])
+_ACTIONS = st.sampled_from(
     [
-        *(_vcore(value) for value in (1, 2, 3, 1, 2, 3)),
-        *(_vcore(value, 1) for value in (1, 2)),
-        (),
-        _vcore(-1),
-        _vcore(HUGE),
+        *("CREATE", "CREATE", "CREATE", "UPDATE", "UPDATE"),
+        *("DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DRAIN_TO_SCHEDULABLE"),
+        *("DECOMISSION", "CREATE_DRAIN"),
     ]
 )
-_NODE_SIZES = st.sampled_from(
-    [*(_vcore(value, 4) for value in (2, 4, 6)), _vcore(3), _vcore(4, 4), (), _vcore(-2)]
-)
-_ACTIONS = _mostly(
-    ("CREATE", "CREATE", "UPDATE", "DRAIN_NODE", "DRAIN_TO_SCHEDULABLE", "DECOMISSION"),
-    ("CREATE_DRAIN",),
-)
-_PARTITIONS = _mostly(("", "", "default"), (OWN, *BAD_PARTITIONS))
+_PARTITIONS = _mostly(("", "", "default", OWN), BAD_PARTITIONS)
+_QUEUES = _mostly(("root.a", "root.a", "root.b", "root.p.x", "root.new"), ("root.p", "x.y..", ""))
+_WHY = (si.STOPPED_BY_RM, si.STOPPED_BY_RM, si.SCHEDULING_FAILED_ON_RM, si.TIMEOUT)
+_RARE_WHY = (si.UNKNOWN_TERMINATION_TYPE, si.PREEMPTED_BY_SCHEDULER, si.PLACEHOLDER_REPLACED, 9)
 
 
 def _at_home(item: T, name: str) -> T:
@@ -76,7 +78,8 @@ def localized(item: Item, rm_id: str) -> Item:
     return item
 
 
-_RARELY = st.sampled_from([False] * 9 + [True])
+_RARELY = _mostly([False], [True])
+_SELDOM = st.sampled_from([False] * 5 + [True])
 
 
 @st.composite
@@ -93,10 +96,10 @@ def _node_items(draw: st.DrawFn) -> NodeItem:
 def _app_items(draw: st.DrawFn) -> AppItem:
     item = AppItem(
         app_id=draw(_mostly(APP_IDS, ("",))),
-        queue=draw(st.sampled_from(_QUEUES)),
+        queue=draw(_QUEUES),
         partition=draw(_PARTITIONS),
         user=draw(_mostly(("ann", "bob"), ("",))),
-        forced=draw(_RARELY),
+        forced=draw(_SELDOM),
         gang=draw(_RARELY),
     )
     return _at_home(item, item.app_id)
@@ -114,8 +117,8 @@ def _asks(draw: st.DrawFn) -> AskItem:
         key=draw(_mostly(KEYS, ("",))),
         app_id=draw(_mostly(APP_IDS, ("unknown",))),
         size=draw(_ASK_SIZES),
-        priority=draw(st.sampled_from([0, 0, 0, 5, -1])),
-        required=draw(_mostly(("", ""), ("n0", "n1", "n9"))),
+        priority=draw(_mostly([0], [5, -1])),
+        required=draw(_mostly([""], ["n0", "n1", "n9"])),
         partition=draw(_PARTITIONS),
         placeholder=draw(_RARELY),
     )
@@ -147,12 +150,12 @@ def _foreign(draw: st.DrawFn) -> AskItem:
 
 @st.composite
 def _releases(draw: st.DrawFn) -> ReleaseItem:
-    if draw(_RARELY):
+    if draw(_SELDOM):
         return ReleaseItem(draw(st.sampled_from(FOREIGN_KEYS)), "")
     item = ReleaseItem(
         key=draw(_mostly(KEYS, ("",))),
         app_id=draw(_mostly(APP_IDS, ("unknown",))),
-        why=draw(st.sampled_from([1, 1, 1, 1, 0, 2, 3, 4, 5, 5, 9])),
+        why=draw(_mostly(_WHY, _RARE_WHY)),
         partition=draw(_PARTITIONS),
     )
     return _at_home(item, item.app_id)
@@ -162,7 +165,7 @@ def _named(item: AskItem | ReleaseItem) -> tuple[str, str]:
     return (item.app_id, item.key)
 
 
-_ask_items = st.one_of(_asks(), _asks(), _asks(), _placed(), _foreign())
+_ask_items = st.one_of(_asks(), _asks(), _asks(), _asks(), _placed(), _foreign())
 
 
 @st.composite
@@ -175,7 +178,10 @@ def _node_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
 def _application_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
     """Applications that come, then some that go."""
     new = draw(st.lists(_app_items(), min_size=1, max_size=2))
-    return APPLICATIONS, [*new, *draw(st.lists(_removal_items(), max_size=1))]
+    return APPLICATIONS, [
+        *new,
+        *draw(st.just([]) | st.just([]) | st.lists(_removal_items(), max_size=1)),
+    ]
 
 
 @st.composite
@@ -189,6 +195,7 @@ def _allocation_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
 
 
 messages = st.one_of(
+    _allocation_messages(),
     _allocation_messages(),
     _allocation_messages(),
     _allocation_messages(),

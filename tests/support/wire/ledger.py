@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as session
 from support.wire.around import Around
 from support.wire.books import Books
 from support.wire.items import (
@@ -17,6 +18,7 @@ from support.wire.items import (
 )
 from support.wire.things import (
     Accepted,
+    Asked,
     ForeignTrack,
     Held,
     KeyTrack,
@@ -96,6 +98,11 @@ class Ledger:
             case si.AllocationResponse():
                 self.hear_allocations(message)
 
+            case session.PredicatesQuestion():
+                self._check_partition(message.partition_name, message.application_id)
+                asked = Asked(tuple(message.node_ids))
+                self._own(message.application_id, message.allocation_key).hear(asked)
+
     def hear_nodes(self, response: si.NodeResponse) -> None:
         """Nodes that were taken or not."""
         answers: _Answers = {}
@@ -158,6 +165,11 @@ class Ledger:
             raise Violation(f"{app_id} is said to be in {name}, not in {expected}")
 
     # ---- Certainty ----
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the server knows the RM."""
+        return bool(self.around.partitions)
 
     @property
     def is_certain(self) -> bool:

@@ -40,11 +40,6 @@ class WireRm:
         self._said: dict[str, list[list[Item]]] = {kind: [] for kind in KINDS}
         self._lost: list[tuple[str, list[Item]]] = []
 
-    @property
-    def is_registered(self) -> bool:
-        """Whether the server knows the RM."""
-        return bool(self.ledger.around.partitions)
-
     # ---- Registering ----
 
     def register(self, config: Config) -> Status:
@@ -57,10 +52,10 @@ class WireRm:
             self._begin(config, held=False)
         return status
 
-    def begin_session(self, config: Config) -> Status:
+    def begin_session(self, config: Config, *, is_asked: bool) -> Status:
         """Over `Session`, as a newer instance; the same."""
-        self._write(f"wants a session with {config.name}")
-        status = self.connection.open_session(config.text)
+        self._write(f"wants a session with {config.name}{', and to be asked' if is_asked else ''}")
+        status = self.connection.open_session(config.text, is_asked=is_asked)
         if status == OK:
             self._begin(config, held=True)
         return status
@@ -69,6 +64,9 @@ class WireRm:
         self.config = config
         self.ledger.ordered = held
         self.ledger.registered(config.partitions, held=held)
+        talk = self.connection.talk
+        if talk is not None and talk.is_asked:
+            self.ledger.around.agreed = {}
         self._forget_said()
 
     def unregister(self) -> None:
@@ -130,6 +128,20 @@ class WireRm:
             talk.count(kind, items)
         self.connection.send(kind, request(kind, items, self.rm_id))
 
+    def answer(self, place: int, refused: Iterable[int]) -> None:
+        """Answer an open question: these of its nodes are refused."""
+        talk = self.connection.talk
+        if talk is None or not talk.questions:
+            return
+        talk.questions.rotate(-place)
+        question = talk.questions.popleft()
+        nodes = {question.node_ids[at % len(question.node_ids)] for at in refused}
+        self._write(f"> refuses {sorted(nodes)} in answer to {question.id}")
+        self.ledger.around.answered(question, nodes)
+        refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
+        answer = session.PredicatesAnswer(id=question.id, refused=refusals)
+        self.connection.number({"predicates": answer})
+
     def say_again(self) -> None:
         """Repeat what may have been lost with its line."""
         lost, self._lost = self._lost, []
@@ -190,6 +202,10 @@ class WireRm:
         for message in self.connection.answers(kind, line):
             self._write(f"< {type(message).__name__} {' '.join(str(message).split())}")
             self.ledger.hear(message)
+            if isinstance(message, session.PredicatesQuestion):
+                assert self.connection.talk is not None, "a question without a session"
+                if self.connection.talk.lets_pass:
+                    self.ledger.around.answered(message, ())
         return heard
 
     def settle(self, books: Books) -> None:

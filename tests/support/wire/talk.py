@@ -18,14 +18,25 @@ EPOCH = 1
 class Talk:
     """What was sent and heard, by number, and what has to be sent again."""
 
-    def __init__(self, rm_id: str, instance: int, config: str, stamp: int) -> None:
-        """A session that has not begun; `stamp` is that of the one before."""
+    def __init__(
+        self, rm_id: str, instance: int, config: str, stamp: int, *, is_asked: bool
+    ) -> None:
+        """A session that has not begun; `stamp` is that of the one before.
+
+        With `is_asked` the RM has a say in which nodes its asks go to. Every other instance lets
+        questions count as answered with yes when it does not answer.
+        """
         self.rm_id = rm_id
         self.instance = instance
         self.config = config
         self.kept: deque[session.UpdateRequest] = deque()
         self.replayed: dict[str, int] | None = None
         self.expects_complete: list[bool] = []
+        self.questions: deque[session.PredicatesQuestion] = deque()
+        self.callbacks = session.Callbacks()
+        if is_asked:
+            modes = (session.FAIL_CLOSED, session.FAIL_OPEN)
+            self.callbacks.predicates.fail_mode = modes[instance % 2]
         self._token = ""
         self._stamp = stamp
         self._sent = 0
@@ -41,6 +52,7 @@ class Talk:
             protocol=1,
             resume_token=self._token,
             acknowledged=self._received if self._token else 0,
+            callbacks=self.callbacks,
             registration=si.RegisterResourceManagerRequest(config=self.config),
         )
         return session.UpdateRequest(hello=hello).SerializeToString()
@@ -53,6 +65,7 @@ class Talk:
         self._token = welcome.welcome.resume_token
         self._sent = self._received = self._acknowledged = self._told = 0
         self.kept.clear()
+        self.questions.clear()
         self.expects_complete.clear()
         # A new session waits for a replay, but has not been told that one begins.
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
@@ -87,7 +100,7 @@ class Talk:
         return ack.SerializeToString()
 
     def hear(self, raw: bytes) -> Message | None:
-        """What a response says of nodes, applications and allocations.
+        """What a response says or asks of nodes, applications and allocations.
 
         S2: responses are numbered without a gap, and acknowledge no more than was sent.
         """
@@ -103,6 +116,9 @@ class Talk:
             case "nodes" | "applications" | "allocations":
                 told: Message = getattr(response, kind)
                 return told
+            case "predicates" if self.is_asked:
+                self.questions.append(response.predicates)
+                return response.predicates
             case "replay_result":
                 self._check_result(response.replay_result)
             case _:
@@ -126,6 +142,16 @@ class Talk:
         expected = self.expects_complete.pop(0) if self.expects_complete else None
         if expected is not result.complete:
             raise Violation(f"replay complete: {result.complete}, not {expected}: {result.reason}")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether nothing is placed unless the RM agrees, or does not answer and lets that pass."""
+        return self.callbacks.HasField("predicates")
+
+    @property
+    def lets_pass(self) -> bool:
+        """Whether what is not answered counts as agreed to."""
+        return self.callbacks.predicates.fail_mode == session.FAIL_OPEN
 
     # ---- Replays ----
 

@@ -57,6 +57,14 @@ class Released(NamedTuple):
     message: str
 
 
+class Asked(NamedTuple):
+    """Whether an ask may go to these nodes is for the RM to say."""
+
+    node_ids: tuple[str, ...]
+
+
+_KeyAnswer = New | Released | Rejected | Asked
+
 # ---- States ----
 
 
@@ -97,6 +105,9 @@ class Surroundings(Protocol):
 
     def app_may_be(self, app_id: str, *, there: bool) -> bool:
         """The same for an application."""
+
+    def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
+        """Whether the RM, if it is asked, has agreed that a key goes to a node."""
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
         """The same for a node."""
@@ -224,13 +235,14 @@ class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Up
 _UNANSWERED = {si.TIMEOUT, si.PREEMPTED_BY_SCHEDULER}
 
 
-class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Rejected]):
+class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
     """One key of an application."""
 
     def __init__(self, app_id: str, key: str, around: Surroundings) -> None:
         """Not asked."""
         super().__init__(f"key {key!r} of {app_id!r}", None)
         self.app_id = app_id
+        self.key = key
         self._around = around
         self._reservable: frozenset[str] = frozenset()
 
@@ -244,7 +256,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
         self,
         state: Held | None,
         item: AskItem | ReleaseItem | None,
-        answer: New | Released | Rejected | None,
+        answer: _KeyAnswer | None,
     ) -> Iterable[Held | None]:
         """Rejected only for a reason; new only when asked, released only when allocated."""
         if isinstance(item, AskItem):
@@ -256,6 +268,9 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
                 return [None] if self._around.app_may_be(self.app_id, there=False) else []
             case New() if state is not None and self._may_be_decided(state, answer):
                 return [state._replace(node_id=answer.node_id)]
+            case Asked(node_ids) if state is not None and not state.node_id:
+                there = [self._around.node_may_be(node_id, there=True) for node_id in node_ids]
+                return [state] if node_ids and all(there) else []
             case Released(message) if state is not None and state.node_id:
                 return [None] if self._may_have_ended(state, message) else []
         return []
@@ -269,6 +284,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
             fine = not state.required and new.node_id in around.open_nodes()
         fine = fine and home(new.node_id) == home(self.app_id) and around.may_decide()
         fine = fine and around.app_may_be(self.app_id, there=True)
+        fine = fine and around.has_agreed(self.app_id, self.key, new.node_id)
         return fine and state == Held("", new.size, new.priority, state.required)
 
     def _may_have_ended(self, state: Held, message: str) -> bool:
@@ -281,12 +297,12 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
         return removed and around.node_may_be(state.node_id, there=False)
 
     def _asked(
-        self, state: Held | None, item: AskItem, answer: New | Released | Rejected | None
+        self, state: Held | None, item: AskItem, answer: _KeyAnswer | None
     ) -> Iterable[Held | None]:
         match answer:
             case Rejected(reason):
                 return [state] if self._plausible(reason, item) else []
-            case Released():
+            case Released() | Asked():
                 return []
         if item.fault or not self._around.app_may_be(self.app_id, there=True):
             return []
@@ -330,7 +346,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, New | Released | Reject
         return around.huge and reason.endswith("beyond int64")
 
     def _let_go(
-        self, state: Held | None, item: ReleaseItem, answer: New | Released | Rejected | None
+        self, state: Held | None, item: ReleaseItem, answer: _KeyAnswer | None
     ) -> Iterable[Held | None]:
         if item.fault:
             return [state] if isinstance(answer, Rejected) and item.fault in answer.reason else []

@@ -96,7 +96,7 @@ class World:
             return
         self.touch(rm)
         belief = believed(rm.ledger)
-        if not rm.is_registered:
+        if not rm.ledger.is_registered:
             self.restart(rm, rm.config, session=bool(rm.connection.instance))
         elif rm.connection.has_session:
             if not rm.resume():
@@ -110,12 +110,14 @@ class World:
             elif again:
                 rm.say_again()
 
-    def restart(self, rm: WireRm, config: Config, *, session: bool) -> Books:
+    def restart(
+        self, rm: WireRm, config: Config, *, session: bool, is_asked: bool = False
+    ) -> Books:
         """The RM's process starts anew and registers; what it would replay."""
         self.touch(rm)
         belief = believed(rm.ledger)
         rm.connection.forget()
-        status = rm.begin_session(config) if session else rm.register(config)
+        status = rm.begin_session(config, is_asked=is_asked) if session else rm.register(config)
         if status == OK and not session:
             status = rm.connection.open_streams()
         if status != OK:
