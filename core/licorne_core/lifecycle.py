@@ -13,7 +13,7 @@ from licorne_core.placement.tags import tag_value
 from licorne_core.queues.changes import Picture, changes, picture
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.frontier import AGE, BACKOFF
+from licorne_core.scheduling.frontier import BACKOFF
 from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
 from licorne_core.timers import TimerName
 
@@ -253,7 +253,6 @@ def _on_time_of(partition: Partition, app: Application, what: str, key: Allocati
     elif what == RIPE:
         app.ripen()
         partition.frontier.app_changed(app, partition.leaf_of(app))
-        partition.frontier.open((app, AGE))
     elif what == UNRESERVE:
         partition.reservations.end(app, key)
 

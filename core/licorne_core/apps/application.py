@@ -35,7 +35,6 @@ class Application:
         "kept_by",
         "max_allocated",
         "message",
-        "moved_claims",
         "owner",
         "pending",
         "pending_total",
@@ -53,6 +52,7 @@ class Application:
         "tags",
         "trackers",
         "user",
+        "young_claims",
     )
 
     def __init__(
@@ -73,7 +73,7 @@ class Application:
         self.finished_time = 0.0
         self.backoff_until = 0.0
         self.ripe_at = 0.0
-        self.moved_claims: dict[Claim, None] = {}
+        self.young_claims: dict[Claim, None] = {}
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -189,11 +189,11 @@ class Application:
     def ripen(self) -> None:
         """Asks have become old enough to have a node reserved: claims start from the front."""
         self.ripe_at = 0.0
-        for claim in self.moved_claims:
+        for claim in self.young_claims:
             key = claim.key()
             if claim in self.ranking and key is not None:
                 self.ranking.put(claim, key)
-        self.moved_claims.clear()
+        self.young_claims.clear()
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation."""

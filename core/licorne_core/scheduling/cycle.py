@@ -18,7 +18,6 @@ from licorne_core.quotas import may_start, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.frontier import (
-    AGE,
     BACKOFF,
     PREDICATES,
     RUNNING,
@@ -149,8 +148,7 @@ class Cycle:
         ranking = queue.ranking
         awake = self._frontier.awake
         while True:
-            if awake and ranking.parked_under:
-                ranking.wake(awake & ranking.parked_under.keys())
+            self._wake(ranking)
             child = ranking.top()
             if child is None:
                 return None
@@ -170,7 +168,7 @@ class Cycle:
             if gate is None:
                 self._park(ranking, child, child.ranking.gates())
             else:
-                awake.discard(gate)
+                awake.pop(gate, None)
                 # Nobody looks inside until this gate opens, and other gates may open meanwhile.
                 child.ranking.wake_all()
                 self._park(ranking, child, (gate,))
@@ -181,8 +179,7 @@ class Cycle:
         threshold = leaf.settings.backoff_threshold
         awake = self._frontier.awake
         while True:
-            if awake and ranking.parked_under:
-                ranking.wake(awake & ranking.parked_under.keys())
+            self._wake(ranking)
             run = ranking.top()
             if run is None:
                 if threshold:
@@ -210,7 +207,7 @@ class Cycle:
                 if self._reserving:
                     self._rank_claim(app, run)
             self._note_passed_over(run, gate)
-            awake.discard(gate)
+            awake.pop(gate, None)
             self._park(ranking, run, (gate,))
 
     def _claim(self, leaf: Queue, app: Application, claim: Claim) -> Claimed | None:
@@ -236,10 +233,7 @@ class Cycle:
     def _move_claim(self, app: Application, claim: Claim, key: ClaimKey) -> None:
         """The claim is for an ask further behind, until one before that is old enough."""
         app.ranking.put(claim, key)
-        ripe_at = claim.ripens(self._now)
-        if ripe_at is not None:
-            app.moved_claims[claim] = None
-            self._frontier.ripening.append((app, ripe_at))
+        self._await_age(app, claim)
 
     def _rank_claim(self, app: Application, run: Run) -> None:
         """A run has found no node: from now on its asks may have one reserved."""
@@ -256,18 +250,21 @@ class Cycle:
         if key is None:
             ranking.discard(claim)
             return
-        gates: list[Gate] = []
-        if gate is not None:
-            self._frontier.awake.discard(gate)
-            gates.append(gate)
-        ripe_at = claim.ripens(self._now)
-        if ripe_at is not None:
-            self._frontier.ripening.append((app, ripe_at))
-            self._frontier.awake.discard((app, AGE))
-            gates.append((app, AGE))
+        self._await_age(app, claim)
         # While it rests it stands where it could come to stand at the earliest.
         ranking.put(claim, key)
-        self._park(ranking, claim, tuple(gates))
+        if gate is None:
+            self._park(ranking, claim, ())
+        else:
+            self._frontier.awake.pop(gate, None)
+            self._park(ranking, claim, (gate,))
+
+    def _await_age(self, app: Application, claim: Claim) -> None:
+        """The claim is to be tried again, from the front, when an ask there is old enough."""
+        ripe_at = claim.ripens(self._now)
+        if ripe_at is not None:
+            app.young_claims[claim] = None
+            self._frontier.ripening.append((app, ripe_at))
 
     def _note_passed_over(self, run: Run, gate: Gate) -> None:
         """Keep the reason for those who ask why (spec § 8.13)."""
@@ -316,6 +313,14 @@ class Cycle:
         app.backoff_until = self._now + settings.backoff_delay
         self._frontier.resting.append(app)
         return True
+
+    def _wake(self, ranking: Ranking[Any]) -> None:
+        """What is parked under gates that are open now may be looked at again."""
+        awake, parked = self._frontier.awake, ranking.parked_under
+        if awake and parked:
+            # In an order that does not depend on hashes: a turn must always end at the same try.
+            few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
+            ranking.wake([gate for gate in few if gate in many])
 
     def _park(
         self,

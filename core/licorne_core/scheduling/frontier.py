@@ -25,8 +25,6 @@ from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.reserved import ReservedAsks
 
 Gate = Hashable
-AGE = "age"
-"""Stands for the class in the gate of claims whose asks are not old enough yet."""
 BACKOFF = "back-off"
 """Stands for the class in the gate of an application that is not looked at for a while."""
 PREDICATES = "predicates"
@@ -66,7 +64,7 @@ class Frontier:
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         self._classes: dict[AskClass, int] = {}
-        self.awake: set[Gate] = set()
+        self.awake: dict[Gate, None] = {}
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
         self.reserved = ReservedAsks()
@@ -134,7 +132,7 @@ class Frontier:
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
-        self.awake.add(gate)
+        self.awake[gate] = None
         self.runnable = True
 
     def open_for(self, ask_class: AskClass, gate: Gate) -> None:

@@ -262,3 +262,15 @@ def test_an_ask_that_becomes_old_enough_claims_before_those_behind_it() -> None:
     core.now += 3
     core.run()
     assert reserved(core) == {"a1/first": "n2", "a1/second": "n1"}
+
+
+def test_young_asks_of_two_classes_reserve_each_in_its_own_time() -> None:
+    """An ask of a higher priority that is too young stops none that is old enough."""
+    core = fragmented()
+    core.do(asks(ask("big", "low", vcore=8)))
+    core.now += 1
+    core.do(asks(ask("big", "high", vcore=7, priority=5)))
+    core.wait(1)
+    assert reserved(core) == {"big/low": "n1"}
+    core.wait(1)
+    assert reserved(core) == {"big/low": "n1", "big/high": "n2"}
