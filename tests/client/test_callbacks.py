@@ -15,6 +15,7 @@ from licorne import (
     Node,
     Question,
 )
+from licorne.callbacks import MAX_REASON
 from licorne.v1.session_pb2 import (
     Predicates,
     PredicatesAnswer,
@@ -116,6 +117,26 @@ async def test_questions_are_answered(function: Callable[[Question], Any]) -> No
         await stream.until_goodbye()
 
     async with scripted(script) as target, listening(target, predicates=function):
+        await eventually(done.is_set)
+
+
+async def test_reasons_of_any_length_can_be_sent() -> None:
+    """Of a long reason goes out what the server keeps of it, so that the answer stays small."""
+    done = asyncio.Event()
+    text = "é" * 1_000_000
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.write(number=2, predicates=asking())
+        assert answered(await stream.read()) == {"n1": text[:MAX_REASON], "n2": text[:MAX_REASON]}
+        done.set()
+        await stream.until_goodbye()
+
+    def verbose(question: Question) -> Mapping[str, str]:
+        return dict.fromkeys(question.nodes, text)
+
+    async with scripted(script) as target, listening(target, predicates=verbose):
         await eventually(done.is_set)
 
 

@@ -82,3 +82,20 @@ async def test_looks_in_a_row_share_an_answer(
     assert not (await state.ListOutstanding(request)).shapes
     now = 1.0
     assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
+
+
+async def test_an_answer_has_the_largest_counts_that_fit(
+    shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many sizes there are, the answer stays as small as a page of any list."""
+    monkeypatch.setattr(service, "MAX_PAGE_BYTES", 40)
+    calls = await shim.set_up(vcore=10)
+    sizes = [20, 30, 30, 40, 50, 60]
+    await shim.ask(calls[0], *(ask(f"k{i}", vcore=size) for i, size in enumerate(sizes)))
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            response = await state.ListOutstanding(pb.ListOutstandingRequest())
+            if response.shapes and response.shapes[0].count == 2:
+                break
+            await asyncio.sleep(service.FRESH_SECONDS)
+    assert 1 < len(response.shapes) < 5

@@ -98,6 +98,28 @@ async def test_events_are_the_rms_own_and_the_operators(server: Server) -> None:
             assert await watch.code() is DENIED
 
 
+async def test_what_runs_where_is_the_rms_own_business(server: Server) -> None:
+    """Every read of a partition is denied to another RM."""
+    async with connected_as("rm", server) as channel, connected_as("operator", server) as other:
+        await Shim(channel).register()
+        await Shim(other, "operator").register()
+        theirs: dict[str, Any] = {"partition": "[operator]default"}
+        stub: Any = StateStub(channel)
+        for read, request in (
+            (stub.ListQueues, pb.ListQueuesRequest(**theirs)),
+            (stub.ListApplications, pb.ListApplicationsRequest(**theirs)),
+            (stub.GetApplication, pb.GetApplicationRequest(application_id="app", **theirs)),
+            (stub.ListNodes, pb.ListNodesRequest(**theirs)),
+            (stub.Explain, pb.ExplainRequest(application_id="app", **theirs)),
+            (stub.ListUsage, pb.ListUsageRequest(**theirs)),
+            (stub.ListReservations, pb.ListReservationsRequest(**theirs)),
+            (stub.ListOutstanding, pb.ListOutstandingRequest(**theirs)),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await read(request)
+            assert refused.value.code() is DENIED
+
+
 async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -> None:
     """An RM lists its own partitions and configures itself; an operator does so for every RM."""
     async with connected_as("rm", server) as channel, connected_as("operator", server) as other:

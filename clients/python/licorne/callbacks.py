@@ -13,6 +13,9 @@ from licorne.v1 import session_pb2 as pb
 
 MIN_DEADLINE = 0.01
 MAX_DEADLINE = 60.0
+MAX_REASON = 256
+"""Characters of a reason: without a bound a hundred of them might make no message any more."""
+
 _STATES = si.UpdateContainerSchedulingStateRequest.SchedulingState.DESCRIPTOR.values_by_number
 _TYPES = si.EventRecord.Type.DESCRIPTOR.values_by_number
 _CHANGES = si.EventRecord.ChangeType.DESCRIPTOR.values_by_number
@@ -136,10 +139,10 @@ def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
 def answer(asked: Question, refused: Refusals) -> pb.UpdateRequest:
     """The answer to a question; nodes that were not asked about do not matter.
 
-    Raises TypeError for a reason that is no text.
+    Of a reason no more is sent than the server keeps. Raises TypeError for one that is no text.
     """
     refusals = [
-        pb.NodeRefusal(node_id=node, reason=refused[node])
+        pb.NodeRefusal(node_id=node, reason=refused[node][:MAX_REASON])
         for node in asked.nodes
         if node in refused
     ]

@@ -68,8 +68,11 @@ def chosen(stub: StateStub, args: argparse.Namespace) -> Sequence[Partition]:
     partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
     if not args.partition:
         return partitions
-    meant = (args.partition, f"]{args.partition}")
-    named = [item for item in partitions if item.name.endswith(meant)]
+    named = [
+        item
+        for item in partitions
+        if item.name == args.partition or item.name.endswith(f"]{args.partition}")
+    ]
     if not named:
         raise NotFoundError(f"partition {printable(args.partition)} not found")
     return named[:1]

@@ -1,6 +1,7 @@
 """`licorne.v1.State`: what the core knows, read between two of its turns."""
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from licorne_server.access import Access
 from licorne_server.errors import invalid_argument, shown
 from licorne_server.guard import unary_handler
 from licorne_server.services.paging import (
+    MAX_PAGE_BYTES,
     MAX_PAGE_SIZE,
     PAGE_SIZE,
     Page,
@@ -182,7 +184,7 @@ class StateService:
             name: made for name, made in self._shapes.items() if now - made.time < FRESH_SECONDS
         }
         if partition not in self._shapes:
-            shapes = map(outstanding_message, self._views.outstanding(partition))
+            shapes = _that_fit(map(outstanding_message, self._views.outstanding(partition)))
             self._shapes[partition] = _Shapes(now, pb.ListOutstandingResponse(shapes=shapes))
         return self._shapes[partition].response
 
@@ -191,6 +193,16 @@ class StateService:
         partition = self._views.resolve(name or DEFAULT_PARTITION)
         self._access.check_read(context, partition[1:].partition("]")[0])
         return partition
+
+
+def _that_fit(shapes: Iterable[pb.OutstandingShape]) -> Iterator[pb.OutstandingShape]:
+    """The first of them, as many as an answer takes."""
+    room = MAX_PAGE_BYTES
+    for shape in shapes:
+        yield shape
+        room -= shape.ByteSize()
+        if room <= 0:
+            return
 
 
 def _check_given(field: str, value: str) -> None:

@@ -40,6 +40,14 @@ async def test_one_partition(town: Town, name: str) -> None:
     assert "green" not in result.out
 
 
+@pytest.mark.parametrize("name", ["fault", "lue]default", "]default", "[blue]fault"])
+async def test_a_part_of_a_name_is_no_name(town: Town, name: str) -> None:
+    """A partition is found under its whole name only."""
+    result = await town.shell("top", "--count", "1", "--partition", name)
+    assert (result.code, result.out) == (3, "")
+    assert result.err == f"licorne: partition {name} not found\n"
+
+
 def test_an_interrupt_is_a_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has seen enough and says so gets the exit code of success."""
 
