@@ -75,6 +75,7 @@ def test_a_repeated_release_is_harmless(driver: Driver, why: TerminationType) ->
     assert books(driver) == before
 
 
+@pytest.mark.row(12)
 @pytest.mark.parametrize("why", [TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER])
 def test_a_confirmation_frees_and_is_not_acknowledged(driver: Driver, why: TerminationType) -> None:
     """What confirms a request of the core's frees the allocation, and the core says nothing."""

@@ -38,8 +38,13 @@ class Heard(NamedTuple):
     """Key and node of the allocations made."""
     released: list[tuple[str, str, str]]
     """Key, termination and message of what was freed."""
-    states: list[tuple[str, str]]
-    """Application and the state that it entered."""
+    updates: list[tuple[str, str, int]]
+    """Application, the state that it entered, and when in nanoseconds."""
+
+    @property
+    def states(self) -> list[tuple[str, str]]:
+        """Application and the state that it entered."""
+        return [(app_id, state) for app_id, state, _ in self.updates]
 
     @property
     def keys(self) -> list[str]:
@@ -47,16 +52,62 @@ class Heard(NamedTuple):
         return [key for key, _ in self.new]
 
 
-class ServedRm:
+class Shown:
+    """What REST shows of an RM, once nothing is left to be done."""
+
+    def __init__(self, server: Server, client: aiohttp.ClientSession, rm_id: str) -> None:
+        """Nothing is read yet."""
+        self.server = server
+        self.rm_id = rm_id
+        self._client = client
+
+    async def get(self, path: str) -> Any:
+        """What REST shows of the RM's default partition, once nothing is left to be done."""
+        await self.still()
+        return await self._read(f"partition/[{self.rm_id}]default/{path}")
+
+    async def queue(self, path: str) -> Any:
+        """A queue as REST shows it."""
+        return await self.get(f"queue/{path}")
+
+    async def used(self, path: str = "root") -> tuple[int, int]:
+        """Milli-cores that a queue has, and that it waits for."""
+        shown = await self.queue(path)
+        return shown["allocatedResource"].get("vcore", 0), shown["pendingResource"].get("vcore", 0)
+
+    async def app(self, app_id: str) -> Any:
+        """An application as REST shows it."""
+        return await self.get(f"application/{app_id}")
+
+    async def events(self, *details: str) -> list[tuple[str, str]]:
+        """Detail and object of the RM's events of these details, in order."""
+        await self.still()
+        answer = await self._read(f"events/batch?rm={self.rm_id}")
+        names = si.EventRecord.ChangeDetail
+        found = [(names.Name(row["eventChangeDetail"]), row) for row in answer["EventRecords"]]
+        return [(name, row["objectID"]) for name, row in found if name in details]
+
+    async def _read(self, path: str) -> Any:
+        url = f"http://{self.server.http_address}/ws/v1/{path}"
+        async with self._client.get(url) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def still(self) -> None:
+        """What was said was answered, so all that is left is what the core has still to do."""
+        engine = self.server.engine
+        await eventually(lambda: not engine.busy and not engine.inbox)
+
+
+class ServedRm(Shown):
     """An RM, whoever looks at it over REST, its administrator and the clock."""
 
     def __init__(
         self, server: Server, shim: Shim, client: aiohttp.ClientSession, clock: VirtualClock
     ) -> None:
         """Nothing is registered and no stream is open yet."""
-        self.server = server
+        super().__init__(server, client, shim.rm_id)
         self.shim = shim
-        self.client = client
         self.clock = clock
         self._allocations: Call
         self._applications: Call
@@ -75,7 +126,7 @@ class ServedRm:
 
     async def reload(self, config: str) -> None:
         """Put another configuration into force. Raises AioRpcError when it is refused."""
-        request = ap.UpdateConfigurationRequest(rm_id=self.shim.rm_id, config=config)
+        request = ap.UpdateConfigurationRequest(rm_id=self.rm_id, config=config)
         await AdminStub(self.shim.channel).UpdateConfiguration(request)
 
     async def tell_nodes(self, *nodes: si.NodeInfo) -> list[str]:
@@ -84,7 +135,7 @@ class ServedRm:
         probe = self._probe()
         last = si.NodeInfo(nodeID=probe, action=si.NodeInfo.CREATE)
         last.attributes["si/node-partition"] = NOWHERE
-        await self._nodes.send(si.NodeRequest(rmID=self.shim.rm_id, nodes=[*nodes, last]))
+        await self._nodes.send(si.NodeRequest(rmID=self.rm_id, nodes=[*nodes, last]))
         answer: si.NodeResponse = await self._nodes.next()
         refused = {item.nodeID: item.reason for item in answer.rejected}
         assert refused.pop(probe)
@@ -116,7 +167,7 @@ class ServedRm:
 
     async def heard(self) -> Heard:
         """All that the RM was told since last time; nothing is to be done at this time."""
-        await self._still()
+        await self.still()
         await self._applications_said()
         await self._allocations_said()
         heard, self._heard = self._heard, Heard([], [], [])
@@ -124,45 +175,8 @@ class ServedRm:
 
     async def wait(self, seconds: float) -> None:
         """Let time pass, after all has been done that is due before."""
-        await self._still()
+        await self.still()
         await self.clock.advance(seconds)
-
-    async def get(self, path: str) -> Any:
-        """What REST shows of the RM's default partition, once nothing is left to be done."""
-        await self._still()
-        return await self._read(f"partition/[{self.shim.rm_id}]default/{path}")
-
-    async def queue(self, path: str) -> Any:
-        """A queue as REST shows it."""
-        return await self.get(f"queue/{path}")
-
-    async def used(self, path: str = "root") -> tuple[int, int]:
-        """Milli-cores that a queue has, and that it waits for."""
-        shown = await self.queue(path)
-        return shown["allocatedResource"].get("vcore", 0), shown["pendingResource"].get("vcore", 0)
-
-    async def app(self, app_id: str) -> Any:
-        """An application as REST shows it."""
-        return await self.get(f"application/{app_id}")
-
-    async def events(self, *details: str) -> list[tuple[str, str]]:
-        """Detail and object of the RM's events of these details, in order."""
-        await self._still()
-        answer = await self._read(f"events/batch?rm={self.shim.rm_id}")
-        names = si.EventRecord.ChangeDetail
-        found = [(names.Name(row["eventChangeDetail"]), row) for row in answer["EventRecords"]]
-        return [(name, row["objectID"]) for name, row in found if name in details]
-
-    async def _read(self, path: str) -> Any:
-        url = f"http://{self.server.http_address}/ws/v1/{path}"
-        async with self.client.get(url) as answer:
-            assert answer.status == 200, await answer.text()
-            return await answer.json()
-
-    async def _still(self) -> None:
-        """What was said was answered, so all that is left is what the core has still to do."""
-        engine = self.server.engine
-        await eventually(lambda: not engine.busy and not engine.inbox)
 
     def _probe(self) -> str:
         self._probes += 1
@@ -170,24 +184,27 @@ class ServedRm:
 
     async def _applications_said(self, **message: Any) -> dict[str, str]:
         """Send it, and a refused application behind it: then read up to that."""
-        await self._applications.send(si.ApplicationRequest(rmID=self.shim.rm_id, **message))
+        await self._applications.send(si.ApplicationRequest(rmID=self.rm_id, **message))
         probe = self._probe()
         last = si.AddApplicationRequest(applicationID=probe, partitionName=NOWHERE)
-        await self._applications.send(si.ApplicationRequest(rmID=self.shim.rm_id, new=[last]))
+        await self._applications.send(si.ApplicationRequest(rmID=self.rm_id, new=[last]))
         refused: dict[str, str] = {}
         while probe not in refused:
             answer: si.ApplicationResponse = await self._applications.next()
             refused |= {item.applicationID: item.reason for item in answer.rejected}
-            self._heard.states.extend((item.applicationID, item.state) for item in answer.updated)
+            self._heard.updates.extend(
+                (item.applicationID, item.state, item.stateTransitionTimestamp)
+                for item in answer.updated
+            )
         del refused[probe]
         return refused
 
     async def _allocations_said(self, **message: Any) -> dict[str, str]:
         """Send it, and a refused ask behind it: then read up to that."""
-        await self._allocations.send(si.AllocationRequest(rmID=self.shim.rm_id, **message))
+        await self._allocations.send(si.AllocationRequest(rmID=self.rm_id, **message))
         probe = self._probe()
         last = ask(probe, partitionName=NOWHERE)
-        await self._allocations.send(si.AllocationRequest(rmID=self.shim.rm_id, allocations=[last]))
+        await self._allocations.send(si.AllocationRequest(rmID=self.rm_id, allocations=[last]))
         refused: dict[str, str] = {}
         while probe not in refused:
             answer: si.AllocationResponse = await self._allocations.next()
