@@ -239,11 +239,13 @@ def on_time(partition: Partition, due: TimerName, now: float) -> list[Applicatio
         partition.tree.clean()
         note_queue_changes(partition, before, now)
     else:
-        _on_time_of(partition, partition.applications[name], what, key)
+        _on_time_of(partition, partition.applications[name], what, key, now)
     return []
 
 
-def _on_time_of(partition: Partition, app: Application, what: str, key: AllocationKey) -> None:
+def _on_time_of(
+    partition: Partition, app: Application, what: str, key: AllocationKey, now: float
+) -> None:
     """The same for what an application waits for."""
     if what == STARTED:
         _end_start(partition, partition.leaf_of(app), app)
@@ -251,7 +253,10 @@ def _on_time_of(partition: Partition, app: Application, what: str, key: Allocati
         app.backoff_until = 0.0
         partition.frontier.open((app, BACKOFF))
     elif what == RIPE:
-        app.ripen()
+        app.ripe_at = 0.0
+        ripe_at = app.ripen(now)
+        if ripe_at is not None:
+            partition.frontier.ripening.append((app, ripe_at))
         partition.frontier.app_changed(app, partition.leaf_of(app))
     elif what == UNRESERVE:
         partition.reservations.end(app, key)

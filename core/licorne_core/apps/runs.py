@@ -123,14 +123,16 @@ class Claim:
     """The asks of a run that have no node reserved yet, as one item among the runs.
 
     By priority, each level oldest first: within a level the first is always the first to be old
-    enough. Asks that are gone or have a node are forgotten when they come to the top.
+    enough. Asks that are gone or have a node are forgotten when they come to the top. `awaited` is
+    when it is to be looked at again for age, in unix seconds.
     """
 
-    __slots__ = ("_age", "_kept", "_levels", "run")
+    __slots__ = ("_age", "_kept", "_levels", "awaited", "run")
 
     def __init__(self, run: Run) -> None:
         """Over all asks of the run. Those that require a node need not wait for it."""
         self.run = run
+        self.awaited: float | None = None
         self._age = RESERVATION_AGE if run.ask_class.required_node is None else 0.0
         self._fill()
 

@@ -148,7 +148,8 @@ class Cycle:
         ranking = queue.ranking
         awake = self._frontier.awake
         while True:
-            self._wake(ranking)
+            if awake and ranking.parked_under:
+                self._wake(ranking)
             child = ranking.top()
             if child is None:
                 return None
@@ -179,7 +180,8 @@ class Cycle:
         threshold = leaf.settings.backoff_threshold
         awake = self._frontier.awake
         while True:
-            self._wake(ranking)
+            if awake and ranking.parked_under:
+                self._wake(ranking)
             run = ranking.top()
             if run is None:
                 if threshold:
@@ -262,8 +264,9 @@ class Cycle:
     def _await_age(self, app: Application, claim: Claim) -> None:
         """The claim is to be tried again, from the front, when an ask there is old enough."""
         ripe_at = claim.ripens(self._now)
-        if ripe_at is not None:
-            app.young_claims[claim] = None
+        if ripe_at is not None and ripe_at != claim.awaited:
+            claim.awaited = ripe_at
+            app.await_age(claim, ripe_at)
             self._frontier.ripening.append((app, ripe_at))
 
     def _note_passed_over(self, run: Run, gate: Gate) -> None:
@@ -317,10 +320,9 @@ class Cycle:
     def _wake(self, ranking: Ranking[Any]) -> None:
         """What is parked under gates that are open now may be looked at again."""
         awake, parked = self._frontier.awake, ranking.parked_under
-        if awake and parked:
-            # In an order that does not depend on hashes: a turn must always end at the same try.
-            few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
-            ranking.wake([gate for gate in few if gate in many])
+        # In an order that does not depend on hashes: a turn must always end at the same try.
+        few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
+        ranking.wake([gate for gate in few if gate in many])
 
     def _park(
         self,
