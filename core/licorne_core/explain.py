@@ -98,16 +98,8 @@ def gates_of(partition: Partition, app: Application, leaf: Queue, ask: Ask) -> t
         ),
         ApplicationGate(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE),
     ]
-    frontier = partition.frontier
-    if app.state is AppState.ACCEPTED and frontier.is_state_aware(leaf):
-        first = leaf.newcomers.starter or leaf.newcomers.due()
-        ahead = "" if first is None or first is app else first.app_id
-        gates.append(StartingGate(queue=leaf.path, ahead=ahead))
-    if app.backoff_until:
-        threshold = leaf.settings.backoff_threshold
-        gates.append(BackoffGate(app_id=app.app_id, until=app.backoff_until, threshold=threshold))
-    if app.state is AppState.ACCEPTED:
-        gates += [_running_gate(quota) for quota in app.quotas if quota.max_applications]
+    if ask.key not in app.reservations:
+        gates += _application_gates(partition, app, leaf)
     gates += [
         LimitGate(
             kind=tracker.kind,
@@ -136,6 +128,23 @@ def gates_of(partition: Partition, app: Application, leaf: Queue, ask: Ask) -> t
         )
     gates.append(_nodes_gate(partition, app, ask))
     return tuple(gates)
+
+
+def _application_gates(partition: Partition, app: Application, leaf: Queue) -> list[Gate]:
+    """What keeps an application from being looked at; asks with a node pass it (spec § 8.6)."""
+    gates: list[Gate] = []
+    if app.state is AppState.ACCEPTED and partition.frontier.is_state_aware(leaf):
+        first = leaf.newcomers.starter or leaf.newcomers.due()
+        ahead = "" if first is None or first is app else first.app_id
+        gates.append(StartingGate(queue=leaf.path, ahead=ahead))
+    if app.backoff_until:
+        threshold = leaf.settings.backoff_threshold
+        gates.append(BackoffGate(app_id=app.app_id, until=app.backoff_until, threshold=threshold))
+    if app.state is AppState.ACCEPTED:
+        # An application that is counted already passes (spec §§ 4.12, 10.5).
+        bounds = [q for q in app.quotas if q.max_applications and not q.counts(app.app_id)]
+        gates += [_running_gate(quota) for quota in bounds]
+    return gates
 
 
 def _running_gate(quota: Quota) -> RunningGate:

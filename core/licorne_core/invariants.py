@@ -111,6 +111,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     asks = [entry[3] for entry in app.pending.values()]
     _equal("A4", f"{at}: pending", app.pending_total, sum_of(a.ask_class.resources for a in asks))
     _same("A4", f"{at}: waiting in runs", len(asks), sum(r.waiting for r in app.runs.values()))
+    _same("A4", f"{at}: held in runs", len(app.held), sum(r.held for r in app.runs.values()))
     _same("A4", f"{at}: top priority", _top(a.priority for a in asks), app.priorities.top)
     _in_range(at, app.allocated)
     _in_range(at, app.pending_total)

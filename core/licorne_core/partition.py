@@ -100,7 +100,7 @@ class Partition:
         items = ask.ask_class.items
         before = (app.priorities.top, app.submission_time)
         run = app.run_of(ask.ask_class)
-        if not run.waiting:
+        if run.is_idle:
             self.frontier.class_came(ask.ask_class)
         was_first = app.add_ask(run, ask, create_time, arrival)
         for queue in leaf.lineage:
@@ -117,7 +117,7 @@ class Partition:
         """Forget a pending ask that the RM does not want any more."""
         leaf = self.leaf_of(app)
         ask, run = app.drop_ask(key)
-        if not run.waiting:
+        if run.is_idle:
             self.frontier.class_went(ask.ask_class, app.quotas)
         for queue in leaf.lineage:
             refund(queue.pending, ask.ask_class.items)
@@ -139,8 +139,8 @@ class Partition:
         leaf, app, (_, create_time, _, ask), node = candidate
         allocation = Allocation(ask, node.node_id, create_time, now)
         top = app.priorities.top
-        _, run = app.drop_ask(ask.key)
-        if not run.waiting:
+        _, run = app.drop_ask(ask.key) if seen else app.hold_ask(ask.key)
+        if run.is_idle:
             self.frontier.class_went(ask.ask_class, app.quotas)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
@@ -163,11 +163,12 @@ class Partition:
 
     def put_back(self, app: Application, key: AllocationKey) -> None:
         """An allocation that was held, and never told, is a pending ask again, in its old place."""
-        _, create_time, arrival, ask = app.held.pop(key)
+        _, create_time, arrival, ask = app.held[key]
         allocation = app.allocations[key]
         node = self.nodes.by_id[allocation.node_id]
         self._unbook(allocation, app, node, seen=False)
         self.add_ask(app, ask, create_time, arrival)
+        app.end_hold(key)
         self._freed(app, node)
         leaf = self.leaf_of(app)
         note_allocating(leaf, app)
@@ -175,7 +176,9 @@ class Partition:
 
     def reveal(self, app: Application, key: AllocationKey) -> Allocation:
         """An allocation that was held is told to the RM, which may judge its node anew now."""
-        del app.held[key]
+        run = app.end_hold(key)
+        if run.is_idle:
+            self.frontier.class_went(run.ask_class, app.quotas)
         allocation = app.allocations[key]
         node = self.nodes.by_id[allocation.node_id]
         refused = any(node.verdicts.values())

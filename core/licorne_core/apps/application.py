@@ -167,10 +167,8 @@ class Application:
             self.ranking.discard(run)
             if run.claim is not None:
                 self.ranking.discard(run.claim)
-            run.clear()
-            # A few are kept, as asks of the same classes keep coming.
-            if len(self.runs) > EMPTY_RUNS:
-                del self.runs[ask.ask_class]
+            run.empty()
+            self._forget_idle(run)
         elif run.heap[0] is entry:
             first = run.first()
             assert first is not None, "a run with waiting asks has a first one"
@@ -178,6 +176,26 @@ class Application:
         elif len(run.heap) > RUN_SLACK + 2 * run.waiting:
             run.heap = sorted(filter(run.waits, run.heap))
         return ask, run
+
+    def hold_ask(self, key: AllocationKey) -> tuple[Ask, Run]:
+        """A pending ask waits for a word of the RM; its run is not forgotten meanwhile."""
+        entry = self.held[key] = self.pending[key]
+        self.runs[entry[3].ask_class].held += 1
+        return self.drop_ask(key)
+
+    def end_hold(self, key: AllocationKey) -> Run:
+        """The word has come, or is not waited for any more; the run that the ask is of."""
+        run = self.runs[self.held.pop(key)[3].ask_class]
+        run.held -= 1
+        self._forget_idle(run)
+        return run
+
+    def _forget_idle(self, run: Run) -> None:
+        """A few runs are kept, as asks of the same classes keep coming."""
+        if run.is_idle:
+            run.start_afresh()
+            if len(self.runs) > EMPTY_RUNS:
+                del self.runs[run.ask_class]
 
     def claim_again(self, claim: Claim, entry: PendingAsk) -> bool:
         """An ask is new in a claim, or has lost its node; True when the claim should be tried."""

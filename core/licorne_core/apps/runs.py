@@ -45,7 +45,8 @@ class Run:
     them, `told` which of them the RM knows to be without a node (spec §§ 8.12-8.13). `claim` is
     there once they have found none. Those who watch know them to be `over_queue` or `over_quota`,
     too large for what is left of it (spec § 12.1.3). `refusals` counts how often the RM refused a
-    node that one of them was to have (spec § 8.4).
+    node that one of them was to have (spec § 8.4); `waiting` of them are pending, and `held` wait
+    for its word.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Run:
         "attempted",
         "claim",
         "heap",
+        "held",
         "log",
         "over_queue",
         "over_quota",
@@ -77,6 +79,7 @@ class Run:
         self.reservations = reservations
         self.heap: list[PendingAsk] = []
         self.waiting = 0
+        self.held = 0
         self.refusals = 0
         self.unplaceable = False
         self.attempted = False
@@ -87,14 +90,23 @@ class Run:
         self.told: set[AllocationKey] = set()
         self.claim: Claim | None = None
 
-    def clear(self) -> None:
-        """Nothing of the class waits any more: who comes later is looked at afresh."""
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the class waits, neither for a node nor for a word of the RM."""
+        return not (self.waiting or self.held)
+
+    def empty(self) -> None:
+        """Nothing of the class is pending at the moment."""
         self.heap.clear()
-        self.attempted = self.over_queue = self.over_quota = False
+        self.over_queue = self.over_quota = False
+        self.claim = None
+
+    def start_afresh(self) -> None:
+        """Nothing of the class waits any more: who comes later has not been looked at yet."""
+        self.attempted = False
         self.refused_at = -inf
         if self.log:
             self.log.clear()
-        self.claim = None
 
     def first(self) -> PendingAsk | None:
         """The first ask that is still pending."""

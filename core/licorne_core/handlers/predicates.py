@@ -24,7 +24,6 @@ def hold(partition: Partition, candidate: Candidate, now: float) -> None:
     question = partition.questions.ask(run, ask, node, now)
     held = Held(app, ask.key, node, ask.key in run.told)
     partition.commit(candidate, now, seen=False)
-    app.held[ask.key] = entry
     partition.questions.hold(question, held)
     note_allocating(leaf, app)
 
@@ -41,11 +40,10 @@ def reserve(partition: Partition, claimed: Claimed, now: float) -> None:
 
 def put_back(partition: Partition, app: Application, key: AllocationKey) -> None:
     """The ask is pending again, whatever the RM is going to say."""
-    held = partition.questions.let_go(app.app_id, key)
+    held = _let_go(partition, app, key)
     partition.put_back(app, key)
     if held.told:
         app.runs[app.pending[key][3].ask_class].told.add(key)
-    partition.frontier.open(PREDICATES)
 
 
 def put_all_back(partition: Partition, app: Application) -> None:
@@ -96,8 +94,6 @@ def _settle(
     outcome: Outcome,
 ) -> None:
     """Make or put back what waited; the RM judged each node as it knew it, so for one ask."""
-    if partition.questions.full:
-        partition.frontier.reserved.wake_all()
     again: list[Held] = []
     for held in list(question.held.values()):
         if not question.is_about(held.node):
@@ -114,13 +110,20 @@ def _settle(
         live = node is not None and reservation in node.reservations.values()
         if live and reservation.node_id in refused:
             partition.reservations.end_one(reservation)
-    partition.frontier.open(PREDICATES)
+
+
+def _let_go(partition: Partition, app: Application, key: AllocationKey) -> Held:
+    """An ask waits for no answer any more: there is room for another one that does."""
+    if partition.questions.full:
+        partition.frontier.open(PREDICATES)
+        partition.frontier.reserved.wake_all()
+    return partition.questions.let_go(app.app_id, key)
 
 
 def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> None:
     """The RM agrees: the allocation is made."""
     app = held.app
-    partition.questions.let_go(app.app_id, held.key)
+    _let_go(partition, app, held.key)
     allocation = partition.reveal(app, held.key)
     outcome.made.setdefault(partition, []).append(allocation)
     tell(partition, partition.leaf_of(app), app, allocation, now, outcome.updates)

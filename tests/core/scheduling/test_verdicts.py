@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from licorne_core.commands import AnswerPredicates, FailMode, NodeRefusal, PredicatePolicy
+from licorne_core.commands import (
+    AnswerPredicates,
+    FailMode,
+    NodeAction,
+    NodeRefusal,
+    PredicatePolicy,
+)
 from licorne_core.effects import Effect, PredicatesAsked
-from licorne_core.ids import NodeId, PartitionName
+from licorne_core.facts.allocations import PredicatesRefused
+from licorne_core.ids import AppId, NodeId, PartitionName
 from licorne_core.scheduling import questions
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import Driver, placed
@@ -177,3 +184,34 @@ def test_only_so_many_verdicts_are_kept_for_a_node() -> None:
         core.do(releases(release("one", name)))
     partition = core.scheduler.partitions[PARTITION]
     assert {len(node.verdicts) for node in partition.nodes.by_id.values()} == {256}
+
+
+def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_held() -> None:
+    """Asks that are each a class of their own keep their log while they wait for answers."""
+    core = cluster(1)
+    wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
+    answered(core, core.do(asks(*wanted)), lambda _, __: "no")
+    for number in range(2, 5):
+        answered(core, core.do(nodes(node(f"n{number}", vcore=10))), lambda _, __: "no")
+    refusals = [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
+    assert len(refusals) == len(wanted)
+    details = core.views.application(PARTITION, "one").asks
+    assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
+
+
+def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was passed over while the RM owed too many answers, and nothing else changes for it."""
+    monkeypatch.setattr(questions, "MAX_HELD", 1)
+    core = cluster(1)
+    core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
+    core.do(asks(ask("one", "filler", vcore=8)))
+    core.do(asks(ask("one", "big", vcore=9, created=core.now - 10, predicate="big")))
+    core.do(nodes(node("n2", vcore=5)))
+    core.do(asks(ask("one", "small", vcore=1, predicate="small")))
+    core.do(releases(release("one", "filler")))
+    partition = core.scheduler.partitions[PARTITION]
+    assert list(partition.applications[AppId("one")].held) == ["small"]
+    core.do(releases(release("one", "small")))
+    assert list(partition.applications[AppId("one")].held) == ["big"]

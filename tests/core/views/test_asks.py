@@ -1,5 +1,7 @@
 """What the reports say of asks that wait: what stopped them, and who knows of it."""
 
+from dataclasses import replace
+
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
@@ -81,3 +83,15 @@ def test_what_is_held_is_an_ask() -> None:
     assert holding.allocated == {"vcore": 6}
     assert (other.allocation_count, len(other.allocations)) == (1, 1)
     assert (explained.key, explained.verdict, explained.node_id) == ("k1", "held", "n1")
+
+
+def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:
+    """With a node reserved it is one of those about to run, and no gate stops it any more."""
+    driver = Driver()
+    driver.do(register(config("[{name: a, maxapplications: 1}]")))
+    driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    occupied = replace(ask("", "other", on_node="n1", vcore=8), tags={"foreign": "default"})
+    driver.do(asks(occupied), asks(ask("one", "k", vcore=5, created=START - 10)))
+    assert driver.views.application(DEFAULT, "one").asks[0].reserved_node == "n1"
+    explanation = driver.views.explain(DEFAULT, "one", "k")
+    assert [gate.code for gate in explanation.gates if not gate.passed] == ["NO_NODE_FITS"]
