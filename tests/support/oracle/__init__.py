@@ -44,9 +44,10 @@ Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
-    def __init__(self, *, reserving: bool = True) -> None:
-        """Nobody is registered; without `reserving` no node is reserved."""
+    def __init__(self, *, reserving: bool, most_held: int) -> None:
+        """Nobody is registered; see `PartitionOracle` for what may be set."""
         self.reserving = reserving
+        self.most_held = most_held
         self.partitions: dict[str, PartitionOracle] = {}
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
@@ -168,6 +169,7 @@ class Oracle:
             as_fifo=self.as_fifo[rm_id],
             reserving=self.reserving,
             policy=self.policies[rm_id],
+            most_held=self.most_held,
         )
 
     def _follow(self, rm_id: str, extra: Mapping[str, str]) -> None:

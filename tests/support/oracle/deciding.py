@@ -11,10 +11,12 @@ from support.oracle.books import AppRecord, AskRecord, NodeRecord
 from support.oracle.gates import (
     fits,
     is_open,
+    may_be_asked_about,
     may_start,
     refused,
     takes,
     within_limits,
+    within_maxima,
     within_quotas,
 )
 from support.oracle.order import Look, apps_in_order, fit_key, node_key
@@ -65,7 +67,9 @@ def _reserved_pass(look: Look) -> Decision | None:
         return None
     for app in apps_in_order(look, newcomers=True):
         for ask in app.asks_in_order():
-            if ask.reservation is None or not within_quotas(look, app, ask):
+            if ask.reservation is None or not may_be_asked_about(look, ask):
+                continue
+            if not within_quotas(look, app, ask):
                 continue
             node = look.nodes[ask.reservation.node_id]
             if fits(look, node, ask):
@@ -88,9 +92,13 @@ def _decide_for(
     rests = False
     for ask in app.asks_in_order():
         rests = rests or 0 < threshold <= without_node
-        if within_limits(look, app, ask):
-            attempted.append(ask)
-        if not within_quotas(look, app, ask):
+        if not within_limits(look, app, ask):
+            continue
+        within = within_maxima(look, app, ask)
+        if within and not may_be_asked_about(look, ask):
+            continue
+        attempted.append(ask)
+        if not within:
             continue
         node_id = _node_for(look, ask)
         if node_id is not None:

@@ -7,9 +7,17 @@ from support.oracle.order import Look
 
 def within_quotas(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     """Whether the ask stays within what its user, its group and its queues may have."""
-    return within_limits(look, app, ask) and all(
-        _within_max(look, path, ask) for path in lineage(app.queue)
-    )
+    return within_limits(look, app, ask) and within_maxima(look, app, ask)
+
+
+def within_maxima(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether it stays within what its queues may have."""
+    return all(_within_max(look, path, ask) for path in lineage(app.queue))
+
+
+def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
+    """Whether the RM has no say, or does not owe too many answers."""
+    return ask.predicate is None or not look.full
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord) -> bool:

@@ -12,7 +12,8 @@ SCHEDULABLE = ("Accepted", "Running")
 class Look(NamedTuple):
     """All that a decision depends on.
 
-    `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved.
+    `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
+    many asks are held that no more should be.
     """
 
     queues: dict[str, QueueRecord]
@@ -23,6 +24,7 @@ class Look(NamedTuple):
     usage: Usage
     now: float
     reserving: bool
+    full: bool
 
 
 def apps_in_order(

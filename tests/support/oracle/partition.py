@@ -19,6 +19,7 @@ class PartitionOracle:
     """The records of one partition.
 
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
+    `most_held`: asks that may wait for its answers at a time.
     """
 
     def __init__(
@@ -28,9 +29,11 @@ class PartitionOracle:
         as_fifo: bool,
         reserving: bool,
         policy: PredicatePolicy | None,
+        most_held: int,
     ) -> None:
         """An empty partition."""
         self.reserving = reserving
+        self.most_held = most_held
         self.policy = policy
         self.questions = Questions()
         self.timers = Timers()

@@ -12,7 +12,7 @@ from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.scheduler import Scheduler
 
 REASONS = ("taint", "affinity", "volume")
-DELAYS = (0, 0, 0, 0, 0, 1, 1, 2, 5, None)
+DELAYS = (0, 0, 0, 0, 1, 1, 2, 5, None, None)
 """Steps until an answer is given, None for never."""
 
 

@@ -8,6 +8,7 @@ from licorne_core.effects import AllocationsMade, ContainerStatesChanged, Effect
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
+from licorne_core.scheduling.questions import MAX_HELD
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
 from support.oracle import Decision, Oracle, PartitionOracle
@@ -27,9 +28,20 @@ class Disagreement(AssertionError):
     """Core and oracle differ; the text names the step."""
 
 
-def compare(script: Sequence[Step], tuning: Tuning | None = None) -> int:
-    """Play the script to both; raises Disagreement, or returns how many decisions were compared."""
-    pair = _Pair(tuning)
+def compare(
+    script: Sequence[Step],
+    tuning: Tuning | None = None,
+    *,
+    reserving: bool = True,
+    most_held: int = MAX_HELD,
+) -> int:
+    """Play the script to both; raises Disagreement, or returns how many decisions were compared.
+
+    Without `reserving` neither reserves nodes. `most_held` says how many asks may wait for answers
+    of an RM; the core has to be told otherwise.
+    """
+    driver = Driver(tuning=tuning, reservations=reserving, sweep=SWEEP)
+    pair = _Pair(driver, Oracle(reserving=reserving, most_held=most_held))
     for number, (now, command) in enumerate(script):
         pair.driver.now = now
         try:
@@ -46,9 +58,9 @@ def compare(script: Sequence[Step], tuning: Tuning | None = None) -> int:
 class _Pair:
     """A core and an oracle that are told the same."""
 
-    def __init__(self, tuning: Tuning | None) -> None:
-        self.driver = Driver(tuning=tuning, sweep=SWEEP)
-        self.oracle = Oracle()
+    def __init__(self, driver: Driver, oracle: Oracle) -> None:
+        self.driver = driver
+        self.oracle = oracle
         self.answers = Answers(self.driver.scheduler)
         self.decisions = 0
 

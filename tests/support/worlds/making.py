@@ -46,6 +46,9 @@ ENDINGS = [
 ]
 
 
+PAUSES = [0.001, 0.7, 1.0, 2.5, 2.5, 5.0, 6.0, 31.0, 301.0, 3601.0]
+"""Seconds that pass at a time: past the age of reservations, silence, rests, starts and leases."""
+
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 
 
@@ -62,6 +65,7 @@ class RmMaker:
         self.rng = rng
         self.rm = rm
         self.settings = RmSettings(rng, rm, hides=hides)
+        self.fleet = rng.choice([2, 4, 7])
         self.shapes = [self._shape() for _ in range(rng.randint(1, 5))]
         self.submitted: dict[str, list[str]] = {name: [] for name in self.settings.makers}
         self.asked: list[tuple[str, str]] = []
@@ -84,7 +88,7 @@ class RmMaker:
     # Nodes
 
     def _node_id(self) -> str:
-        return f"n{self.rng.randint(0, 7)}"
+        return f"n{self.rng.randint(0, self.fleet)}"
 
     def _capacity(self) -> dict[str, int]:
         rng = self.rng
@@ -107,6 +111,7 @@ class RmMaker:
     def change_node(self) -> UpdateNodes:
         """A node grows, shrinks, drains, comes back or goes."""
         kinds = [
+            NodeAction.UPDATE,
             NodeAction.UPDATE,
             NodeAction.DRAIN_NODE,
             NodeAction.DRAIN_TO_SCHEDULABLE,
@@ -264,9 +269,9 @@ class World:
             self._add(Tick(decisions=self.rng.choice([1, 1, 2, 3, 7, 256])))
         elif dice < 0.55:
             self.steps.append(Step(self.now, REST))
-        elif dice < 0.62:
-            self.now += self.rng.choice([0.001, 0.7, 1.0, 2.5, 5.0, 31.0, 301.0])
-            self._add(Tick(decisions=1))
+        elif dice < 0.64:
+            self.now += self.rng.choice(PAUSES)
+            self._add(Tick(decisions=self.rng.choice([1, 7])))
         else:
             self._add(*self._rare(rm, dice))
 
@@ -274,9 +279,9 @@ class World:
         """What an RM says less often."""
         if dice < 0.72:
             return [rm.freed()]
-        if dice < 0.78:
+        if dice < 0.79:
             return [rm.change_node()]
-        if dice < 0.83:
+        if dice < 0.835:
             return [rm.new_nodes()]
         if dice < 0.89:
             return [rm.new_apps()]
