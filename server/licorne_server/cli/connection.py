@@ -1,6 +1,8 @@
 """How the commands reach a running server, and what they exit with when they cannot."""
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -141,6 +143,7 @@ def with_state(
     try:
         with open_channel(args) as channel:
             show(StateStub(channel), args)
+            sys.stdout.flush()
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
@@ -149,6 +152,9 @@ def with_state(
         return NOT_FOUND
     except grpc.RpcError as error:
         return explain_failure(args.target, error)
+    except BrokenPipeError:
+        # Who read this has enough. What is still buffered is written at exit, and needs a place.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from datetime import UTC, datetime
 from licorne.si.v1.si_pb2 import EventRecord
 from licorne.v1.state_pb2 import Event, ListEventsRequest
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import OK, add_connection_arguments, with_state
+from licorne_server.cli.connection import add_connection_arguments, with_state
 from licorne_server.cli.follow_events import Follower
 from licorne_server.cli.output import (
     NOTHING,
@@ -48,10 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def event_id(text: str) -> int:
     """An id as it is given."""
-    number = int(text)
-    if not 0 <= number < 2**64:
+    if not (text.isascii() and text.isdecimal() and int(text) < 2**64):
         raise argparse.ArgumentTypeError(f"{text} is no id of an event")
-    return number
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,10 +58,6 @@ def run(args: argparse.Namespace) -> int:
         return with_state(args, show_coming if args.follow else show_kept)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Who read this has enough. What is still buffered is written at exit, and needs a place.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
 
 
 def show_kept(stub: StateStub, args: argparse.Namespace) -> None:

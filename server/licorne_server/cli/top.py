@@ -23,6 +23,14 @@ from licorne_server.cli.output import is_terminal, print_json, printable, to_pla
 DEFAULT_INTERVAL = 2.0
 
 
+class _Console(Console):
+    """A console that leaves it to `with_state` what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        """Do not exit with an error of our own."""
+        raise BrokenPipeError
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne top`."""
     parser.add_argument(
@@ -47,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """All partitions, or the one that was named: a picture, a line or an object for each look."""
     pictured = args.output == "table" and is_terminal(sys.stdout)
-    console = Console(force_terminal=pictured, highlight=False)
+    console = _Console(force_terminal=pictured, highlight=False)
     start = perf_counter()
     with Board(console) as board:
         for look in count(1):

@@ -1,7 +1,10 @@
 """`queues`, `apps`, `nodes`, `users` and `explain` against a running server."""
 
 import asyncio
+import os
 import socket
+import sys
+from collections.abc import Sequence
 
 import pytest
 from google.protobuf import json_format
@@ -170,6 +173,21 @@ async def test_explain_tells_where_an_allocation_is(town: Town) -> None:
     result = await town.shell("explain", "shop", key)
     assert result.out.splitlines()[0] == f"shop/{key} in root.prod: allocated"
     assert node in result.out
+
+
+@pytest.mark.parametrize("command", [("nodes",), ("top", "--count", "1"), ("events", "-o", "json")])
+async def test_a_reader_may_have_enough_at_any_time(town: Town, command: Sequence[str]) -> None:
+    """A pipe that is closed at its other end is no failure, and nothing is said of it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = ("-m", "licorne_server", *command, "--target", town.shell.target)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdout=writing, stderr=asyncio.subprocess.PIPE
+    )
+    os.close(writing)
+    _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+    said = [line for line in err.decode().splitlines() if not line.startswith("partition ")]
+    assert (process.returncode, said) == (0, [])
 
 
 async def test_without_a_partition_the_first_one_is_meant_and_named(town: Town) -> None:
