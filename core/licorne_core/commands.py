@@ -29,7 +29,8 @@ class PredicatePolicy:
 class RegisterRm:
     """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3).
 
-    Without `predicates` the RM is not asked, and all predicates pass.
+    Without `predicates` the RM is not asked, and all predicates pass. `container_states`: whether
+    it wants to hear which of its asks no node takes (spec § 8.12).
     """
 
     rm_id: RmId
@@ -39,6 +40,7 @@ class RegisterRm:
     config: str = ""
     extra_config: Mapping[str, str] = field(default_factory=dict)
     predicates: PredicatePolicy | None = None
+    container_states: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -253,13 +253,22 @@ def _on_time_of(
         app.backoff_until = 0.0
         partition.frontier.open((app, BACKOFF))
     elif what == RIPE:
-        app.ripe_at = 0.0
-        ripe_at = app.ripen(now)
-        if ripe_at is not None:
-            partition.frontier.ripening.append((app, ripe_at))
-        partition.frontier.app_changed(app, partition.leaf_of(app))
+        _ripen(partition, app, now)
     elif what == UNRESERVE:
         partition.reservations.end(app, key)
+
+
+def _ripen(partition: Partition, app: Application, now: float) -> None:
+    """Claims whose asks are old enough for a reservation now start from the front (spec § 8.5)."""
+    app.ripe_at = 0.0
+    for claim in app.young_claims.take_ripe(now):
+        key = claim.key()
+        if claim in app.ranking and key is not None:
+            app.ranking.put(claim, key)
+    ripe_at = app.young_claims.next()
+    if ripe_at is not None:
+        partition.frontier.ripening.append((app, ripe_at))
+    partition.frontier.app_changed(app, partition.leaf_of(app))
 
 
 def _count_running(partition: Partition, leaf: Queue, before: AppState, after: AppState) -> None:

@@ -7,6 +7,7 @@ autoscaler is to change.
 
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
+from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -19,8 +20,8 @@ from licorne_core.resources import Items
 
 REASON = "request is waiting for cluster resources become available"
 
-MAX_TOLD = 10_000
-"""Asks that are told at a time; the others have to wait for the next one."""
+PART = 1_000
+"""Runs that are looked at, and asks told, before others have their turn: some milliseconds."""
 
 
 class Outstanding(NamedTuple):
@@ -32,28 +33,45 @@ class Outstanding(NamedTuple):
     asks: int
 
 
-def outstanding(partition: Partition) -> Iterator[Outstanding]:
+Walk = Iterator[Outstanding]
+
+
+def outstanding(partition: Partition) -> Walk:
     """All of them, in the order of queues, applications and runs."""
+    return (found for found in walk(partition) if found.asks)
+
+
+def walk(partition: Partition) -> Walk:
+    """Every run that was looked at, in that order, with the number of its asks: it may be none.
+
+    Who lays the walk aside for a while finds what has come in the meantime, or not; nothing worse.
+    """
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
         for app in _applications(leaf):
             for run in _runs(app):
-                count = rooms.take(app.quotas, run.ask_class.items, run.waiting)
-                if count:
-                    yield Outstanding(leaf, app, run, count)
+                asks = rooms.take(app.quotas, run.ask_class.items, run.waiting)
+                yield Outstanding(leaf, app, run, asks)
 
 
-def untold(partition: Partition) -> list[ContainerState]:
-    """The asks among them that the RM has not been told of; they count as told from now on."""
+def untold(walking: Walk) -> tuple[list[ContainerState], Walk | None]:
+    """The asks in the next part of a walk that the RM has not been told of, and what is left of it.
+
+    They count as told from now on.
+    """
     states: list[ContainerState] = []
-    for _, app, run, count in outstanding(partition):
-        missing = count - len(run.told)
-        for entry in _first_untold(run, min(missing, MAX_TOLD - len(states))):
-            run.told.add(entry[3].key)
-            states.append(ContainerState(app_id=app.app_id, key=entry[3].key, reason=REASON))
-        if len(states) >= MAX_TOLD:
-            break
-    return states
+    for _ in range(PART):
+        found = next(walking, None)
+        if found is None:
+            return states, None
+        missing = found.asks - len(found.run.told)
+        for entry in _first_untold(found.run, min(missing, PART - len(states))):
+            found.run.told.add(entry[3].key)
+            app_id, key = found.app.app_id, entry[3].key
+            states.append(ContainerState(app_id=app_id, key=key, reason=REASON))
+        if len(states) == PART:
+            return states, chain((found,), walking)
+    return states, walking
 
 
 def _first_untold(run: Run, count: int) -> list[PendingAsk]:

@@ -4,7 +4,9 @@ Everything that changes usage goes through here, so that a queue, its ancestors,
 application and the node can never disagree.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
@@ -35,7 +37,8 @@ CLEAN_QUEUES = "clean queues"
 class Partition:
     """A partition's things and their books.
 
-    `foreign` says on which node a foreign allocation is; `types` are the resource types heard of.
+    `foreign` says on which node a foreign allocation is; `types` are the resource types heard of;
+    `walking` is the walk over what waits for a larger cluster, if one is under way.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class Partition:
         self.holds = shared.holds
         self.journal = shared.journal
         self.predicates = shared.predicates
+        self.container_states = shared.container_states
+        self.walking: Iterator[Any] | None = None
         self.tree = QueueTree(config.root)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)

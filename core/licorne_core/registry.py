@@ -45,7 +45,7 @@ class Rm:
         self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
-        self.shared = Shared(request.predicates)
+        self.shared = Shared(request.predicates, container_states=request.container_states)
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}

@@ -107,7 +107,7 @@ def slices(items: Sequence[T], portion: int) -> Iterator[Sequence[T]]:
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
-    """An RM that introduces itself.
+    """An RM that introduces itself. What only a session can carry it does not want.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -133,6 +133,7 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
         build_info=dict(wire.buildInfo),
         config=wire.config,
         extra_config=dict(wire.extraConfig),
+        container_states=False,
     )
 
 

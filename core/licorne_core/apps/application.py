@@ -1,9 +1,9 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
 from collections.abc import Mapping
-from heapq import heappop, heappush, nsmallest
+from heapq import heappush, nsmallest
 
-from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run
+from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run, YoungClaims
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask, AskClass
 from licorne_core.facts.allocations import Owner
@@ -30,7 +30,6 @@ class Application:
         "app_id",
         "arrivals",
         "backoff_until",
-        "claims_awaited",
         "finished_time",
         "held",
         "kept_by",
@@ -74,8 +73,7 @@ class Application:
         self.finished_time = 0.0
         self.backoff_until = 0.0
         self.ripe_at = 0.0
-        self.young_claims: list[tuple[float, int, Claim]] = []
-        self.claims_awaited = 0
+        self.young_claims = YoungClaims()
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
@@ -205,27 +203,6 @@ class Application:
         assert key is not None, "somebody wants a node now"
         self.ranking.put(claim, key)
         return True
-
-    def await_age(self, claim: Claim, ripe_at: float) -> None:
-        """An ask at the front of the claim will be old enough for a reservation then."""
-        self.claims_awaited += 1
-        heappush(self.young_claims, (ripe_at, self.claims_awaited, claim))
-
-    def ripen(self, now: float) -> float | None:
-        """Claims whose asks have become old enough start from the front; when the next ones will.
-
-        Of claims that are gone, or were looked at since, nothing is wanted.
-        """
-        young = self.young_claims
-        while young and young[0][0] <= now:
-            ripe_at, _, claim = heappop(young)
-            if claim.awaited != ripe_at:
-                continue
-            claim.awaited = None
-            key = claim.key()
-            if claim in self.ranking and key is not None:
-                self.ranking.put(claim, key)
-        return young[0][0] if young else None
 
     def add_allocation(self, allocation: Allocation) -> None:
         """Book an allocation."""

@@ -202,6 +202,37 @@ class Claim:
         self._kept = len(entries)
 
 
+class YoungClaims:
+    """The claims of an application that are to be looked at again for the age of their asks."""
+
+    __slots__ = ("_heap", "_made")
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._heap: list[tuple[float, int, Claim]] = []
+        self._made = 0
+
+    def add(self, claim: Claim, ripe_at: float) -> None:
+        """An ask at the front of the claim will be old enough for a reservation then."""
+        claim.awaited = ripe_at
+        self._made += 1
+        heappush(self._heap, (ripe_at, self._made, claim))
+
+    def take_ripe(self, now: float) -> list[Claim]:
+        """Take out those whose time has come, but for those that were looked at since."""
+        ripe = []
+        while self._heap and self._heap[0][0] <= now:
+            ripe_at, _, claim = heappop(self._heap)
+            if claim.awaited == ripe_at:
+                claim.awaited = None
+                ripe.append(claim)
+        return ripe
+
+    def next(self) -> float | None:
+        """When the next of them will be ripe, in unix seconds."""
+        return self._heap[0][0] if self._heap else None
+
+
 def claim_key(entry: PendingAsk) -> ClaimKey:
     """A claim's place while this ask is the one that wants a node: just behind the ask itself."""
     return (*entry[:3], 1)

@@ -12,7 +12,7 @@ from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import answer_overdue, ask_again, hold, reserve
 from licorne_core.lifecycle import NO_APP, NO_KEY, on_time, rest
-from licorne_core.outstanding import MAX_TOLD, untold
+from licorne_core.outstanding import untold, walk
 from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import Claimed
 from licorne_core.scheduling.questions import ANSWER, RETRY
@@ -40,6 +40,8 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
         else:
             outcome.updates += on_time(partition, due, now)
     told += partition.questions.take_unsent()
+    if partition.walking is not None:
+        partition.timers.set((INSPECT, NO_APP, NO_KEY), now)
     return outcome.effects(partition.rm_id) + told
 
 
@@ -78,7 +80,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
     effects += questions.take_unsent()
-    if not partition.frontier.runnable and partition.tree.root.pending:
+    wanted = partition.container_states and not partition.frontier.runnable
+    if wanted and partition.tree.root.pending:
         _inspect_later(partition, now)
     return effects
 
@@ -91,13 +94,15 @@ def _inspect_later(partition: Partition, now: float) -> None:
 
 
 def _inspect(partition: Partition, now: float) -> list[Effect]:
+    """One part of a walk over what waits; the next part follows in the next turn."""
     if partition.holds:
+        partition.walking = None
         _inspect_later(partition, now)
         return []
-    partition.frontier.settle()
-    states = untold(partition)
-    if len(states) >= MAX_TOLD:
-        _inspect_later(partition, now)
+    if partition.walking is None:
+        partition.frontier.settle()
+        partition.walking = walk(partition)
+    states, partition.walking = untold(partition.walking)
     if not states:
         return []
     return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]

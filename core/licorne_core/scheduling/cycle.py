@@ -265,8 +265,7 @@ class Cycle:
         """The claim is to be tried again, from the front, when an ask there is old enough."""
         ripe_at = claim.ripens(self._now)
         if ripe_at is not None and ripe_at != claim.awaited:
-            claim.awaited = ripe_at
-            app.await_age(claim, ripe_at)
+            app.young_claims.add(claim, ripe_at)
             self._frontier.ripening.append((app, ripe_at))
 
     def _note_passed_over(self, run: Run, gate: Gate) -> None:

@@ -192,4 +192,9 @@ def _registration(hello: Hello) -> RegisterRm | None:
             "hello.registration.rmID",
         )
     wire.rmID = hello.rm_id
-    return replace(registration(wire), predicates=policy(hello.callbacks))
+    callbacks = hello.callbacks
+    return replace(
+        registration(wire),
+        predicates=policy(callbacks),
+        container_states=callbacks.container_states,
+    )

@@ -1,9 +1,11 @@
 """The autoscaler's feed: what quota would admit and no node takes (spec § 8.12)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from licorne_core import outstanding
 from licorne_core.commands import PredicatePolicy, Tick
 from licorne_core.effects import ContainerStatesChanged, Effect
 from licorne_core.outstanding import REASON
@@ -120,6 +122,28 @@ def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:
     core.do(asks(ask("two", "k", vcore=20, created=core.now - 10)))
     core.send(asks(ask("one", "k", vcore=20, created=core.now - 20)))
     assert told(core.wait(3)) == ["one/k"]
+
+
+def test_many_asks_are_told_in_parts_that_let_others_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No turn looks at more than a part of what waits, and nothing is left out or told twice."""
+    monkeypatch.setattr(outstanding, "PART", 3)
+    core = cluster()
+    core.do(asks(*(ask("one", f"k{number}", vcore=20 + number % 4) for number in range(20))))
+    core.now += 1
+    turns = []
+    while (deadline := core.scheduler.next_deadline()) is not None and deadline <= core.now:
+        turns.append(told(core.send(Tick())))
+    assert max(map(len, turns)) == 3
+    assert sorted(key for turn in turns for key in turn) == sorted(f"one/k{n}" for n in range(20))
+
+
+def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
+    """And nothing is looked at for it."""
+    core = Driver()
+    core.do(replace(register(config("[{name: a}]")), container_states=False))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    core.do(asks(ask("one", "k", vcore=20)))
+    assert told(core.wait(5)) == []
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
