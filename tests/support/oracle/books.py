@@ -97,9 +97,10 @@ class AppRecord:
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
 
     def add(self, ask: AskRecord) -> None:
-        """An ask is pending from now on; those of its class have one lot."""
-        alike = [other for other in self.asks.values() if other.ask_class == ask.ask_class]
-        ask.attempted = any(other.attempted for other in alike)
+        """An ask is pending from now on; those of its class, held ones too, have one lot."""
+        held = [self.allocations[key].ask for key in self.held_keys()]
+        alike = [one for one in [*self.asks.values(), *held] if one.ask_class == ask.ask_class]
+        ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
 
     def asks_in_order(self) -> list[AskRecord]:

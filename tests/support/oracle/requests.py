@@ -48,7 +48,7 @@ def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Am
         return
     del app.asks[ask.key]
     ask.size = size
-    ask.told = False
+    ask.told = ask.attempted = False
     app.add(ask)
     kept = ask.reservation
     if kept is not None:
@@ -120,7 +120,7 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
         allocation = app.allocations.pop(key)
         partition.nodes[allocation.node_id].changed()
         allocation.ask.arrival = app.arrivals
-        allocation.ask.told = False
+        allocation.ask.told = allocation.ask.attempted = False
         app.add(allocation.ask)
 
 
