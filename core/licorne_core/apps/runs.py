@@ -96,14 +96,13 @@ class Run:
         return not (self.waiting or self.held)
 
     def empty(self) -> None:
-        """Nothing of the class is pending at the moment."""
+        """Nothing of the class is pending: who comes later has not been looked at yet."""
         self.heap.clear()
-        self.over_queue = self.over_quota = False
+        self.attempted = self.over_queue = self.over_quota = False
         self.claim = None
 
     def start_afresh(self) -> None:
-        """Nothing of the class waits any more: who comes later has not been looked at yet."""
-        self.attempted = False
+        """Nothing of the class waits for anything: what was found of it is of no interest now."""
         self.refused_at = -inf
         if self.log:
             self.log.clear()

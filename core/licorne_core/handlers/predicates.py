@@ -59,7 +59,8 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
         if question is not None:
             outcome = Outcome()
             reasons = {r.node_id: r.reason or "refused" for r in command.refused}
-            partition.questions.remember(question, reasons)
+            for node in partition.questions.remember(question, reasons):
+                partition.node_changed(node)
             _settle(partition, question, reasons, now, outcome)
             return outcome.effects(rm.rm_id) + partition.questions.take_unsent()
     return []

@@ -218,15 +218,23 @@ class Questions:
                     del self._asked[name]
         return question
 
-    def remember(self, question: Question, refused: Mapping[NodeId, str]) -> None:
-        """Keep the verdicts on nodes that are still as they were asked about."""
+    def remember(self, question: Question, refused: Mapping[NodeId, str]) -> list[Node]:
+        """Keep the verdicts on nodes that are still as they were asked about.
+
+        Returns those that the RM refused before, in an answer to another question, and accepts now.
+        """
         name = (question.ask_class, question.allocate)
+        taken_back = []
         for node, told in question.nodes.items():
             if node.told == told:
                 verdicts = node.verdicts
+                before = verdicts.pop(name, "")
                 if len(verdicts) >= MAX_VERDICTS:
                     del verdicts[next(iter(verdicts))]
-                verdicts[name] = refused.get(node.node_id, "")
+                reason = verdicts[name] = refused.get(node.node_id, "")
+                if before and not reason:
+                    taken_back.append(node)
+        return taken_back
 
     def remember_silence(self, question: Question, now: float) -> None:
         """The refusals that nobody spoke are to be forgotten after a while."""

@@ -215,3 +215,17 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     assert list(partition.applications[AppId("one")].held) == ["small"]
     core.do(releases(release("one", "small")))
     assert list(partition.applications[AppId("one")].held) == ["big"]
+
+
+def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
+    """One ask of a class was refused, then another accepted on the same node as it was."""
+    core = cluster(1)
+    wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
+    wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
+    first, last = asked(core.do(asks(*wanted)))
+    refusal = NodeRefusal(node_id=NodeId("n1"), reason="volume")
+    core.do(AnswerPredicates(rm_id=last.rm_id, question=last.question, refused=[refusal]))
+    (again,) = asked(core.do(AnswerPredicates(rm_id=first.rm_id, question=first.question)))
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    assert placed(effects) == [("one", "first", "n1")]
+    assert [question.key for question in asked(effects)] == ["last"]
