@@ -96,13 +96,14 @@ class Run:
         return not (self.waiting or self.held)
 
     def empty(self) -> None:
-        """Nothing of the class is pending: who comes later has not been looked at yet."""
+        """Nothing of the class is pending at the moment."""
         self.heap.clear()
-        self.attempted = self.over_queue = self.over_quota = False
+        self.over_queue = self.over_quota = False
         self.claim = None
 
     def start_afresh(self) -> None:
-        """Nothing of the class waits for anything: what was found of it is of no interest now."""
+        """Nothing of the class waits for anything: who comes later has not been looked at yet."""
+        self.attempted = False
         self.refused_at = -inf
         if self.log:
             self.log.clear()
