@@ -87,7 +87,7 @@ def _check(ask: Ask) -> None:
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """New, or known by its key already (spec § 5.3.4-6)."""
-    if app.held and ask.key in app.held:
+    if app.held and ask.key in app.held and _is_news(app.held[ask.key][3], ask):
         put_back(partition, app, ask.key)
     if ask.key in app.pending:
         _ask_again(partition, app, ask, now, outcome)
@@ -101,6 +101,11 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
         if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
             outcome.updates += advance(partition, app, AppEvent.RUN, now)
         partition.journal.note(Asked(now, ask))
+
+
+def _is_news(held: Ask, ask: Ask) -> bool:
+    """Whether an ask that is held is to change: merely said again it goes on waiting (S1)."""
+    return bool(ask.node_id) or ask.ask_class.items != held.ask_class.items
 
 
 def _ask_again(

@@ -75,6 +75,15 @@ def test_nothing_is_told_before_the_rm_agrees() -> None:
     assert states(made, "one") == ["Running"]
 
 
+def test_a_held_ask_that_is_said_again_goes_on_waiting() -> None:
+    """S1: a repeat of an ask that is held asks nothing anew, and the open question still counts."""
+    core = cluster()
+    said = asks(ask("one", "k", vcore=4, predicate="p"))
+    (question,) = asked(core.do(said))
+    assert core.do(said) == []
+    assert placed(core.do(answer(question))) == [("one", "k", "n1")]
+
+
 @pytest.mark.row(123)
 def test_a_refused_node_is_never_used_and_another_is_chosen() -> None:
     """The next node in order takes the ask, without another question where it was in the first."""

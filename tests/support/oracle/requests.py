@@ -24,6 +24,9 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
     if app is None:
         return
     if ask.key in app.held_keys():
+        changes = ask.node_id is not None or size != app.allocations[ask.key].ask.size
+        if not changes:
+            return
         partition.put_back(app, ask.key)
     if ask.key in app.allocations:
         _resize_allocation(partition, app.allocations[ask.key], size)

@@ -213,9 +213,11 @@ def is_idempotent(items: Sequence[Item]) -> bool:
     Not so where the second time meets what the scheduler made of the first.
     """
     nodes = [item for item in items if isinstance(item, NodeItem)]
-    gone = {node.node_id for node in nodes if node.action == "DECOMISSION"}
+    changes = {node.node_id for node in nodes if not node.creates}
     comes = {node.node_id for node in nodes if node.creates}
     fickle = any(isinstance(i, ReleaseItem) and i.why in _UNREPEATABLE for i in items)
     news = {item.app_id for item in items if isinstance(item, AppItem)}
     ends = {item.app_id for item in items if isinstance(item, RemovalItem)}
-    return not fickle and not gone & comes and not news & ends
+    # What cannot be done to a held ask takes it from its node all the same.
+    vain = any(isinstance(i, AskItem) and i.node_id == "n9" for i in items)
+    return not (fickle or vain or changes & comes or news & ends)
