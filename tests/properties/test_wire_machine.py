@@ -42,6 +42,17 @@ ANSWERS = rule(
 SAYS = rule(who=WHO, told=st.lists(st.tuples(messages, THEN, ROUNDS), min_size=1, max_size=4))
 
 
+def say_twice(world: World, rm: WireRm, kind: str, items: list[Item]) -> None:
+    """S1: the same once more changes nothing."""
+    before = world.digest(rm.rm_id)
+    world.touch(rm)
+    rm.say(kind, items)
+    world.settle()
+    after = world.digest(rm.rm_id)
+    if before != after:
+        raise Violation(f"S1: said twice, {items}:\n{before}\n{after}")
+
+
 class WireMachine(RuleBasedStateMachine):
     """The rules."""
 
@@ -99,17 +110,7 @@ class WireMachine(RuleBasedStateMachine):
                 # What did not fit in the first time may do so the second time.
                 fits = not rm.ledger.around.huge
                 if fits and is_idempotent(said) and rm.connection.is_whole:
-                    self._twice(rm, kind, said)
-
-    def _twice(self, rm: WireRm, kind: str, items: list[Item]) -> None:
-        """S1: the same once more changes nothing."""
-        before = self.world.digest(rm.rm_id)
-        self.world.touch(rm)
-        rm.say(kind, items)
-        self.world.settle()
-        after = self.world.digest(rm.rm_id)
-        if before != after:
-            raise Violation(f"S1: said twice, {items}:\n{before}\n{after}")
+                    say_twice(world, rm, kind, said)
 
     def answers(self, who: int, place: int, refused: set[int], settle: bool) -> None:
         """An RM that is asked answers a question, not always the first, and not all of them."""
