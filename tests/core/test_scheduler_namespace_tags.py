@@ -135,3 +135,20 @@ def test_what_cannot_be_read_is_ignored(text: str) -> None:
     """A tag that makes no sense sets nothing, and the application is taken."""
     driver = started(("one", {"namespace": "ns", "namespace.resourcequota": text}))
     assert queue(driver, "root.ns").max == {}
+
+
+def test_a_guarantee_that_comes_later_changes_the_order_of_applications() -> None:
+    """In a fair queue those come first that have least of what is guaranteed now."""
+    fair = "childtemplate: {properties: {application.sort.policy: fair}}"
+    root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
+    rules = "[{name: tag, value: namespace, create: true}]"
+    text = f"partitions: [{{name: default, placementrules: {rules}, queues: {root}}}]"
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", memory=10, vcore=20)))
+    driver.do(apps(app("m", tags={"namespace": "ns"}), app("v", tags={"namespace": "ns"})))
+    driver.do(asks(ask("m", "m0", memory=10), ask("v", "v0", vcore=20)))
+    driver.do(asks(ask("m", "m1", memory=1), ask("v", "v1", vcore=1)))
+    wanted = json.dumps({"resources": {"memory": {"value": 10}, "vcore": {"value": 1000}}})
+    guaranteed = {"namespace": "ns", "namespace.resourceguaranteed": wanted}
+    driver.send(apps(app("third", tags=guaranteed)))
+    assert keys(driver.do(nodes(node("n2", memory=10, vcore=20)))) == ["v1", "m1"]

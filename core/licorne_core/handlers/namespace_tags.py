@@ -38,10 +38,15 @@ def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, s
         guaranteed=guaranteed or leaf.brought.guaranteed,
         max_applications=applications or leaf.brought.max_applications,
     )
+    before = (leaf.max, leaf.guaranteed)
     apply_sizes(leaf)
-    if maximum is not None or guaranteed is not None:
+    # Most applications of a namespace say what those before them said.
+    if before != (leaf.max, leaf.guaranteed):
         partition.tree.shares_stale = True
         partition.frontier.room_in((leaf,))
+        # The fair order of applications is by what they have of the guarantee (spec § 5.2).
+        for app in leaf.applications.values():
+            partition.frontier.app_changed(app, leaf)
     if applications and may_run_one_more(leaf):
         partition.frontier.may_run_again((leaf,))
 

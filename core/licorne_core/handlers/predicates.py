@@ -117,7 +117,7 @@ def _let_go(partition: Partition, app: Application, key: AllocationKey) -> Held:
     """An ask waits for no answer any more: there is room for another one that does."""
     if partition.questions.full:
         partition.frontier.open(PREDICATES)
-        partition.frontier.reserved.wake_all()
+        partition.frontier.reserved.wake_unasked()
     return partition.questions.let_go(app.app_id, key)
 
 

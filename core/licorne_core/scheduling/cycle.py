@@ -125,14 +125,15 @@ class Cycle:
                 return None
             reservation = reserved.first(self._frontier.types)
             leaf, app, ask_class = reserved.owner(reservation)
-            if app.state in SCHEDULABLE and self._gate(app, ask_class) is None:
+            gate = self._gate(app, ask_class)
+            if app.state in SCHEDULABLE and gate is None:
                 node: Node | None = self._nodes[reservation.node_id]
                 assert node is not None, "a reservation goes with its node"
                 if not (node.fits(ask_class.items) and node.accepts(ask_class)):
                     node = None if reservation.required else self._index.best(ask_class)
                 if node is not None:
                     return leaf, app, app.pending[reservation.key], node
-            del reserved.ready[reservation]
+            reserved.rest(reservation, unasked=gate is PREDICATES)
         return None
 
     def _is_spent(self) -> bool:

@@ -67,7 +67,7 @@ class Frontier:
         self.awake: dict[Gate, None] = {}
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
-        self.reserved = ReservedAsks()
+        self.reserved = ReservedAsks(tree.root)
         self.state_aware_as_fifo = False
         self.runnable = False
 
@@ -224,6 +224,7 @@ class Frontier:
                 self.app_changed(app, leaf)
 
     def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
+        self.reserved.rank_app(app, leaf)
         present = app.pending and app.state in SCHEDULABLE and app.app_id in leaf.applications
         if present and due:
             leaf.ranking.put(app, app_key(app, leaf))
@@ -240,6 +241,7 @@ class Frontier:
         if queue.pending and queue.state is not QueueState.STOPPED:
             key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
             parent.ranking.put(queue, key)
+            self.reserved.rank_queue(queue, key)
         else:
             parent.ranking.discard(queue)
 

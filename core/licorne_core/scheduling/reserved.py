@@ -1,29 +1,52 @@
 """The asks that a node is reserved for: which of them to try next (spec § 8.6)."""
 
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
 from licorne_core.apps.application import Application
 from licorne_core.asks import AskClass
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
-from licorne_core.ranking import Key
+from licorne_core.ranking import Key, Ranking
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.order import app_key, queue_key
 
 Owner = tuple[Queue, Application, AskClass]
+
+_Entry = tuple[tuple[int, float, int], int, Reservation]
+"""A reservation by the place of its ask; the number keeps reservations from being compared."""
 
 
 class ReservedAsks:
     """All reservations of a partition; those that are `ready` are worth a try.
 
     One that was tried in vain is not ready again before its node changes, or a gate opens that
-    its ask class stands at.
+    its ask class stands at. Those that are ready are ranked as the regular pass ranks: queues in
+    their parents, applications in their leaves, asks in their applications.
     """
 
-    __slots__ = ("_by_class", "_owners", "ready")
+    __slots__ = (
+        "_asks",
+        "_by_class",
+        "_made",
+        "_new",
+        "_owners",
+        "_rankings",
+        "_root",
+        "_unasked",
+        "ready",
+    )
 
-    def __init__(self) -> None:
-        """None yet."""
+    def __init__(self, root: Queue) -> None:
+        """None yet, in the queues below this one."""
+        self._root = root
+        self._made = 0
         self._owners: dict[Reservation, Owner] = {}
         self._by_class: dict[AskClass, dict[Reservation, None]] = {}
+        self._rankings: dict[Queue, Ranking[Queue | Application]] = {}
+        self._asks: dict[Application, list[_Entry]] = {}
+        self._new: dict[Reservation, None] = {}
+        self._unasked: dict[Reservation, None] = {}
         self.ready: dict[Reservation, None] = {}
 
     def __len__(self) -> int:
@@ -40,8 +63,10 @@ class ReservedAsks:
 
     def remove(self, reservation: Reservation) -> Owner:
         """One that has ended; whose it was."""
+        if reservation in self.ready:
+            self.rest(reservation)
+        self._unasked.pop(reservation, None)
         owner = self._owners.pop(reservation)
-        self.ready.pop(reservation, None)
         for ask_class in {owner[2]: None, owner[2].size: None}:
             alike = self._by_class[ask_class]
             del alike[reservation]
@@ -53,31 +78,96 @@ class ReservedAsks:
         """The leaf, the application and the class of the ask."""
         return self._owners[reservation]
 
+    # Waking
+
     def wake(self, ask_class: AskClass) -> None:
         """Something changed for asks of the class."""
-        alike = self._by_class.get(ask_class)
-        if alike:
-            self.ready.update(alike)
+        self._wake(self._by_class.get(ask_class, ()))
 
     def wake_on(self, node: Node) -> None:
         """Something changed on the node."""
-        self.ready.update(dict.fromkeys(node.reservations.values()))
+        self._wake(node.reservations.values())
+
+    def wake_unasked(self) -> None:
+        """There is room for an ask that waits for the RM's word."""
+        self._wake(self._unasked)
+        self._unasked.clear()
 
     def wake_all(self) -> None:
-        """Everything may have changed."""
-        self.ready.update(dict.fromkeys(self._owners))
+        """Everything may have changed, the settings that keys follow included."""
+        self._rankings.clear()
+        self._asks.clear()
+        self._unasked.clear()
+        self.ready = dict.fromkeys(self._owners)
+        self._new = dict.fromkeys(self._owners)
+
+    def _wake(self, reservations: Iterable[Reservation]) -> None:
+        for reservation in reservations:
+            if reservation not in self.ready:
+                self.ready[reservation] = None
+                self._new[reservation] = None
+
+    # Order
 
     def first(self, types: tuple[str, ...]) -> Reservation:
         """The first of those ready, in the order of queues, applications and asks."""
-        if len(self.ready) == 1:
-            return next(iter(self.ready))
-        return min(self.ready, key=lambda reservation: self._place(reservation, types))
+        for reservation in self._new:
+            self._rank(reservation, types)
+        self._new.clear()
+        item: Queue | Application | None = self._root
+        while isinstance(item, Queue):
+            item = self._rankings[item].top()
+        assert item is not None, "what is ranked has something ready"
+        return self._asks[item][0][2]
 
-    def _place(self, reservation: Reservation, types: tuple[str, ...]) -> Key:
+    def rest(self, reservation: Reservation, *, unasked: bool = False) -> None:
+        """It was tried in vain, or has ended; `unasked`: as the RM owes too many answers."""
+        del self.ready[reservation]
+        if unasked:
+            self._unasked[reservation] = None
+        if reservation in self._new:
+            del self._new[reservation]
+            return
         leaf, app, _ = self._owners[reservation]
-        path = [
-            queue_key(queue, priority_sort=queue.parent.settings.priority_sort, types=types)
-            for queue in reversed(leaf.lineage)
-            if queue.parent is not None
-        ]
-        return (*path, app_key(app, leaf), app.pending[reservation.key][:3])
+        asks = self._asks[app]
+        while asks and asks[0][2] not in self.ready:
+            heappop(asks)
+        if not asks:
+            del self._asks[app]
+            self._unrank(leaf, app)
+
+    def rank_app(self, app: Application, leaf: Queue) -> None:
+        """The application's key may have changed."""
+        if app in self._asks:
+            self._rankings[leaf].put(app, app_key(app, leaf))
+
+    def rank_queue(self, queue: Queue, key: Key) -> None:
+        """The queue has another key."""
+        if queue in self._rankings and queue.parent is not None:
+            self._rankings[queue.parent].put(queue, key)
+
+    def _rank(self, reservation: Reservation, types: tuple[str, ...]) -> None:
+        leaf, app, _ = self._owners[reservation]
+        self._made += 1
+        entry = (app.pending[reservation.key][:3], self._made, reservation)
+        if app in self._asks:
+            heappush(self._asks[app], entry)
+            return
+        self._asks[app] = [entry]
+        is_new = leaf not in self._rankings
+        self._rankings.setdefault(leaf, Ranking()).put(app, app_key(app, leaf))
+        for queue in leaf.lineage:
+            if not is_new or queue.parent is None:
+                break
+            is_new = queue.parent not in self._rankings
+            key = queue_key(queue, priority_sort=queue.parent.settings.priority_sort, types=types)
+            self._rankings.setdefault(queue.parent, Ranking()).put(queue, key)
+
+    def _unrank(self, queue: Queue, item: Queue | Application) -> None:
+        """Nothing is ready there any more; nor above it, if that was the last."""
+        ranking = self._rankings[queue]
+        ranking.discard(item)
+        if not len(ranking):
+            del self._rankings[queue]
+            if queue.parent is not None:
+                self._unrank(queue.parent, queue)
