@@ -228,18 +228,23 @@ class Application:
         The other ask is `found`, the one that could be served, or without one any at all. Asks
         beyond a quota do not count, whatever nodes there are.
         """
-        stuck = [
+        # Without another ask, one stuck ask more than allowed is the one that shows it.
+        enough = threshold if found is not None else threshold + 1
+        stuck = 0
+        for run in self.runs.values():
+            if run.unplaceable and run.comes_before(found) and self.within_quotas(run):
+                stuck += run.count_before(found, enough - stuck)
+                if stuck >= enough:
+                    return True
+        if found is not None or stuck < threshold:
+            return False
+        last = max(
             entry
             for run in self.runs.values()
             if run.unplaceable and self.within_quotas(run)
             for entry in run.heap
             if run.waits(entry)
-        ]
-        if len(stuck) < threshold:
-            return False
-        last = nsmallest(threshold, stuck)[-1]
-        if found is not None:
-            return last < found
+        )
         return any(last < entry for entry in self.pending.values())
 
     def within_quotas(self, run: Run) -> bool:

@@ -126,6 +126,21 @@ class Run:
             del self.log[next(iter(self.log))]
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
+    def comes_before(self, other: PendingAsk | None) -> bool:
+        """Whether any of its asks stands before another one; without one, whether any waits."""
+        return self.waiting > 0 and (other is None or self.heap[0] < other)
+
+    def count_before(self, other: PendingAsk | None, most: int) -> int:
+        """How many of its asks stand before another one, or wait at all; counts up to `most`."""
+        heap, places, count = self.heap, [0], 0
+        while places and count < most:
+            place = places.pop()
+            # What is below an entry of a heap does not come before it.
+            if place < len(heap) and (other is None or heap[place] < other):
+                count += self.waits(heap[place])
+                places += (2 * place + 1, 2 * place + 2)
+        return count
+
     def waits(self, entry: PendingAsk) -> bool:
         """Whether the ask is still pending."""
         return self._pending.get(entry[3].key) is entry
