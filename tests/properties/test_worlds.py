@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from licorne_core.apps.application import Application
 from licorne_core.commands import UpdateAllocations
 from licorne_core.scheduling import order
 from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.questions import Questions
+from licorne_core.scheduling.reserving import Reservations
 from support.worlds import Disagreement, World, compare, shrink
 
 Slip = Callable[[pytest.MonkeyPatch], None]
@@ -25,8 +28,23 @@ def test_a_seed_is_a_world() -> None:
         lambda patch: patch.setattr("licorne_core.scheduling.frontier.share", lambda queue: 0.0),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.cycle.within_max", lambda *_: True),
+        lambda patch: patch.setattr("licorne_core.limits.book.group_of", lambda *_: ""),
+        lambda patch: patch.setattr(Application, "backs_off", lambda *_: False),
+        lambda patch: patch.setattr("licorne_core.apps.runs.RESERVATION_AGE", 5.0),
+        lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
+        lambda patch: patch.setattr(Questions, "remember", lambda *_: []),
     ],
-    ids=["no news of nodes", "no shares", "no fairness", "no maxima"],
+    ids=[
+        "no news of nodes",
+        "no shares",
+        "no fairness",
+        "no maxima",
+        "no groups",
+        "no back-off",
+        "late reservations",
+        "nobody gives way",
+        "no verdicts",
+    ],
 )
 def test_a_wrong_decision_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that decides otherwise than the oracle does not get through fifty worlds."""
