@@ -85,8 +85,10 @@ class Around:
     # ---- Surroundings ----
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """Where nobody is asked, nobody minds."""
-        return self.agreed is None or (app_id, key, node_id) in self.agreed
+        """What is decided is held until the RM agrees, which may be when nothing is scheduled."""
+        if self.agreed is None:
+            return self._was_free
+        return (app_id, key, node_id) in self.agreed
 
     def may_decide(self) -> bool:
         """Nothing is scheduled while a replay goes on."""

@@ -107,7 +107,7 @@ class Surroundings(Protocol):
         """The same for an application."""
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """Whether the RM, if it is asked, has agreed that a key goes to a node."""
+        """Whether a key may have been placed; where the RM is asked, with its consent."""
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
         """The same for a node."""
@@ -270,7 +270,8 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
                 return [state._replace(node_id=answer.node_id)]
             case Asked(node_ids) if state is not None and not state.node_id:
                 there = [self._around.node_may_be(node_id, there=True) for node_id in node_ids]
-                return [state] if node_ids and all(there) else []
+                fine = bool(node_ids) and all(there) and self._around.may_decide()
+                return [state] if fine else []
             case Released(message) if state is not None and state.node_id:
                 return [None] if self._may_have_ended(state, message) else []
         return []
@@ -282,7 +283,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
             fine = around.node_may_be(new.node_id, there=True)
         else:
             fine = not state.required and new.node_id in around.open_nodes()
-        fine = fine and home(new.node_id) == home(self.app_id) and around.may_decide()
+        fine = fine and home(new.node_id) == home(self.app_id)
         fine = fine and around.app_may_be(self.app_id, there=True)
         fine = fine and around.has_agreed(self.app_id, self.key, new.node_id)
         return fine and state == Held("", new.size, new.priority, state.required)
