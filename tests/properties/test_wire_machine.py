@@ -5,6 +5,8 @@ moved by hand. Each RM's side keeps a ledger of what may be the case; whenever a
 the server's books must show just that.
 """
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import hypothesis
@@ -12,6 +14,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from licorne_core.commands import TerminationType
+from licorne_server.outbox import Outbox, Sent
+from licorne_server.sessions import Rm
+from licorne_server.streams import Stream
 from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import (
@@ -278,19 +284,82 @@ class WireMachine(RuleBasedStateMachine):
             raise Violation(f"{what} changed something")
 
 
-@pytest.mark.row(6, 7, 18, 123, 161)
-def test_ledgers_and_books_agree(worlds: int) -> None:
-    """Whatever is said, in whatever order and how often, what was answered is what is."""
+def run_machine(examples: int, phases: tuple[hypothesis.Phase, ...]) -> None:
+    """Play so many sequences, the same ones every time."""
     settings = hypothesis.settings(
-        max_examples=max(1, worlds // 5),
+        max_examples=examples,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
         database=None,
-        phases=(hypothesis.Phase.generate, hypothesis.Phase.shrink),
+        phases=phases,
         report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     machine: Any = WireMachine
     with stillness():
         run_state_machine_as_test(machine, settings=settings)
+
+
+@pytest.mark.row(6, 7, 18, 123, 161)
+def test_ledgers_and_books_agree(worlds: int) -> None:
+    """Whatever is said, in whatever order and how often, what was answered is what is."""
+    run_machine(max(1, worlds // 5), (hypothesis.Phase.generate, hypothesis.Phase.shrink))
+
+
+def lose_the_last(patch: pytest.MonkeyPatch) -> None:
+    """Of what has to be sent again after a break, the last message is not."""
+    after = Outbox.after
+
+    def all_but_one(self: Outbox, number: int) -> list[Sent] | None:
+        kept = after(self, number)
+        return kept and kept[:-1]
+
+    patch.setattr(Outbox, "after", all_but_one)
+
+
+def forget_registrations(patch: pytest.MonkeyPatch) -> None:
+    """What is left of a request gets into the books of the next registration."""
+    patch.setattr(Rm, "lasting", lambda _: lambda: True)
+
+
+def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
+    """A request whose stream breaks is neither carried out to its end nor counted."""
+    patch.setattr(Stream, "uncut", lambda _: nullcontext())
+
+
+def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Releases are not told back."""
+    every = frozenset(TerminationType)
+    patch.setattr("licorne_core.handlers.allocations._UNACKNOWLEDGED", every)
+
+
+def do_not_hold(patch: pytest.MonkeyPatch) -> None:
+    """Asks are scheduled while a replay goes on."""
+    patch.setattr("licorne_core.registry.Rm.set_hold", lambda *_, **__: None)
+
+
+def resize_nothing(patch: pytest.MonkeyPatch) -> None:
+    """What runs stays as big as it was."""
+    patch.setattr("licorne_core.handlers.allocations._resize_allocation", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        lose_the_last,
+        forget_registrations,
+        cut_in_the_midst,
+        acknowledge_nothing,
+        do_not_hold,
+        resize_nothing,
+    ],
+    ids=lambda slip: slip.__name__,
+)
+def test_a_slip_of_the_server_is_noticed(
+    slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that loses, repeats or mixes up what was said does not get through."""
+    slip(monkeypatch)
+    with pytest.raises(Violation):
+        run_machine(100, (hypothesis.Phase.generate,))
