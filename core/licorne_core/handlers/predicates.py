@@ -8,6 +8,7 @@ from licorne_core.effects import Effect
 from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.ids import AllocationKey, NodeId
+from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.scheduling.cycle import Candidate, Claimed
@@ -59,7 +60,7 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
         if question is not None:
             outcome = Outcome()
             reasons = {r.node_id: r.reason or "refused" for r in command.refused}
-            for node in partition.questions.remember(question, reasons):
+            for node in _remember(partition, question, reasons):
                 partition.node_changed(node)
             _settle(partition, question, reasons, now, outcome)
             return outcome.effects(rm.rm_id) + partition.questions.take_unsent()
@@ -76,7 +77,7 @@ def answer_overdue(partition: Partition, number: int, now: float, outcome: Outco
         _settle(partition, question, {}, now, outcome)
         return
     reasons = {node.node_id: NO_ANSWER for node in question.nodes}
-    partition.questions.remember(question, reasons)
+    _remember(partition, question, reasons)
     _settle(partition, question, reasons, now, outcome)
     partition.questions.remember_silence(question, now)
 
@@ -85,6 +86,12 @@ def ask_again(partition: Partition, number: int) -> None:
     """Silence is forgotten: the nodes may be tried once more."""
     for node in partition.questions.forget_silence(number):
         partition.node_changed(node)
+
+
+def _remember(
+    partition: Partition, question: Question, refused: Mapping[NodeId, str]
+) -> list[Node]:
+    return partition.questions.remember(question, refused, partition.frontier.is_asked_for)
 
 
 def _settle(

@@ -130,6 +130,10 @@ class Frontier:
         if ask_class.size is not ask_class:
             self.class_went(ask_class.size, quotas)
 
+    def is_asked_for(self, ask_class: AskClass) -> bool:
+        """Whether an ask of the class waits somewhere, for a node or for a word of the RM."""
+        return ask_class in self._classes
+
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
         self.awake[gate] = None

@@ -4,7 +4,7 @@ A pass never waits for an answer. What is to be allocated meanwhile is *held*: b
 nobody else gets the room, and told to the RM only when it has agreed to the node.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -30,7 +30,10 @@ ENOUGH = 8
 MAX_HELD = 1024
 """Asks of a partition that may wait for answers at a time; more are not looked at meanwhile."""
 
-MAX_VERDICTS = 256
+SWEEP_VERDICTS = 256
+"""Verdicts that a node may have before those of classes that nobody asks for are forgotten."""
+
+MAX_VERDICTS = 8192
 """Verdicts that are remembered for a node; the oldest gives way, and may be asked for again."""
 
 NO_ANSWER = "no answer in time"
@@ -218,9 +221,16 @@ class Questions:
                     del self._asked[name]
         return question
 
-    def remember(self, question: Question, refused: Mapping[NodeId, str]) -> list[Node]:
+    def remember(
+        self,
+        question: Question,
+        refused: Mapping[NodeId, str],
+        is_asked_for: Callable[[AskClass], bool],
+    ) -> list[Node]:
         """Keep the verdicts on nodes that are still as they were asked about.
 
+        Where there are many, those go first whose classes nobody asks for: as long as an ask waits,
+        what stops it is not forgotten, or it would be asked about for ever (spec § 8.4).
         Returns those that the RM refused before, in an answer to another question, and accepts now.
         """
         name = (question.ask_class, question.allocate)
@@ -229,8 +239,8 @@ class Questions:
             if node.told == told:
                 verdicts = node.verdicts
                 before = verdicts.pop(name, "")
-                if len(verdicts) >= MAX_VERDICTS:
-                    del verdicts[next(iter(verdicts))]
+                if len(verdicts) >= SWEEP_VERDICTS:
+                    _sweep(verdicts, is_asked_for)
                 reason = verdicts[name] = refused.get(node.node_id, "")
                 if before and not reason:
                     taken_back.append(node)
@@ -269,6 +279,19 @@ class Questions:
         return (ask_class, True) in node.verdicts or (
             self._about(ask_class, node, allocate=True) is not None
         )
+
+
+def _sweep(
+    verdicts: dict[tuple[AskClass, bool], str], is_asked_for: Callable[[AskClass], bool]
+) -> None:
+    """Make room for another verdict, at the cost of a few for each that was remembered."""
+    count = len(verdicts)
+    # At 256, 512, 1024 and so on: what all asks for is not gone through for every verdict.
+    if count & (count - 1) == 0:
+        for known in [known for known in verdicts if not is_asked_for(known[0])]:
+            del verdicts[known]
+    if len(verdicts) >= MAX_VERDICTS:
+        del verdicts[next(iter(verdicts))]
 
 
 def _name(what: str, number: int) -> TimerName:

@@ -178,12 +178,31 @@ def test_a_question_is_about_as_many_nodes_as_may_be_needed() -> None:
 def test_only_so_many_verdicts_are_kept_for_a_node() -> None:
     """Asks that are each a class of their own do not fill the memory with what was said of them."""
     core = cluster(2)
-    for number in range(questions.MAX_VERDICTS + 50):
+    for number in range(questions.SWEEP_VERDICTS + 50):
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
     partition = core.scheduler.partitions[PARTITION]
-    assert {len(node.verdicts) for node in partition.nodes.by_id.values()} == {256}
+    kept = {len(node.verdicts) for node in partition.nodes.by_id.values()}
+    assert max(kept) <= questions.SWEEP_VERDICTS
+
+
+def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
+    """However many asks of a class of their own no node takes, each is asked about once a node."""
+    core = cluster(2)
+    count = questions.SWEEP_VERDICTS + 50
+    core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
+    wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
+    pairs: list[tuple[str, str]] = []
+    waiting = asked(core.do(asks(*wanted)))
+    while waiting:
+        question = waiting.pop(0)
+        pairs += [(question.key, name) for name in question.nodes]
+        assert len(pairs) <= 2 * count, "the RM is asked for ever"
+        refused = [NodeRefusal(node_id=name, reason="no") for name in question.nodes]
+        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        waiting += asked(core.send(answer)) + asked(core.run())
+    assert len(set(pairs)) == len(pairs) == 2 * count
 
 
 def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_held() -> None:
