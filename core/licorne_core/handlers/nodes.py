@@ -88,8 +88,9 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
         schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
         _set_schedulable(partition, node, schedulable=schedulable, now=now)
         partition.node_changed(node)
-    elif update.capacity is not None:
-        # An update is never answered, so one that cannot be is ignored as a whole.
+    elif update.capacity is not None and update.capacity != node.capacity:
+        # What is said again changes nothing, least of all what the RM said of the node (§ 8.4). An
+        # update is never answered, so one that cannot be is ignored as a whole.
         with suppress(Rejected):
             check_capacity(partition, node.node_id, node.capacity, update.capacity)
             _resize(partition, node, update.capacity, now)

@@ -91,7 +91,7 @@ def ask_again(partition: Partition, number: int) -> None:
 def _remember(
     partition: Partition, question: Question, refused: Mapping[NodeId, str]
 ) -> list[Node]:
-    return partition.questions.remember(question, refused, partition.frontier.is_asked_for)
+    return partition.questions.remember(question, refused, partition.frontier.classes)
 
 
 def _settle(

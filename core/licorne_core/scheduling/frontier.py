@@ -38,16 +38,17 @@ class Frontier:
 
     `resting` are the applications that the last passes found in need of a back-off, `ripening`
     those with asks that will be old enough for a reservation, and when. `reserved` are the asks
-    with a reservation, `types` the resource types that asks were heard of with, sorted.
+    with a reservation, `classes` says how many applications have asks of a class that wait, for a
+    node or for a word of the RM, `types` the resource types that asks were heard of with, sorted.
     """
 
     __slots__ = (
         "_apps",
-        "_classes",
         "_index",
         "_leaves",
         "_tree",
         "awake",
+        "classes",
         "reserved",
         "resting",
         "ripening",
@@ -63,7 +64,7 @@ class Frontier:
         self._apps: dict[Application, Queue] = {}
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
-        self._classes: dict[AskClass, int] = {}
+        self.classes: dict[AskClass, int] = {}
         self.awake: dict[Gate, None] = {}
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
@@ -106,7 +107,7 @@ class Frontier:
 
     def class_came(self, ask_class: AskClass) -> None:
         """One more application asks for the class; a new resource type changes every key."""
-        self._classes[ask_class] = self._classes.get(ask_class, 0) + 1
+        self.classes[ask_class] = self.classes.get(ask_class, 0) + 1
         for name, _ in ask_class.items:
             if name not in self.types:
                 self.types = tuple(sorted((*self.types, name)))
@@ -119,20 +120,16 @@ class Frontier:
 
         With the last one, what the class was found too large for is forgotten.
         """
-        left = self._classes[ask_class] - 1
+        left = self.classes[ask_class] - 1
         if left:
-            self._classes[ask_class] = left
+            self.classes[ask_class] = left
         else:
-            del self._classes[ask_class]
+            del self.classes[ask_class]
             self._index.drop(ask_class)
             for quota in quotas:
                 quota.short_of.pop(ask_class, None)
         if ask_class.size is not ask_class:
             self.class_went(ask_class.size, quotas)
-
-    def is_asked_for(self, ask_class: AskClass) -> bool:
-        """Whether an ask of the class waits somewhere, for a node or for a word of the RM."""
-        return ask_class in self._classes
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
@@ -159,7 +156,7 @@ class Frontier:
         for quota in quotas:
             if quota.short_of:
                 for ask_class in list(quota.short_of):
-                    if ask_class not in self._classes:
+                    if ask_class not in self.classes:
                         del quota.short_of[ask_class]
                     elif within_max(quota, ask_class.items):
                         del quota.short_of[ask_class]

@@ -4,7 +4,7 @@ A pass never waits for an answer. What is to be allocated meanwhile is *held*: b
 nobody else gets the room, and told to the RM only when it has agreed to the node.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -225,12 +225,12 @@ class Questions:
         self,
         question: Question,
         refused: Mapping[NodeId, str],
-        is_asked_for: Callable[[AskClass], bool],
+        wanted: Container[AskClass],
     ) -> list[Node]:
         """Keep the verdicts on nodes that are still as they were asked about.
 
-        Where there are many, those go first whose classes nobody asks for: as long as an ask waits,
-        what stops it is not forgotten, or it would be asked about for ever (spec § 8.4).
+        Where there are many, those go first whose classes are not `wanted` any more: as long as an
+        ask waits, what stops it is not forgotten, or it would be asked about for ever (§ 8.4).
         Returns those that the RM refused before, in an answer to another question, and accepts now.
         """
         name = (question.ask_class, question.allocate)
@@ -240,7 +240,7 @@ class Questions:
                 verdicts = node.verdicts
                 before = verdicts.pop(name, "")
                 if len(verdicts) >= SWEEP_VERDICTS:
-                    _sweep(verdicts, is_asked_for)
+                    _sweep(verdicts, wanted)
                 reason = verdicts[name] = refused.get(node.node_id, "")
                 if before and not reason:
                     taken_back.append(node)
@@ -281,14 +281,12 @@ class Questions:
         )
 
 
-def _sweep(
-    verdicts: dict[tuple[AskClass, bool], str], is_asked_for: Callable[[AskClass], bool]
-) -> None:
+def _sweep(verdicts: dict[tuple[AskClass, bool], str], wanted: Container[AskClass]) -> None:
     """Make room for another verdict, at the cost of a few for each that was remembered."""
     count = len(verdicts)
     # At 256, 512, 1024 and so on: what all asks for is not gone through for every verdict.
     if count & (count - 1) == 0:
-        for known in [known for known in verdicts if not is_asked_for(known[0])]:
+        for known in [known for known in verdicts if known[0] not in wanted]:
             del verdicts[known]
     if len(verdicts) >= MAX_VERDICTS:
         del verdicts[next(iter(verdicts))]

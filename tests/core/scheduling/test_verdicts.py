@@ -248,3 +248,11 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
     effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
     assert placed(effects) == [("one", "first", "n1")]
     assert [question.key for question in asked(effects)] == ["last"]
+
+
+def test_a_capacity_that_is_merely_said_again_voids_no_verdict() -> None:
+    """An RM that repeats what its nodes have is not asked about them anew."""
+    core = cluster(1)
+    answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
+    assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10)))) == []
+    assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []

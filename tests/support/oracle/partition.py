@@ -77,7 +77,7 @@ class PartitionOracle:
         elif known is None:
             return
         elif action is NodeAction.UPDATE:
-            if update.capacity is not None:
+            if update.capacity is not None and dict(update.capacity) != known.capacity:
                 known.capacity = dict(update.capacity)
                 known.changed()
                 self._unreserve_too_large(known)
