@@ -1,6 +1,6 @@
 """Whoever only hears what happened knows what the core has (spec § 12.1)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from licorne_core.commands import Command, Tick
 from licorne_core.effects import Happened, Registered
@@ -63,7 +63,13 @@ def check(partitions: Sequence[Partition], listener: Listener) -> None:
 
 def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str], object]:
     """The same without amounts of nothing, which are heard of only if they were more before."""
-    return {key: value for key, value in found.items() if value != {}}
+    amounts = {
+        key: {name: amount for name, amount in value.items() if amount}
+        if isinstance(value, Mapping)
+        else value
+        for key, value in found.items()
+    }
+    return {key: value for key, value in amounts.items() if value != {}}
 
 
 def test_a_listener_keeps_the_same_books(worlds: int) -> None:

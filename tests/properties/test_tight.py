@@ -26,7 +26,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_slack")
 def test_compaction_changes_no_decision(worlds: int) -> None:
     """However often heaps and logs are compacted, the decisions are the oracle's."""
-    agree(range(6_000_000, 6_000_000 + worlds // 8))
+    agree(range(6_000_000, 6_000_000 + worlds // 10))
 
 
 def test_a_turn_that_is_cut_short_changes_no_decision(
@@ -34,7 +34,7 @@ def test_a_turn_that_is_cut_short_changes_no_decision(
 ) -> None:
     """A pass that stops in the middle, for want of time, goes on later as if it had not."""
     monkeypatch.setattr(turn, "TRIES", 1)
-    agree(range(8_000_000, 8_000_000 + worlds // 8))
+    agree(range(8_000_000, 8_000_000 + worlds // 10))
 
 
 def test_a_full_house_of_questions_changes_no_other_decision(
@@ -42,4 +42,4 @@ def test_a_full_house_of_questions_changes_no_other_decision(
 ) -> None:
     """With two asks waiting for answers, others of which the RM has a say are not looked at."""
     monkeypatch.setattr(questions, "MAX_HELD", 2)
-    agree(range(8_500_000, 8_500_000 + worlds // 8), partial(compare, most_held=2))
+    agree(range(8_500_000, 8_500_000 + worlds // 10), partial(compare, most_held=2))
