@@ -1,4 +1,4 @@
-"""Nodes that are kept or required, seen from outside (spec §§ 8.4-8.7, 8.12)."""
+"""Nodes that are kept or required, seen from outside (spec §§ 8.5-8.7)."""
 
 from typing import Any
 
@@ -132,18 +132,3 @@ async def test_an_ask_that_fits_its_node_does_not_wait_behind_a_reservation(
     await fragmented.ask(bound("d", "n1"))
     assert (await fragmented.heard()).new == [("d", "n1")]
     assert list(await reserved(fragmented)) == ["n2"]
-
-
-@pytest.mark.row(129)
-async def test_an_operator_sees_which_asks_an_autoscaler_was_told(fragmented: ServedRm) -> None:
-    """Within two seconds the ask that no node takes is marked, and one that quota stops is not."""
-    tight = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: q"
-    await fragmented.reload(f"{tight}, resources: {{max: {{vcore: 500m}}}}}}]}}]}}]")
-    await fragmented.submit(application("bounded", "root.q"))
-    await fragmented.ask(ask("big", "big", 1001), ask("over", "bounded", 501))
-    await fragmented.wait(2)
-    marks = {
-        app_id: [item["triggeredScaleUp"] for item in (await fragmented.app(app_id))["requests"]]
-        for app_id in ("big", "bounded")
-    }
-    assert marks == {"big": [True], "bounded": [False]}
