@@ -42,7 +42,7 @@ test: install ## the tests
 	@$(BIN)/pytest
 
 rows: install ## which test covers which acceptance row
-	@$(BIN)/pytest --collect-only -q --rows-table rows.md > /dev/null && echo rows.md
+	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
 
 check: lint types imports gen-check test ## all that CI runs
 

@@ -16,7 +16,7 @@ def test_every_claimed_row_has_a_test(tmp_path: Path) -> None:
     table = tmp_path / "rows.md"
     pytest_command = Path(sys.executable).with_name("pytest")
     done = subprocess.run(
-        [pytest_command, "--collect-only", "-q", "-p", "no:cacheprovider", "--rows-table", table],
+        [pytest_command, "--collect-only", "-q", "-p", "no:cacheprovider", f"--rows-table={table}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

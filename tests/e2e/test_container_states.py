@@ -1,5 +1,8 @@
 """What an autoscaler hears: asks that quota would admit and no node can take (spec § 8.12)."""
 
+from typing import Any
+
+import aiohttp
 import pytest
 
 from licorne import ContainerState
@@ -47,6 +50,30 @@ async def test_asks_that_quota_stops_are_not_told() -> None:
         await clock.advance(5)
         await rm.until(lambda: bool(told(rm)), "the state of the one that has room")
         assert told(rm) == keys[:1]
+
+
+@pytest.mark.row(129)
+async def test_an_operator_sees_which_asks_were_told() -> None:
+    """REST marks the asks that their RM was told of, and not those that quota stops."""
+    config = "{name: root, submitacl: '*', queues: [{name: q, resources: {max: {vcore: 1}}}]}"
+    clock = VirtualClock()
+    queues = f"partitions: [{{name: default, queues: [{config}]}}]"
+    async with serve(queues, clock=clock) as server, FakeRM(server.target) as rm:
+        await rm.add_nodes(1, vcore=500)
+        await rm.submit("app", queue="root.q")
+        keys = await rm.ask("app", 3, vcore=1000)
+        await eventually(lambda: server.views.partitions()[0].pending_asks == 3)
+        assert await marked(server.http) == []
+        await clock.advance(2)
+        assert await marked(server.http) == keys[:1]
+
+
+async def marked(address: str) -> list[str]:
+    """The keys of the asks that REST shows as told."""
+    url = f"http://{address}/ws/v1/partition/default/application/app"
+    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+        shown: Any = await answer.json()
+    return [item["allocationKey"] for item in shown["requests"] if item["triggeredScaleUp"]]
 
 
 async def test_asks_that_find_a_node_are_not_told() -> None:

@@ -13,6 +13,7 @@ from support.proxy import Proxy
 
 GPU = {"licorne/predicate-class": "gpu"}
 NO_GPU = "no gpu"
+REQUIRED = "yunikorn.apache.org/requiredNode"
 QUICK = RetryConfig(initial=0.02, maximum=0.1)
 
 
@@ -73,6 +74,25 @@ async def test_verdicts_are_of_the_ask_and_of_the_node() -> None:
         placed = await rm.allocated(10)
         assert {placed[key] for key in (*cpu, *alone)} == {"node-1"}
         assert {placed[key] for key in gpu} == {"node-2"}
+
+
+@pytest.mark.row(123, 124)
+async def test_a_required_node_that_is_refused_is_not_used() -> None:
+    """An ask that may go nowhere else waits, and those behind it go where they may."""
+
+    def no_first(_: str, node: str) -> str | None:
+        return NO_GPU if node == "node-1" else None
+
+    async with serve() as server, FakeRM(server.target, predicates=no_first) as rm:
+        await rm.add_nodes(2)
+        await rm.submit("app")
+        await rm.ask("app", 1, prefix="bound", tags={REQUIRED: "node-1"})
+        await rm.until(lambda: bool(rm.questions), "a question")
+        await rm.ask("app", 3, prefix="free")
+        assert set((await rm.allocated(3)).items()) == {
+            (f"free-{number}", "node-2") for number in (1, 2, 3)
+        }
+        assert (await read_books(server.target)).pending == {"bound-1"}
 
 
 async def test_an_rm_without_predicates_is_not_asked() -> None:

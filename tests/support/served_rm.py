@@ -66,6 +66,11 @@ class Shown:
         await self.still()
         return await self._read(f"partition/[{self.rm_id}]default/{path}")
 
+    async def partitions(self) -> Any:
+        """All partitions as REST shows them."""
+        await self.still()
+        return await self._read("partitions")
+
     async def queue(self, path: str) -> Any:
         """A queue as REST shows it."""
         return await self.get(f"queue/{path}")

@@ -62,6 +62,14 @@ WRONG: dict[str, tuple[str, str]] = {
         ("guaranteed resource of parent map[vcore:1000] is smaller than sum of guaranteed "
         "resources map[vcore:2000]"),
     ),
+    "too much guaranteed for the maximum": (
+        _queue(
+            "resources: {max: {vcore: 1}}, queues: [{name: x, resources: "
+            "{guaranteed: {vcore: 2}}}]"
+        ),
+        ("max resource map[vcore:1000] is smaller than sum of guaranteed resources "
+        "map[vcore:2000]"),
+    ),
     "a bad amount": (_queue("resources: {max: {memory: 5m}}"), "invalid suffix '5m' for memory"),
     "a bad amount in a template": (
         _queue("parent: true, childtemplate: {resources: {max: {memory: 1.5}}}"),
@@ -91,6 +99,22 @@ WRONG: dict[str, tuple[str, str]] = {
     "a limit of nothing": (
         _queue("limits: [{limit: l, users: [u]}]"),
         "invalid resource combination for limit l all resource limits are null",
+    ),
+    "a limit of zeros": (
+        _queue("limits: [{limit: l, users: [u], maxresources: {vcore: 0}}]"),
+        "MaxResources should be greater than zero in 'l' limit",
+    ),
+    "a name behind the wildcard": (
+        _queue("limits: [{users: ['*'], maxapplications: 1}, {users: [u], maxapplications: 1}]"),
+        "should not set no wildcard user u after wildcard user limit",
+    ),
+    "a wildcard beside a name": (
+        _queue("limits: [{users: [u, '*'], maxapplications: 1}]"),
+        "the wildcard cannot stand beside user names in one limit",
+    ),
+    "a group wildcard alone": (
+        _queue("limits: [{groups: ['*'], maxapplications: 1}]"),
+        "should not specify only one group limit that is using the wildcard",
     ),
     "a limit above the one above": (
         config(

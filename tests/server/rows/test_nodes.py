@@ -1,7 +1,8 @@
-"""Which node an ask gets, seen from outside (spec § 7.5)."""
+"""Nodes that come, change and go, and which one an ask gets, seen from outside (spec § 7)."""
 
 import pytest
 
+from licorne.si.v1 import si_pb2 as si
 from support.served_rm import ServedRm
 from support.shim import application, ask, node, resource
 
@@ -30,6 +31,12 @@ async def uneven(rm: ServedRm, policy: str) -> None:
         ask("e", nodeID="even", resourcePerAlloc=resource(vcore=750, memory=750)),
     )
     await rm.heard()
+
+
+def sized(node_id: str, vcore: int) -> si.NodeInfo:
+    """A node has another capacity."""
+    size = resource(vcore=vcore)
+    return si.NodeInfo(nodeID=node_id, action=si.NodeInfo.UPDATE, schedulableResource=size)
 
 
 @pytest.mark.row(118)
@@ -77,3 +84,46 @@ async def test_only_the_ratio_of_weights_matters(
     await rm.ask(ask("k", vcore=1))
     cores_count = weights[0] > weights[1]
     assert (await rm.heard()).new == [("k", "even" if cores_count == (policy == "fair") else "cpu")]
+
+
+@pytest.mark.row(114)
+async def test_a_node_is_taken_once(rm: ServedRm) -> None:
+    """The second of an id is rejected with its reason, and the first keeps its size."""
+    await rm.register("", n0=1000)
+    assert await rm.tell_nodes(node("n0", vcore=9), node("n1", vcore=500)) == [
+        "partition [rm]default has an existing node n0, node name must be unique"
+    ]
+    sizes = {item["nodeID"]: item["capacity"] for item in await rm.get("nodes")}
+    assert sizes == {"n0": {"vcore": 1000}, "n1": {"vcore": 500}}
+
+
+@pytest.mark.row(115)
+@pytest.mark.parametrize(("vcore", "keys"), [(199, []), (200, ["k2"]), (300, ["k2", "k3"])])
+async def test_a_node_that_grows_runs_more(rm: ServedRm, vcore: int, keys: list[str]) -> None:
+    """What waits for room on a node runs at once; shrunk below its usage it kills nothing."""
+    await rm.register("", n0=150, n1=150)
+    await rm.submit(application("app"))
+    await rm.ask(*(ask(f"k{number}") for number in range(4)))
+    assert (await rm.heard()).new == [("k0", "n0"), ("k1", "n1")]
+    await rm.tell_nodes(sized("n0", vcore))
+    assert (await rm.heard()).new == [(key, "n0") for key in keys]
+    await rm.tell_nodes(sized("n0", 50))
+    assert await rm.heard() == ([], [], [])
+    assert (await rm.queue("root"))["maxResource"] == {"vcore": 200}
+
+
+@pytest.mark.row(117)
+async def test_a_decommissioned_node_lets_all_go(rm: ServedRm) -> None:
+    """All its allocations are told to be stopped, and its capacity is gone; other nodes stay."""
+    await rm.register("", n0=200, n1=100)
+    await rm.submit(application("app"))
+    await rm.ask(*(ask(f"k{number}") for number in range(3)))
+    where = dict((await rm.heard()).new)
+    await rm.tell_nodes(si.NodeInfo(nodeID="n0", action=si.NodeInfo.DECOMISSION))
+    gone = [key for key, node_id in where.items() if node_id == "n0"]
+    assert len(gone) == 2
+    assert (await rm.heard()).released == [
+        (key, "STOPPED_BY_RM", "Node n0 Removed") for key in gone
+    ]
+    assert await rm.used() == (100, 0)
+    assert (await rm.queue("root"))["maxResource"] == {"vcore": 100}

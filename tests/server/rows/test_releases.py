@@ -106,11 +106,13 @@ async def test_a_rollback_keeps_age_and_priority(full: ServedRm) -> None:
     """What comes back goes before younger asks, and behind those of a higher priority."""
     await full.release("k2")
     await full.wait(1)
-    await full.ask(ask("young"), ask("urgent", priority=5))
+    await full.ask(ask("young"), ask("mild", priority=3), ask("urgent", priority=5))
     await full.release("k0", why=si.SCHEDULING_FAILED_ON_RM)
     assert (await full.heard()).keys == ["urgent"]
-    await full.release("urgent")
-    assert (await full.heard()).keys == ["k0"]
+    await full.release("urgent", why=si.SCHEDULING_FAILED_ON_RM)
+    assert (await full.heard()).keys == ["urgent"]
+    await full.release("urgent", "k1")
+    assert (await full.heard()).keys == ["mild", "k0"]
 
 
 @pytest.mark.row(17)

@@ -60,12 +60,14 @@ async def test_one_application_too_many_waits_in_accepted(rm: ServedRm) -> None:
 @pytest.mark.row(92)
 async def test_fifo_serves_the_older_application_first(rm: ServedRm) -> None:
     """The younger one runs when the older has no asks left, whoever asked first."""
-    await started(rm, leaf(FIFO), "old", "young", n0=300)
-    await rm.ask(ask("fill", "young", vcore=300))
-    await rm.ask(*(ask(f"{app_id}{i}", app_id) for app_id in ("young", "old") for i in range(2)))
+    await started(rm, leaf(FIFO), "senior", "junior", n0=300)
+    await rm.ask(ask("fill", "junior", vcore=300))
+    await rm.ask(
+        *(ask(f"{app_id}{i}", app_id) for app_id in ("junior", "senior") for i in range(2))
+    )
     assert (await rm.heard()).keys == ["fill"]
-    await rm.release("fill", app_id="young")
-    assert (await rm.heard()).keys == ["old0", "old1", "young0"]
+    await rm.release("fill", app_id="junior")
+    assert (await rm.heard()).keys == ["senior0", "senior1", "junior0"]
 
 
 @pytest.mark.row(93, 95)
@@ -117,18 +119,18 @@ async def test_state_aware_lets_the_next_in_after_five_minutes(rm: ServedRm) -> 
 @pytest.mark.row(98)
 async def test_state_aware_serves_those_that_run_first_and_by_age(rm: ServedRm) -> None:
     """The older of two that run is served first, and both before the one that is let in."""
-    await started(rm, leaf(AWARE), "one", "two", "new", n0=500)
-    for app_id in ("two", "one"):
+    await started(rm, leaf(AWARE), "old", "middle", "fresh", n0=500)
+    for app_id in ("middle", "old"):
         await rm.ask(ask(f"{app_id}-a", app_id), ask(f"{app_id}-b", app_id))
-    assert (await rm.heard()).keys == ["two-a", "two-b", "one-a", "one-b"]
-    await rm.ask(ask("fill", "two"))
+    assert (await rm.heard()).keys == ["middle-a", "middle-b", "old-a", "old-b"]
+    await rm.ask(ask("fill", "middle"))
     assert (await rm.heard()).keys == ["fill"]
-    await rm.ask(*(ask(f"{app_id}-c", app_id) for app_id in ("new", "two", "one")))
+    await rm.ask(*(ask(f"{app_id}-c", app_id) for app_id in ("fresh", "middle", "old")))
     order: list[str] = []
-    for key, app_id in (("fill", "two"), ("one-a", "one"), ("two-a", "two")):
+    for key, app_id in (("fill", "middle"), ("old-a", "old"), ("middle-a", "middle")):
         await rm.release(key, app_id=app_id)
         order += (await rm.heard()).keys
-    assert order == ["one-c", "two-c", "new-c"]
+    assert order == ["old-c", "middle-c", "fresh-c"]
 
 
 @pytest.mark.row(99)
