@@ -12,7 +12,7 @@ from licorne_core.asks import Allocation
 from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import AllocationKey
 from licorne_core.partition import Partition
-from licorne_core.resources import Items
+from licorne_core.resources import Items, without_zeros
 
 Tally = Counter[tuple[str, ...]]
 _SIGNS = {EventChange.ADD: 1, EventChange.SET: 1, EventChange.REMOVE: -1}
@@ -76,7 +76,7 @@ class Listener:
             self._add(_SIGNS[record.change], "reserved", name, record.reference_id)
         elif detail is EventDetail.DETAILS_NONE:
             self._add(1, "node", name)
-            self.last["capacity", name] = record.resource
+            self.last["capacity", name] = without_zeros(record.resource)
         elif detail is EventDetail.NODE_DECOMISSION:
             self._add(-1, "node", name)
             for what in ("capacity", "occupied", "schedulable"):
@@ -138,7 +138,7 @@ def last_of(partition: Partition) -> dict[tuple[str, str], object]:
     """What an RM's only partition has, as a listener would have heard it last."""
     last: dict[tuple[str, str], object] = {}
     for node in partition.nodes.by_id.values():
-        last["capacity", node.node_id] = node.capacity
+        last["capacity", node.node_id] = without_zeros(node.capacity)
         last["schedulable", node.node_id] = f"schedulable: {str(node.schedulable).lower()}"
         last["occupied", node.node_id] = node.occupied
     for app in partition.applications.values():
