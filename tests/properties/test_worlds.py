@@ -29,7 +29,7 @@ def test_a_seed_is_a_world() -> None:
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.cycle.within_max", lambda *_: True),
         lambda patch: patch.setattr("licorne_core.limits.book.group_of", lambda *_: ""),
-        lambda patch: patch.setattr(Application, "backs_off", lambda *_: False),
+        lambda patch: patch.setattr(Application, "backs_off", lambda *_, **__: False),
         lambda patch: patch.setattr("licorne_core.apps.runs.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
         lambda patch: patch.setattr(Questions, "remember", lambda *_: []),

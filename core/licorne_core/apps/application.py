@@ -222,17 +222,18 @@ class Application:
         refund(self.allocated, allocation.ask.ask_class.items)
         return allocation
 
-    def backs_off(self, threshold: int, found: PendingAsk | None) -> bool:
+    def backs_off(self, threshold: int, found: PendingAsk | None, *, asking: bool) -> bool:
         """Whether so many asks that no node takes stand before another ask (spec § 8.3a).
 
         The other ask is `found`, the one that could be served, or without one any at all. Asks
-        beyond a quota do not count, whatever nodes there are.
+        that are not tried do not count, whatever nodes there are: those beyond a quota and,
+        unless the RM is being asked (`asking`), those of which it has a say.
         """
         # Without another ask, one stuck ask more than allowed is the one that shows it.
         enough = threshold if found is not None else threshold + 1
         stuck = 0
         for run in self.runs.values():
-            if run.unplaceable and run.comes_before(found) and self.within_quotas(run):
+            if run.comes_before(found) and self._is_stuck(run, asking=asking):
                 stuck += run.count_before(found, enough - stuck)
                 if stuck >= enough:
                     return True
@@ -241,11 +242,16 @@ class Application:
         last = max(
             entry
             for run in self.runs.values()
-            if run.unplaceable and self.within_quotas(run)
+            if self._is_stuck(run, asking=asking)
             for entry in run.heap
             if run.waits(entry)
         )
         return any(last < entry for entry in self.pending.values())
+
+    def _is_stuck(self, run: Run, *, asking: bool) -> bool:
+        """Whether no node takes the asks of the run, though they would be tried."""
+        tried = asking or run.ask_class.predicate is None
+        return run.unplaceable and tried and self.within_quotas(run)
 
     def within_quotas(self, run: Run) -> bool:
         """Whether the run's asks fit under every maximum of user, group and queues."""

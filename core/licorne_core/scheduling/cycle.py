@@ -168,7 +168,12 @@ class Cycle:
                 # It may just have been sent to rest.
                 gate = self._app_gate(child)
             if gate is None:
-                self._park(ranking, child, child.ranking.gates())
+                gates = child.ranking.gates()
+                if queue.is_leaf and queue.settings.backoff_threshold and self._questions.full:
+                    # What is not asked about counts for no back-off (§ 8.3a), but will again.
+                    awake.pop(PREDICATES, None)
+                    gates = (*gates, PREDICATES)
+                self._park(ranking, child, gates)
             else:
                 awake.pop(gate, None)
                 # Nobody looks inside until this gate opens, and other gates may open meanwhile.
@@ -311,7 +316,8 @@ class Cycle:
     def _rests(self, leaf: Queue, app: Application, found: PendingAsk | None) -> bool:
         """Give the application a rest if too many of its asks find no node (spec § 8.3a)."""
         settings = leaf.settings
-        if not app.backs_off(settings.backoff_threshold, found):
+        asking = not self._questions.full
+        if not app.backs_off(settings.backoff_threshold, found, asking=asking):
             return False
         app.backoff_until = self._now + settings.backoff_delay
         self._frontier.resting.append(app)

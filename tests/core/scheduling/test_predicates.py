@@ -184,6 +184,20 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
     assert [key for _, key, _ in placed(core.do(answer(question)))] == ["k0", "k1", "k2"]
 
 
+def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While too many wait for answers they count for no back-off; afterwards they do (§ 8.3a)."""
+    monkeypatch.setattr(questions, "MAX_HELD", 1)
+    core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
+    (partition,) = core.scheduler.partitions
+    core.do(apps(app("two", "root.a")))
+    core.do(asks(ask("one", "nowhere", vcore=1, required_node="gone", predicate="q")))
+    core.do(asks(ask("two", "held", vcore=1, predicate="p")))
+    assert asked(core.do(asks(ask("one", "behind", vcore=1, predicate="q")))) == []
+    assert "rests" not in core.views.explain(partition, "one", "behind").summary
+    core.do(releases(release("two", "held")))
+    assert "rests" in core.views.explain(partition, "one", "behind").summary
+
+
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
 def test_an_ask_that_is_held_is_still_an_ask_to_its_rm(how: str) -> None:
     """Whatever the RM does with it meanwhile means the ask, and no release is ever told."""
