@@ -6,7 +6,7 @@ changing a key costs one heap entry, and what is blocked is not looked at again 
 a *gate* that blocks it has opened (performance: no re-trying of what nothing has changed for).
 """
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Generic, TypeVar
 
@@ -36,11 +36,23 @@ class Ranking(Generic[T]):
     came first. An item is *active*, or *parked* under the gates that block it, or not here.
     """
 
-    __slots__ = ("_active", "_gates", "_guards", "_heap", "_made", "_parked", "parked_under")
+    __slots__ = (
+        "_active",
+        "_gates",
+        "_guarded_by",
+        "_guards",
+        "_heap",
+        "_made",
+        "_parked",
+        "_unguarded",
+        "_woken",
+        "parked_under",
+    )
 
     def __init__(self) -> None:
         """Start empty."""
         self._made = 0
+        self._woken = 0
         self.clear()
 
     def clear(self) -> None:
@@ -50,6 +62,8 @@ class Ranking(Generic[T]):
         self._parked: dict[T, _Entry[T]] = {}
         self._gates: dict[T, tuple[Hashable, ...]] = {}
         self._guards: dict[Hashable, _Entry[T]] = {}
+        self._guarded_by: dict[T, list[Hashable]] = {}
+        self._unguarded: list[Hashable] = []
         self.parked_under: dict[Hashable, _Waiting[T]] = {}
 
     def __len__(self) -> int:
@@ -67,6 +81,8 @@ class Ranking(Generic[T]):
             return
         if self._parked and item in self._parked:
             self._unpark(item)
+        if self._guarded_by:
+            self._relieve(item)
         self._made += 1
         entry = self._active[item] = (key, self._made, item)
         heap = self._heap
@@ -84,6 +100,7 @@ class Ranking(Generic[T]):
         self._active.pop(item, None)
         if item in self._parked:
             self._unpark(item)
+        self._relieve(item)
 
     def key(self, item: T) -> Key | None:
         """The key of an active item."""
@@ -105,6 +122,7 @@ class Ranking(Generic[T]):
     def park(self, item: T, gates: Collection[Hashable]) -> None:
         """Put an active item aside until one of the gates opens."""
         entry = self._active.pop(item)
+        self._relieve(item)
         self._parked[item] = entry
         self._gates[item] = tuple(gates)
         for gate in gates:
@@ -118,10 +136,27 @@ class Ranking(Generic[T]):
                 valid = {old[1]: old for old in waiting.heap if parked.get(old[2]) is old}
                 waiting.heap = sorted(valid.values())
 
+    def wake_opened(self, awake: Mapping[Hashable, object], opened: int) -> None:
+        """Make active what may be looked at again, as the gates `awake` are open.
+
+        `opened` counts what was opened so far. As long as nothing more was, only the gates are
+        looked at whose guard has been dealt with: many may be open, and few concern this ranking.
+        """
+        if self._woken == opened:
+            gates = [gate for gate in self._unguarded if gate in awake]
+        else:
+            self._woken = opened
+            # In an order that does not depend on hashes: a turn must always end at the same try.
+            parked = self.parked_under
+            few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
+            gates = [gate for gate in few if gate in many]
+        self._unguarded.clear()
+        self.wake(gates)
+
     def wake(self, gates: Iterable[Hashable]) -> None:
         """Make the first item parked under each of the gates active again.
 
-        Something has to be parked under each. The first item is enough: nothing behind it comes
+        The first item is enough: nothing behind it comes
         before it, and the ranking is woken again before anything behind it is looked at. As
         long as it has not been dealt with it stands *guard*, and nothing more is woken. With a, b
         and c parked under a gate that opens: a is woken; asked again with a still first, nothing
@@ -145,6 +180,7 @@ class Ranking(Generic[T]):
             heappush(self._heap, entry)
             if gate in self.parked_under:
                 self._guards[gate] = entry
+                self._guarded_by.setdefault(entry[2], []).append(gate)
 
     def wake_all(self) -> None:
         """Make every parked item active again."""
@@ -154,6 +190,8 @@ class Ranking(Generic[T]):
         self._parked.clear()
         self._gates.clear()
         self._guards.clear()
+        self._guarded_by.clear()
+        self._unguarded.clear()
         self.parked_under.clear()
 
     def gates(self) -> Collection[Hashable]:
@@ -163,6 +201,12 @@ class Ranking(Generic[T]):
     def is_parked(self, item: T) -> bool:
         """Whether the item waits for a gate."""
         return item in self._parked
+
+    def _relieve(self, item: T) -> None:
+        """The item was dealt with: if it stood guard, what is behind it may be woken."""
+        gates = self._guarded_by.pop(item, None)
+        if gates:
+            self._unguarded += gates
 
     def _unpark(self, item: T) -> None:
         """Forget that the item waits; a gate that nothing waits for any more is forgotten too."""

@@ -72,6 +72,26 @@ def test_one_parked_later_before_the_guard_is_woken() -> None:
     assert ranking.top() == "item-1"
 
 
+def test_each_open_gate_lets_its_first_through_until_it_is_dealt_with() -> None:
+    """As long as no further gate opens, only what stood behind the one dealt with is woken."""
+    ranking = ranked(1, 2, 3, 4)
+    for item, gate in (("item-1", "a"), ("item-2", "a"), ("item-3", "b"), ("item-4", "c")):
+        ranking.park(item, [gate])
+    ranking.wake_opened({"a": None, "b": None}, 2)
+    assert ranking.top() == "item-1"
+    ranking.discard("item-1")
+    ranking.wake_opened({"a": None, "b": None}, 2)
+    assert ranking.top() == "item-2"
+    ranking.park("item-2", ["a"])
+    ranking.wake_opened({"b": None}, 2)
+    assert ranking.top() == "item-3", "gate a has shut, and nothing was behind the one under b"
+    ranking.discard("item-3")
+    ranking.wake_opened({"b": None}, 2)
+    assert ranking.top() is None
+    ranking.wake_opened({"b": None, "c": None}, 3)
+    assert ranking.top() == "item-4"
+
+
 def test_keys_of_another_shape_after_clearing() -> None:
     """A ranking that was cleared takes keys that the old ones could not be compared with."""
     ranking = ranked(1, 2)

@@ -40,6 +40,7 @@ def test_a_turn_that_is_cut_short_changes_no_decision(
 def test_a_full_house_of_questions_changes_no_other_decision(
     worlds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With two asks waiting for answers, others of which the RM has a say are not looked at."""
-    monkeypatch.setattr(questions, "MAX_HELD", 2)
-    agree(range(8_500_000, 8_500_000 + worlds // 10), partial(compare, most_held=2))
+    """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
+    monkeypatch.setattr(questions, "MAX_HELD", 3)
+    monkeypatch.setattr(questions, "MAX_UNHEARD", 1)
+    agree(range(8_500_000, 8_500_000 + worlds // 10), partial(compare, most_held=(3, 1)))

@@ -58,6 +58,9 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
     for partition in rm.partitions.values():
         question = partition.questions.close(command.question)
         if question is not None:
+            was_full = partition.questions.full
+            partition.questions.hear()
+            _note_room(partition, was_full=was_full)
             outcome = Outcome()
             reasons = {r.node_id: r.reason or "refused" for r in command.refused}
             for node in _remember(partition, question, reasons):
@@ -121,11 +124,18 @@ def _settle(
 
 
 def _let_go(partition: Partition, app: Application, key: AllocationKey) -> Held:
-    """An ask waits for no answer any more: there is room for another one that does."""
-    if partition.questions.full:
+    """An ask waits for no answer any more."""
+    was_full = partition.questions.full
+    held = partition.questions.let_go(app.app_id, key)
+    _note_room(partition, was_full=was_full)
+    return held
+
+
+def _note_room(partition: Partition, *, was_full: bool) -> None:
+    """Where too many asks waited for answers, another one may now."""
+    if was_full and not partition.questions.full:
         partition.frontier.open(PREDICATES)
         partition.frontier.reserved.wake_unasked()
-    return partition.questions.let_go(app.app_id, key)
 
 
 def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> None:

@@ -147,10 +147,11 @@ class Cycle:
     def _in_queue(self, queue: Queue) -> Candidate | Claimed | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
-        awake = self._frontier.awake
+        frontier = self._frontier
+        awake = frontier.awake
         while True:
             if awake and ranking.parked_under:
-                self._wake(ranking)
+                ranking.wake_opened(awake, frontier.opened)
             child = ranking.top()
             if child is None:
                 return None
@@ -184,10 +185,11 @@ class Cycle:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
-        awake = self._frontier.awake
+        frontier = self._frontier
+        awake = frontier.awake
         while True:
             if awake and ranking.parked_under:
-                self._wake(ranking)
+                ranking.wake_opened(awake, frontier.opened)
             run = ranking.top()
             if run is None:
                 if threshold:
@@ -322,13 +324,6 @@ class Cycle:
         app.backoff_until = self._now + settings.backoff_delay
         self._frontier.resting.append(app)
         return True
-
-    def _wake(self, ranking: Ranking[Any]) -> None:
-        """What is parked under gates that are open now may be looked at again."""
-        awake, parked = self._frontier.awake, ranking.parked_under
-        # In an order that does not depend on hashes: a turn must always end at the same try.
-        few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
-        ranking.wake([gate for gate in few if gate in many])
 
     def _park(
         self,

@@ -36,6 +36,7 @@ RUNNING = "running applications"
 class Frontier:
     """The changes of one partition that the next pass has to take up.
 
+    `awake` are the gates that are open, `opened` counts how often one was.
     `resting` are the applications that the last passes found in need of a back-off, `ripening`
     those with asks that will be old enough for a reservation, and when. `reserved` are the asks
     with a reservation, `classes` says how many applications have asks of a class that wait, for a
@@ -49,6 +50,7 @@ class Frontier:
         "_tree",
         "awake",
         "classes",
+        "opened",
         "reserved",
         "resting",
         "ripening",
@@ -66,6 +68,7 @@ class Frontier:
         self.types: tuple[str, ...] = ()
         self.classes: dict[AskClass, int] = {}
         self.awake: dict[Gate, None] = {}
+        self.opened = 0
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
         self.reserved = ReservedAsks(tree.root)
@@ -134,6 +137,7 @@ class Frontier:
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
         self.awake[gate] = None
+        self.opened += 1
         self.runnable = True
 
     def open_for(self, ask_class: AskClass, gate: Gate) -> None:

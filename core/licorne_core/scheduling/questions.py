@@ -30,6 +30,9 @@ ENOUGH = 8
 MAX_HELD = 1024
 """Asks of a partition that may wait for answers at a time; more are not looked at meanwhile."""
 
+MAX_UNHEARD = 8
+"""The same for an RM whose silence counts as refusal, from then on until it answers something."""
+
 SWEEP_VERDICTS = 256
 """Verdicts that a node may have before those of classes that nobody asks for are forgotten."""
 
@@ -91,6 +94,7 @@ class Questions:
         "_shared",
         "_silent",
         "_timers",
+        "_unheard",
         "_unsent",
     )
 
@@ -111,6 +115,7 @@ class Questions:
         self._held: dict[tuple[AppId, AllocationKey], Question] = {}
         self._silent: dict[int, Question] = {}
         self._unsent: list[PredicatesAsked] = []
+        self._unheard = False
 
     @property
     def waiting(self) -> int:
@@ -120,12 +125,12 @@ class Questions:
     @property
     def most(self) -> int:
         """Asks that may wait for answers at a time."""
-        return MAX_HELD
+        return MAX_UNHEARD if self._unheard else MAX_HELD
 
     @property
     def full(self) -> bool:
         """Whether so many asks wait for answers that no more should."""
-        return len(self._held) >= MAX_HELD
+        return len(self._held) >= (MAX_UNHEARD if self._unheard else MAX_HELD)
 
     def needs(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """Whether the RM has to be asked before an ask of the class may go to the node."""
@@ -246,8 +251,13 @@ class Questions:
                     taken_back.append(node)
         return taken_back
 
+    def hear(self) -> None:
+        """The RM has answered a question that was open."""
+        self._unheard = False
+
     def remember_silence(self, question: Question, now: float) -> None:
-        """The refusals that nobody spoke are to be forgotten after a while."""
+        """The refusals that nobody spoke are to be forgotten after a while; less is asked now."""
+        self._unheard = True
         self._silent[question.number] = question
         self._timers.set(_name(RETRY, question.number), now + RETRY_TIME)
 

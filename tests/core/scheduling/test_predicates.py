@@ -165,6 +165,18 @@ def test_silence_is_not_held_against_a_node_for_ever() -> None:
     assert placed(core.do(answer(again))) == [("one", "k", "n1")]
 
 
+def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
+    """Whose silence counts as refusal is not asked about everything again and again."""
+    core = cluster(40, reservations=False)
+    each = [ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(60)]
+    assert len(asked(core.do(asks(*each)))) == len(each)
+    for _ in range(10):
+        effects = core.wait(POLICY.deadline)
+        assert len(asked(effects)) <= questions.MAX_UNHEARD
+    last = asked(core.wait(POLICY.deadline + questions.RETRY_TIME))[-1]
+    assert len(asked(core.do(answer(last)))) == len(each) - questions.MAX_UNHEARD
+
+
 def test_other_asks_do_not_wait_for_an_answer() -> None:
     """Asks of the same application, and other RMs, are served meanwhile."""
     core = cluster()

@@ -44,7 +44,7 @@ Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
-    def __init__(self, *, reserving: bool, most_held: int) -> None:
+    def __init__(self, *, reserving: bool, most_held: tuple[int, int]) -> None:
         """Nobody is registered; see `PartitionOracle` for what may be set."""
         self.reserving = reserving
         self.most_held = most_held

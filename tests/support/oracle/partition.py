@@ -19,7 +19,8 @@ class PartitionOracle:
     """The records of one partition.
 
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
-    `most_held`: asks that may wait for its answers at a time.
+    `most_held`: asks that may wait for its answers at a time, and while it is `unheard`, as it was
+    silent in the end and that counts as refusal.
     """
 
     def __init__(
@@ -29,12 +30,13 @@ class PartitionOracle:
         as_fifo: bool,
         reserving: bool,
         policy: PredicatePolicy | None,
-        most_held: int,
+        most_held: tuple[int, int],
     ) -> None:
         """An empty partition."""
         self.reserving = reserving
         self.most_held = most_held
         self.policy = policy
+        self.unheard = False
         self.questions = Questions()
         self.timers = Timers()
         self.queues = queue_records(config)

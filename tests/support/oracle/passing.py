@@ -60,6 +60,7 @@ def take_answer(
     if question is None:
         return []
     partition.timers.cancel(("answer", str(number)))
+    partition.unheard = False
     remember(question, refused)
     return _settle(partition, question, refused, now)
 
@@ -73,6 +74,7 @@ def _give_up(partition: PartitionOracle, number: int, now: float) -> list[Decisi
     refused = {node.node_id: NO_ANSWER for node, _ in question.nodes}
     remember(question, refused)
     told = _settle(partition, question, refused, now)
+    partition.unheard = True
     partition.questions.silent[number] = question
     partition.timers.set(("retry", str(number)), now + RETRY_SECONDS)
     return told

@@ -31,7 +31,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         usage,
         now,
         partition.reserving,
-        sum(len(app.held_keys()) for app in partition.apps.values()) >= partition.most_held,
+        sum(len(app.held_keys()) for app in partition.apps.values())
+        >= partition.most_held[partition.unheard],
     )
 
 

@@ -8,7 +8,7 @@ from licorne_core.effects import AllocationsMade, ContainerStatesChanged, Effect
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
-from licorne_core.scheduling.questions import MAX_HELD
+from licorne_core.scheduling.questions import MAX_HELD, MAX_UNHEARD
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
 from support.oracle import Decision, Oracle, PartitionOracle
@@ -33,12 +33,12 @@ def compare(
     tuning: Tuning | None = None,
     *,
     reserving: bool = True,
-    most_held: int = MAX_HELD,
+    most_held: tuple[int, int] = (MAX_HELD, MAX_UNHEARD),
 ) -> int:
     """Play the script to both; raises Disagreement, or returns how many decisions were compared.
 
     Without `reserving` neither reserves nodes. `most_held` says how many asks may wait for answers
-    of an RM; the core has to be told otherwise.
+    of an RM, and how many of a silent one; the core has to be told otherwise.
     """
     driver = Driver(tuning=tuning, reservations=reserving, sweep=SWEEP)
     pair = _Pair(driver, Oracle(reserving=reserving, most_held=most_held))
@@ -84,7 +84,7 @@ class _Pair:
             told_of = _waiting(effects, name)
             # Asks behind a full house are not looked at again when a maximum gets in the way too;
             # whether they count as looked at then makes no difference to anybody.
-            assert told_of == sorted(waiting) or self.oracle.most_held < MAX_HELD, (
+            assert told_of == sorted(waiting) or self.oracle.most_held[0] < MAX_HELD, (
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
         for name, theirs in self.oracle.partitions.items():
