@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from licorne_core.asks import Allocation
 from licorne_core.commands import TerminationType
-from licorne_core.errors import Problem
+from licorne_core.errors import LicorneError, Problem
 from licorne_core.events import Fact
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 
@@ -219,3 +219,13 @@ Effect = (
     | ContainerStatesChanged
     | Happened
 )
+
+
+class TickFailed(LicorneError):
+    """A defect of the core in the partition of one RM; what the tick did for others is not lost."""
+
+    def __init__(self, rm_id: RmId, effects: Sequence[Effect]) -> None:
+        """`effects` are those of the tick so far, for whomever."""
+        super().__init__(f"a tick failed for RM {rm_id}")
+        self.rm_id = rm_id
+        self.effects = effects

@@ -99,7 +99,8 @@ def gates_of(partition: Partition, app: Application, leaf: Queue, ask: Ask) -> t
         ApplicationGate(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE),
     ]
     if ask.key not in app.reservations:
-        gates += _application_gates(partition, app, leaf)
+        gates += _turn_gates(partition, app, leaf)
+    gates += _start_gates(app)
     gates += [
         LimitGate(
             kind=tracker.kind,
@@ -130,8 +131,8 @@ def gates_of(partition: Partition, app: Application, leaf: Queue, ask: Ask) -> t
     return tuple(gates)
 
 
-def _application_gates(partition: Partition, app: Application, leaf: Queue) -> list[Gate]:
-    """What keeps an application from being looked at; asks with a node pass it (spec § 8.6)."""
+def _turn_gates(partition: Partition, app: Application, leaf: Queue) -> list[Gate]:
+    """Why it may not be an application's turn; asks with a node pass this (spec § 8.6)."""
     gates: list[Gate] = []
     if app.state is AppState.ACCEPTED and partition.frontier.is_state_aware(leaf):
         first = leaf.newcomers.starter or leaf.newcomers.due()
@@ -140,11 +141,15 @@ def _application_gates(partition: Partition, app: Application, leaf: Queue) -> l
     if app.backoff_until:
         threshold = leaf.settings.backoff_threshold
         gates.append(BackoffGate(app_id=app.app_id, until=app.backoff_until, threshold=threshold))
-    if app.state is AppState.ACCEPTED:
-        # An application that is counted already passes (spec §§ 4.12, 10.5).
-        bounds = [q for q in app.quotas if q.max_applications and not q.counts(app.app_id)]
-        gates += [_running_gate(quota) for quota in bounds]
     return gates
+
+
+def _start_gates(app: Application) -> list[Gate]:
+    """What may keep it from starting; if it is counted already it passes (spec §§ 4.12, 10.5)."""
+    if app.state is not AppState.ACCEPTED:
+        return []
+    bounds = [q for q in app.quotas if q.max_applications and not q.counts(app.app_id)]
+    return [_running_gate(quota) for quota in bounds]
 
 
 def _running_gate(quota: Quota) -> RunningGate:

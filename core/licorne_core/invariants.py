@@ -15,17 +15,19 @@ A6  Applications and nodes agree on every allocation and reservation, queues and
     can go nowhere else.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
 L1  What is kept for somebody has a deadline: a reservation, a rest, a wait for the RM's word.
+L2  Who has a deadline is there: applications, reservations, applications that are remembered.
 Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AppId, PartitionName
+from licorne_core.lifecycle import COMPLETE, EXPIRE, EXPIRE_REJECTED, NO_KEY, RESTED, RIPE, STARTED
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.priorities import NO_PRIORITY
@@ -73,7 +75,25 @@ def check_partition(partition: Partition) -> None:
         _check_members(partition, queue)
     _check_trackers(partition)
     _check_reservations(partition)
+    _check_deadlines(partition)
     _check_sums(partition)
+
+
+def _check_deadlines(partition: Partition) -> None:
+    known: dict[str, Container[AppId]] = {
+        **dict.fromkeys((COMPLETE, STARTED, RESTED, RIPE, UNRESERVE), partition.applications),
+        EXPIRE: partition.completed,
+        EXPIRE_REJECTED: partition.rejected,
+    }
+    for what, name, key in partition.timers.names():
+        if what in known and name not in known[what]:
+            raise InvariantBroken(f"L2: {partition.name} waits to {what} {name}, which is gone")
+        if what == UNRESERVE and key not in partition.applications[name].reservations:
+            raise InvariantBroken(f"L2: {partition.name} waits to {what} {name} {key}")
+    for queue in partition.tree.walk():
+        starter = queue.newcomers.starter
+        if starter is not None and (STARTED, starter.app_id, NO_KEY) not in partition.timers:
+            raise InvariantBroken(f"L1: {queue.path}: {starter!r} starts for ever")
 
 
 def _check_identity(

@@ -13,7 +13,7 @@ from licorne_core.placement.tags import tag_value
 from licorne_core.queues.changes import Picture, changes, picture
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.frontier import BACKOFF
+from licorne_core.scheduling.gates import BACKOFF, RUNNING
 from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
 from licorne_core.timers import TimerName
 
@@ -22,7 +22,7 @@ STARTED = "started"
 RESTED = "rested"
 RIPE = "ripe"
 EXPIRE = "expire"
-FORGET_REJECTED = "forget rejected"
+EXPIRE_REJECTED = "expire rejected"
 
 NO_STARTING_TAG = "application.stateaware.disable"
 
@@ -172,7 +172,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
     """Keep a rejected application for those who look (spec § 3.12)."""
     forget_rejected(partition, app.app_id)
     partition.rejected[app.app_id] = app
-    partition.timers.set((FORGET_REJECTED, app.app_id, NO_KEY), now + TERMINATED_TIME)
+    partition.timers.set((EXPIRE_REJECTED, app.app_id, NO_KEY), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
         forget_rejected(partition, next(iter(partition.rejected)))
 
@@ -180,14 +180,18 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 def forget_rejected(partition: Partition, app_id: AppId) -> None:
     """The application is of no interest any more, if it was one that was rejected."""
     if partition.rejected.pop(app_id, None) is not None:
-        partition.timers.cancel((FORGET_REJECTED, app_id, NO_KEY))
+        partition.timers.cancel((EXPIRE_REJECTED, app_id, NO_KEY))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
     """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
-    if leaf.newcomers.starter is app:
+    starter = leaf.newcomers.starter
+    if starter is app:
         _end_start(partition, leaf, app)
     elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
+        if starter is not None:
+            # Asks with a node are served whoever is starting (§ 8.6).
+            _end_start(partition, leaf, starter)
         partition.frontier.starter_changed(leaf, app)
         partition.timers.set((STARTED, app.app_id, NO_KEY), now + STARTING_TIME)
 
@@ -198,10 +202,14 @@ def rest(partition: Partition) -> None:
         partition.timers.set((RESTED, app.app_id, NO_KEY), app.backoff_until)
     partition.frontier.resting.clear()
     for app, ripe_at in partition.frontier.ripening:
-        if not app.ripe_at or ripe_at < app.ripe_at:
-            app.ripe_at = ripe_at
-            partition.timers.set((RIPE, app.app_id, NO_KEY), ripe_at)
+        _await_ripe(partition, app, ripe_at)
     partition.frontier.ripening.clear()
+
+
+def _await_ripe(partition: Partition, app: Application, ripe_at: float) -> None:
+    if not app.ripe_at or ripe_at < app.ripe_at:
+        app.ripe_at = ripe_at
+        partition.timers.set((RIPE, app.app_id, NO_KEY), ripe_at)
 
 
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
@@ -232,9 +240,9 @@ def on_time(partition: Partition, due: TimerName, now: float) -> list[Applicatio
         return advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
     if what == EXPIRE:
         return _expire(partition, partition.completed.pop(name), now)
-    if what == FORGET_REJECTED:
-        partition.rejected.pop(name, None)
-    elif what == CLEAN_QUEUES:
+    if what == EXPIRE_REJECTED:
+        return _expire(partition, partition.rejected.pop(name), now)
+    if what == CLEAN_QUEUES:
         before = queues_watched(partition)
         partition.tree.clean()
         note_queue_changes(partition, before, now)
@@ -267,7 +275,7 @@ def _ripen(partition: Partition, app: Application, now: float) -> None:
             app.ranking.put(claim, key)
     ripe_at = app.young_claims.next()
     if ripe_at is not None:
-        partition.frontier.ripening.append((app, ripe_at))
+        _await_ripe(partition, app, ripe_at)
     partition.frontier.app_changed(app, partition.leaf_of(app))
 
 
@@ -278,6 +286,8 @@ def _count_running(partition: Partition, leaf: Queue, before: AppState, after: A
             queue.running_applications += change
         if change < 0:
             partition.frontier.may_run_again(leaf.lineage)
+        else:
+            partition.frontier.reserved.wake_kept(RUNNING)
 
 
 def _remember(partition: Partition, app: Application, now: float) -> None:

@@ -6,9 +6,9 @@ changing a key costs one heap entry, and what is blocked is not looked at again 
 a *gate* that blocks it has opened (performance: no re-trying of what nothing has changed for).
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 Key = tuple[Any, ...]
 T = TypeVar("T", bound=Hashable)
@@ -17,6 +17,24 @@ _Entry = tuple[Key, int, T]
 """An item under its key; the number between them keeps items from being compared."""
 
 _SLACK = 32
+
+
+class Openings(Protocol):
+    """Which gates are open; `count` rises whenever one opens."""
+
+    @property
+    def opened(self) -> Mapping[Hashable, None]:
+        """Those that are, as far as known, in an order that does not depend on hashes."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How often any has opened."""
+        ...
+
+    def is_open(self, gate: Hashable) -> bool:
+        """Whether the gate is open when looked at closely; if not, it is not among them now."""
+        ...
 
 
 class _Waiting(Generic[T]):
@@ -39,20 +57,18 @@ class Ranking(Generic[T]):
     __slots__ = (
         "_active",
         "_gates",
-        "_guarded_by",
-        "_guards",
+        "_heads",
         "_heap",
         "_made",
         "_parked",
-        "_unguarded",
-        "_woken",
+        "_seen",
         "parked_under",
     )
 
     def __init__(self) -> None:
         """Start empty."""
         self._made = 0
-        self._woken = 0
+        self._seen = 0
         self.clear()
 
     def clear(self) -> None:
@@ -61,9 +77,7 @@ class Ranking(Generic[T]):
         self._active: dict[T, _Entry[T]] = {}
         self._parked: dict[T, _Entry[T]] = {}
         self._gates: dict[T, tuple[Hashable, ...]] = {}
-        self._guards: dict[Hashable, _Entry[T]] = {}
-        self._guarded_by: dict[T, list[Hashable]] = {}
-        self._unguarded: list[Hashable] = []
+        self._heads: list[tuple[_Entry[T], int, Hashable]] = []
         self.parked_under: dict[Hashable, _Waiting[T]] = {}
 
     def __len__(self) -> int:
@@ -81,8 +95,6 @@ class Ranking(Generic[T]):
             return
         if self._parked and item in self._parked:
             self._unpark(item)
-        if self._guarded_by:
-            self._relieve(item)
         self._made += 1
         entry = self._active[item] = (key, self._made, item)
         heap = self._heap
@@ -100,7 +112,6 @@ class Ranking(Generic[T]):
         self._active.pop(item, None)
         if item in self._parked:
             self._unpark(item)
-        self._relieve(item)
 
     def key(self, item: T) -> Key | None:
         """The key of an active item."""
@@ -122,7 +133,6 @@ class Ranking(Generic[T]):
     def park(self, item: T, gates: Collection[Hashable]) -> None:
         """Put an active item aside until one of the gates opens."""
         entry = self._active.pop(item)
-        self._relieve(item)
         self._parked[item] = entry
         self._gates[item] = tuple(gates)
         for gate in gates:
@@ -136,51 +146,52 @@ class Ranking(Generic[T]):
                 valid = {old[1]: old for old in waiting.heap if parked.get(old[2]) is old}
                 waiting.heap = sorted(valid.values())
 
-    def wake_opened(self, awake: Mapping[Hashable, object], opened: int) -> None:
-        """Make active what may be looked at again, as the gates `awake` are open.
+    def wake(self, gates: Openings) -> None:
+        """Make the first item active that is parked under an open gate.
 
-        `opened` counts what was opened so far. As long as nothing more was, only the gates are
-        looked at whose guard has been dealt with: many may be open, and few concern this ranking.
-        """
-        if self._woken == opened:
-            gates = [gate for gate in self._unguarded if gate in awake]
-        else:
-            self._woken = opened
-            # In an order that does not depend on hashes: a turn must always end at the same try.
-            parked = self.parked_under
-            few, many = (awake, parked) if len(awake) < len(parked) else (parked, awake)
-            gates = [gate for gate in few if gate in many]
-        self._unguarded.clear()
-        self.wake(gates)
-
-    def wake(self, gates: Iterable[Hashable]) -> None:
-        """Make the first item parked under each of the gates active again.
-
-        The first item is enough: nothing behind it comes
-        before it, and the ranking is woken again before anything behind it is looked at. As
-        long as it has not been dealt with it stands *guard*, and nothing more is woken. With a, b
+        Nothing, if an active item comes before it: nothing behind it comes before that one either,
+        and the ranking is woken again before anything behind it is looked at. With a, b
         and c parked under a gate that opens: a is woken; asked again with a still first, nothing
         is; once a was served or parked again, b is, unless the gate has shut.
         """
-        active = self._active
-        parked = self._parked
-        for gate in gates:
-            waiting = self.parked_under.get(gate)
-            if waiting is None:
+        if self._seen != gates.count:
+            self._find_heads(gates)
+        heads = self._heads
+        while heads:
+            entry, place, gate = heads[0]
+            if gate not in self.parked_under or gate not in gates.opened:
+                heappop(heads)
                 continue
-            heap = waiting.heap
-            while parked.get(heap[0][2]) is not heap[0]:
-                heappop(heap)
-            guard = self._guards.get(gate)
-            if guard is not None and active.get(guard[2]) is guard and guard < heap[0]:
+            head = self._head(gate)
+            if head is not entry:
+                heapreplace(heads, (head, place, gate))
                 continue
-            entry = heappop(heap)
-            self._unpark(entry[2])
-            active[entry[2]] = entry
-            heappush(self._heap, entry)
-            if gate in self.parked_under:
-                self._guards[gate] = entry
-                self._guarded_by.setdefault(entry[2], []).append(gate)
+            self.top()
+            if self._heap and self._heap[0] < entry:
+                return
+            if gates.is_open(gate):
+                heappop(self.parked_under[gate].heap)
+                self._unpark(entry[2])
+                self._active[entry[2]] = entry
+                heappush(self._heap, entry)
+                return
+            heappop(heads)
+
+    def _find_heads(self, gates: Openings) -> None:
+        """More gates are open: rank the first items that are parked under each."""
+        self._seen = gates.count
+        opened, parked = gates.opened, self.parked_under
+        few, many = (opened, parked) if len(opened) < len(parked) else (parked, opened)
+        both = [gate for gate in few if gate in many]
+        self._heads = [(self._head(gate), place, gate) for place, gate in enumerate(both)]
+        heapify(self._heads)
+
+    def _head(self, gate: Hashable) -> _Entry[T]:
+        """The first of what is parked under a gate; something has to be."""
+        heap = self.parked_under[gate].heap
+        while self._parked.get(heap[0][2]) is not heap[0]:
+            heappop(heap)
+        return heap[0]
 
     def wake_all(self) -> None:
         """Make every parked item active again."""
@@ -189,9 +200,7 @@ class Ranking(Generic[T]):
             heappush(self._heap, entry)
         self._parked.clear()
         self._gates.clear()
-        self._guards.clear()
-        self._guarded_by.clear()
-        self._unguarded.clear()
+        self._heads.clear()
         self.parked_under.clear()
 
     def gates(self) -> Collection[Hashable]:
@@ -202,12 +211,6 @@ class Ranking(Generic[T]):
         """Whether the item waits for a gate."""
         return item in self._parked
 
-    def _relieve(self, item: T) -> None:
-        """The item was dealt with: if it stood guard, what is behind it may be woken."""
-        gates = self._guarded_by.pop(item, None)
-        if gates:
-            self._unguarded += gates
-
     def _unpark(self, item: T) -> None:
         """Forget that the item waits; a gate that nothing waits for any more is forgotten too."""
         del self._parked[item]
@@ -216,7 +219,6 @@ class Ranking(Generic[T]):
             waiting.count -= 1
             if not waiting.count:
                 del self.parked_under[gate]
-                self._guards.pop(gate, None)
 
     def ordered(self) -> list[T]:
         """All items by key, parked ones included; for reports."""

@@ -22,7 +22,7 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.effects import Effect, Happened, NotRegistered
+from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.configuration import register, update_configuration
@@ -88,7 +88,11 @@ class Scheduler:
         return self._registry.partitions
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Carry out one command at a time given in unix seconds; what came of it, in order."""
+        """Carry out one command at a time given in unix seconds; what came of it, in order.
+
+        Raises:
+            TickFailed: a defect of the core, met in the partition of one RM.
+        """
         for rm in self._registry.rms.values():
             rm.journal.now = now
         effects = self._carry_out(command, now)
@@ -113,6 +117,8 @@ class Scheduler:
         """When to handle a Tick next, in unix seconds; a time that has passed means now."""
         deadlines = []
         for partition in self.partitions.values():
+            if partition.is_broken:
+                continue
             if partition.is_runnable:
                 return AT_ONCE
             deadline = partition.timers.next_deadline()
@@ -149,11 +155,19 @@ class Scheduler:
         """Fire what is due everywhere, then give one partition its turn, round robin."""
         effects: list[Effect] = []
         for partition in self.partitions.values():
-            effects += fire_timers(partition, now)
+            if partition.is_broken:
+                continue
+            try:
+                effects += fire_timers(partition, now)
+            except Exception as error:
+                raise TickFailed(partition.rm_id, effects) from error
         waiting = [name for name, partition in self.partitions.items() if partition.is_runnable]
         if waiting:
-            name = self._next_turn(waiting)
-            effects += decide(self.partitions[name], command.decisions, now)
+            partition = self.partitions[self._next_turn(waiting)]
+            try:
+                effects += decide(partition, command.decisions, now)
+            except Exception as error:
+                raise TickFailed(partition.rm_id, effects) from error
         return effects
 
     def _next_turn(self, waiting: list[PartitionName]) -> PartitionName:

@@ -28,6 +28,10 @@ class Timers(Generic[T]):
         """Whether the name has a deadline."""
         return name in self._deadlines
 
+    def names(self) -> list[T]:
+        """All names that have a deadline, in the order in which they got it."""
+        return list(self._deadlines)
+
     def set(self, name: T, deadline: float) -> None:
         """Give the name a deadline, instead of the one it has."""
         self._made += 1

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick
-from licorne_core.effects import Effect
+from licorne_core.effects import Effect, TickFailed
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
@@ -26,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
-BROKEN_PAUSE = 1.0
-"""Seconds without turns after one failed that no RM could be blamed for."""
 
 
 class Sink(Protocol):
@@ -61,7 +59,6 @@ class Engine:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._decisions = MAX_DECISIONS // 4
-        self._paused_until = 0.0
         self._halted: set[RmId] = set()
         self._sink: Sink
         self.on_idle: Callable[[int], None] | None = None
@@ -146,7 +143,7 @@ class Engine:
     def _deadline(self) -> float:
         """When the core wants its next turn; infinite for never."""
         deadline = self._scheduler.next_deadline()
-        return inf if deadline is None else max(deadline, self._paused_until)
+        return inf if deadline is None else deadline
 
     async def _wait(self, deadline: float) -> None:
         if self.on_idle is not None:
@@ -195,8 +192,10 @@ class Engine:
         now = self._clock.now()
         try:
             effects = self._scheduler.handle(Tick(decisions=self._decisions), now)
-        except Exception:
-            self._isolate(now)
+        except TickFailed as failure:
+            correlation_id = self._log_defect("turn failed", rm_id=failure.rm_id)
+            self._route(failure.effects)
+            self._halt(failure.rm_id, correlation_id)
             return
         self._route(effects)
         self.turns += 1
@@ -211,22 +210,23 @@ class Engine:
         try:
             self._sink.route(effects)
         except Exception:
-            correlation_id = new_correlation_id()
-            self.defects += 1
-            log.exception("routing failed", correlation_id=correlation_id)
+            correlation_id = self._log_defect("routing failed")
             for rm_id in dict.fromkeys(effect.rm_id for effect in effects):
                 self._halt(rm_id, correlation_id)
 
     def _blame(self, command: Command) -> Defect:
         """The core failed on a command: put its RM on hold, let the others go on."""
-        correlation_id = new_correlation_id()
-        self.defects += 1
-        log.exception(
-            "command failed", command=type(command).__name__, correlation_id=correlation_id
-        )
+        correlation_id = self._log_defect("command failed", command=type(command).__name__)
         if not isinstance(command, Tick):
             self._halt(command.rm_id, correlation_id)
         return Defect(correlation_id)
+
+    def _log_defect(self, what: str, **about: str) -> str:
+        """Count and log the exception that is being handled; the id under which the log has it."""
+        correlation_id = new_correlation_id()
+        self.defects += 1
+        log.exception(what, correlation_id=correlation_id, **about)
+        return correlation_id
 
     def _halt(self, rm_id: RmId, correlation_id: str) -> None:
         try:
@@ -237,23 +237,3 @@ class Engine:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._halted.add(rm_id)
         self._sink.halt(rm_id, correlation_id)
-
-    def _isolate(self, now: float) -> None:
-        """A turn failed, and it does not say whose: try the RMs one at a time, halt the culprit."""
-        correlation_id = new_correlation_id()
-        self.defects += 1
-        log.exception("turn failed", correlation_id=correlation_id)
-        rms = [rm.rm_id for rm in self._scheduler.views.rms() if rm.rm_id not in self._halted]
-        for rm_id in rms:
-            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), now)
-        blamed = False
-        for rm_id in rms:
-            self._scheduler.handle(SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=False), now)
-            try:
-                self._route(self._scheduler.handle(Tick(decisions=MIN_DECISIONS), now))
-            except Exception:
-                blamed = True
-                log.exception("turn failed", rm_id=rm_id, correlation_id=correlation_id)
-                self._halt(rm_id, correlation_id)
-        if not blamed:
-            self._paused_until = now + BROKEN_PAUSE

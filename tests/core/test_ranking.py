@@ -1,5 +1,7 @@
 """Rankings: key order, parking under gates, waking (DESIGN § 2, performance)."""
 
+from collections.abc import Hashable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +14,25 @@ def ranked(*keys: int) -> Ranking[str]:
     for key in keys:
         ranking.put(f"item-{key}", (key,))
     return ranking
+
+
+class Doors:
+    """Gates that are opened by hand."""
+
+    def __init__(self, *gates: Hashable) -> None:
+        """These are open."""
+        self.opened: dict[Hashable, None] = {}
+        self.count = 0
+        self.open(*gates)
+
+    def open(self, *gates: Hashable) -> None:
+        """These are open too."""
+        self.opened.update(dict.fromkeys(gates))
+        self.count += 1
+
+    def is_open(self, gate: Hashable) -> bool:
+        """Whether it was opened."""
+        return gate in self.opened
 
 
 def test_top_is_the_smallest_key() -> None:
@@ -43,53 +64,61 @@ def test_a_parked_item_waits_for_its_gate() -> None:
     ranking.park("item-1", ["gate-a", "gate-b"])
     assert ranking.top() == "item-2"
     assert len(ranking) == 2
-    ranking.wake(["gate-b"])
+    ranking.wake(Doors("gate-b"))
     assert ranking.top() == "item-1"
 
 
 def test_waking_takes_the_first_of_those_parked() -> None:
     """One waking makes one item active, the first in order among those under the gate."""
-    ranking = ranked(1, 2, 3)
+    ranking, doors = ranked(1, 2, 3), Doors("gate")
     for item in ("item-3", "item-1", "item-2"):
         ranking.park(item, ["gate"])
-    ranking.wake(["gate"])
+    ranking.wake(doors)
     assert ranking.top() == "item-1"
-    ranking.wake(["gate"])
+    ranking.wake(doors)
     ranking.discard("item-1")
     assert ranking.top() is None, "the first one had not been dealt with"
-    ranking.wake(["gate"])
+    ranking.wake(doors)
     assert ranking.top() == "item-2"
 
 
-def test_one_parked_later_before_the_guard_is_woken() -> None:
-    """The one that was woken holds back only those behind it."""
-    ranking = ranked(1, 5, 9)
-    for item in ("item-5", "item-9"):
-        ranking.park(item, ["gate"])
-    ranking.wake(["gate"])
-    ranking.park("item-1", ["gate"])
-    ranking.wake(["gate"])
-    assert ranking.top() == "item-1"
-
-
-def test_each_open_gate_lets_its_first_through_until_it_is_dealt_with() -> None:
-    """As long as no further gate opens, only what stood behind the one dealt with is woken."""
-    ranking = ranked(1, 2, 3, 4)
-    for item, gate in (("item-1", "a"), ("item-2", "a"), ("item-3", "b"), ("item-4", "c")):
+def test_of_several_open_gates_the_first_item_under_any_is_woken() -> None:
+    """One at a time, in the order of keys, and nobody whose gate has shut."""
+    ranking, doors = ranked(1, 2, 3, 4, 5), Doors("a", "b")
+    for item, gate in (("item-1", "a"), ("item-2", "b"), ("item-4", "b"), ("item-5", "a")):
         ranking.park(item, [gate])
-    ranking.wake_opened({"a": None, "b": None}, 2)
-    assert ranking.top() == "item-1"
-    ranking.discard("item-1")
-    ranking.wake_opened({"a": None, "b": None}, 2)
+    order: list[str] = []
+    ranking.wake(doors)
+    while first := ranking.top():
+        order.append(first)
+        ranking.discard(first)
+        if first == "item-2":
+            del doors.opened["b"]
+        ranking.wake(doors)
+    assert order == ["item-1", "item-2", "item-3", "item-5"]
+    assert len(ranking) == 1
+
+
+def test_what_was_woken_in_vain_does_not_come_again() -> None:
+    """An item that is parked under another gate is behind that one only."""
+    ranking, doors = ranked(1, 2), Doors("open")
+    for item in ("item-1", "item-2"):
+        ranking.park(item, ["open"])
+    ranking.wake(doors)
+    ranking.park("item-1", ["shut"])
+    ranking.wake(doors)
     assert ranking.top() == "item-2"
-    ranking.park("item-2", ["a"])
-    ranking.wake_opened({"b": None}, 2)
-    assert ranking.top() == "item-3", "gate a has shut, and nothing was behind the one under b"
-    ranking.discard("item-3")
-    ranking.wake_opened({"b": None}, 2)
-    assert ranking.top() is None
-    ranking.wake_opened({"b": None, "c": None}, 3)
-    assert ranking.top() == "item-4"
+
+
+def test_a_gate_that_opens_later_wakes_too() -> None:
+    """Whenever another gate opens, all that is parked under open ones is considered anew."""
+    ranking, doors = ranked(1, 2), Doors("a")
+    ranking.park("item-1", ["b"])
+    ranking.wake(doors)
+    assert ranking.top() == "item-2"
+    doors.open("b")
+    ranking.wake(doors)
+    assert ranking.top() == "item-1"
 
 
 def test_keys_of_another_shape_after_clearing() -> None:
@@ -125,7 +154,7 @@ def test_parking_again_and_again_keeps_no_litter() -> None:
     ranking.park("item-2", ["shut"])
     for _ in range(1_000):
         ranking.park("item-1", ["shut", "open"])
-        ranking.wake(["open"])
+        ranking.wake(Doors("open"))
     assert len(ranking.parked_under["shut"].heap) < 100
 
 
@@ -137,7 +166,7 @@ def test_a_gate_is_forgotten_with_the_last_that_waits_for_it() -> None:
     ranking.discard("item-1")
     ranking.put("item-2", (5,))
     assert sorted(map(str, ranking.gates())) == ["common", "gate of item-3"]
-    ranking.wake(["gate of item-3"])
+    ranking.wake(Doors("gate of item-3"))
     assert list(ranking.gates()) == []
 
 
@@ -157,6 +186,7 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int, int]
     ranking: Ranking[int] = Ranking()
     active: dict[int, int] = {}
     parked: dict[int, tuple[int, int]] = {}
+    doors = Doors()
     for what, item, key, gate in steps:
         if what == "put":
             ranking.put(item, (key, item))
@@ -169,14 +199,14 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int, int]
         elif what == "park" and item in active:
             ranking.park(item, [gate])
             parked[item] = (active.pop(item), gate)
-        elif what == "wake" and gate in ranking.parked_under:
-            ranking.wake([gate])
+        elif what == "wake":
+            doors.opened.clear()
+            doors.open(gate)
+            ranking.wake(doors)
             under = sorted((k, i) for i, (k, g) in parked.items() if g == gate)
-            first_under = under[0][1] if under else None
-            if first_under is not None and first_under in ranking._active:
-                active[first_under] = parked.pop(first_under)[0]
-            elif first_under is not None:
-                assert min(active.values()) <= under[0][0], "something earlier stands guard"
+            if under and all(under[0] < (k, i) for i, k in active.items()):
+                woken = under[0][1]
+                active[woken] = parked.pop(woken)[0]
         first = min(((key, item) for item, key in active.items()), default=None)
         assert ranking.top() == (None if first is None else first[1])
         assert len(ranking) == len(active) + len(parked)

@@ -81,7 +81,7 @@ def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
     driver.wait(TERMINATED_TIME - 1)
     assert listed(driver, "rejected") == ["two"]
-    driver.wait(1.0)
+    assert messages(driver.wait(1.0)) == [("Expired", "expireApplication")]
     assert listed(driver, "rejected") == []
 
 

@@ -71,6 +71,16 @@ def test_a_later_application_brings_other_sizes() -> None:
 
 
 @pytest.mark.row(83)
+def test_more_applications_by_tag_start_at_once() -> None:
+    """One that waits for a place in the namespace has it when another one brings more places."""
+    few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
+    driver = started(("one", few), ("two", few))
+    assert keys(driver.do(asks(ask("one", "k", vcore=1), ask("two", "k2", vcore=1)))) == ["k"]
+    more = {**few, "namespace.resourcemaxapps": "2"}
+    assert keys(driver.do(apps(app("three", tags=more)))) == ["k2"]
+
+
+@pytest.mark.row(83)
 def test_a_reload_keeps_what_the_tags_said() -> None:
     """A template is applied again below the last tags, even if who brought them has gone."""
     later = {**tags("ns", vcore=2), "namespace.resourcemaxapps": "4"}

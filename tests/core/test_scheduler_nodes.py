@@ -7,7 +7,7 @@ import pytest
 
 from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
-from licorne_core.effects import NodesAnswered
+from licorne_core.effects import AllocationsReleased, NodesAnswered
 from licorne_core.ids import AppId, NodeId, PartitionName
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.digest import digest_of
@@ -108,6 +108,15 @@ def test_a_node_may_come_back_under_its_id() -> None:
 
 
 @pytest.mark.row(118)
+def test_a_node_that_is_replaced_is_accepted_when_the_old_one_is_gone() -> None:
+    """In one request what was on the old node is released before the new one is accepted."""
+    driver = fleet({"vcore": 1000})
+    driver.do(asks(*wave(1, vcore=500)))
+    effects = driver.send(nodes(node("n0", NodeAction.DECOMISSION), node("n0", vcore=1)))
+    kinds = [type(effect) for effect in effects]
+    assert kinds.index(AllocationsReleased) < kinds.index(NodesAnswered)
+
+
 def test_fair_spreads_over_nodes() -> None:
     """Four equal nodes and four asks: one each, in the order of the ids."""
     driver = fleet(*[{"vcore": 4000, "memory": 4}] * 4, policy="fair")

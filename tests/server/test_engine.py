@@ -1,20 +1,25 @@
 """The engine: the core's one owner, and what it does when the core fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import grpc
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
+from licorne_core import scheduler
 from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick, UpdateNodes
 from licorne_core.effects import Effect, Registered
+from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import RmId
+from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import SystemClock
 from licorne_server.engine import Engine
 from licorne_server.errors import Defect
+from licorne_server.testing.virtual_clock import VirtualClock
+from support import builders
 from support.shim import RawSession, Shim, ask, connected, new_allocations, node, serving
 
 BAD = RmId("bad")
@@ -29,16 +34,10 @@ class Fragile(Scheduler):
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Like the core, but for the fault."""
-        if isinstance(command, Tick):
-            if self.fails_on is Tick and self._is_scheduled():
-                raise RuntimeError("planted")
-        elif self.fails_on is type(command) and command.rm_id == self.only_for:
+        rm_id = None if isinstance(command, Tick) else command.rm_id
+        if self.fails_on is type(command) and rm_id == self.only_for:
             raise RuntimeError("planted")
         return super().handle(command, now)
-
-    def _is_scheduled(self) -> bool:
-        reports = self.views.partitions(self.only_for)
-        return any(report.pending_asks and not report.holds for report in reports)
 
 
 class Ledger:
@@ -61,6 +60,17 @@ class Ledger:
         """Note the RM."""
         assert correlation_id
         self.halted.append(rm_id)
+
+
+def failing_for(rm_id: RmId, real: Callable[..., list[Effect]]) -> Callable[..., list[Effect]]:
+    """What the core does to a partition, but for a fault in those of one RM."""
+
+    def fragile(partition: Partition, *args: object) -> list[Effect]:
+        if partition.rm_id == rm_id:
+            raise RuntimeError("planted")
+        return real(partition, *args)
+
+    return fragile
 
 
 @asynccontextmanager
@@ -145,25 +155,50 @@ async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
     await engine.stop()
 
 
-async def test_failing_turn_halts_only_the_rm_whose_turn_it_was() -> None:
-    """A turn that fails names no RM: the culprit is found, and the other is scheduled on."""
-    core = Fragile()
-    core.fails_on, core.only_for = Tick, BAD
-    async with serving_core(core) as (bad, good):
+async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its streams end with an internal error, and the other RM is scheduled on."""
+    async with serving_core(Scheduler()) as (bad, good):
         bad_calls, good_calls = await bad.set_up(), await good.set_up()
+        monkeypatch.setattr(scheduler, "decide", failing_for(BAD, decide))
         await bad.ask(bad_calls[0], ask("k"))
         code, text = await bad_calls[0].ending()
         assert code is grpc.StatusCode.INTERNAL
         assert text.startswith("internal error, correlation id ")
         await good.ask(good_calls[0], ask("k"))
         assert await new_allocations(good_calls[0], 1) == {"k": "n0"}
-        core.fails_on = None
+        monkeypatch.undo()
         again = bad.open("UpdateNode")
         await again.send(node_request(bad))
         assert (await again.ending())[1].endswith("; register again")
         calls = await bad.set_up()
         await bad.ask(calls[0], ask("k"))
         assert await new_allocations(calls[0], 1) == {"k": "n0"}
+
+
+async def test_what_a_tick_did_before_it_failed_is_not_lost(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deadline of one RM that fails takes nothing from what the other is told."""
+    core, clock = Scheduler(), VirtualClock()
+    engine = Engine(core, clock)
+    engine.start(ledger)
+    for rm_id in (GOOD, BAD):
+        await engine.submit(builders.register(builders.config("[{name: a}]"), rm=rm_id))
+    for command in (
+        builders.nodes(builders.node("n", vcore=1), rm=GOOD),
+        builders.apps(builders.app("job", "root.a"), rm=GOOD),
+        builders.asks(builders.ask("job", "k", vcore=1), rm=GOOD),
+        builders.releases(builders.release("job", "k"), rm=GOOD),
+    ):
+        await engine.submit(command)
+    monkeypatch.setattr(scheduler, "fire_timers", failing_for(BAD, fire_timers))
+    await clock.advance(31.0)
+    updates = [update for effect in ledger.effects for update in getattr(effect, "updates", ())]
+    assert updates[-1].state == "Completed"
+    assert ledger.halted == [BAD]
+    await engine.stop()
 
 
 async def test_session_of_a_halted_rm_starts_anew() -> None:

@@ -132,8 +132,11 @@ def _resize_ask(
 ) -> None:
     """A pending ask of another size keeps its place, and its node if that can ever hold it."""
     reservation = app.reservations.get(ask.key)
+    told = ask.key in app.runs[app.pending[ask.key][3].ask_class].told
     partition.drop_ask(app, ask.key)
     partition.add_ask(app, ask, create_time, arrival)
+    if told:
+        app.runs[ask.ask_class].told.add(ask.key)
     if reservation is not None:
         node = partition.nodes.by_id[reservation.node_id]
         if reservation.required or node.holds(ask.ask_class.items):

@@ -45,7 +45,7 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
             effects += _change(rm, update, now)
     if accepted or rejected:
         answer = NodesAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected)
-        effects.insert(0, answer)
+        effects.append(answer)
     return effects
 
 

@@ -12,7 +12,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.scheduling.cycle import Candidate, Claimed
-from licorne_core.scheduling.frontier import PREDICATES
+from licorne_core.scheduling.gates import PREDICATES
 from licorne_core.scheduling.questions import NO_ANSWER, Held, Question
 from licorne_core.scheduling.reserving import note_allocating
 
@@ -135,7 +135,7 @@ def _note_room(partition: Partition, *, was_full: bool) -> None:
     """Where too many asks waited for answers, another one may now."""
     if was_full and not partition.questions.full:
         partition.frontier.open(PREDICATES)
-        partition.frontier.reserved.wake_unasked()
+        partition.frontier.reserved.wake_kept(PREDICATES)
 
 
 def _confirm(partition: Partition, held: Held, now: float, outcome: Outcome) -> None:

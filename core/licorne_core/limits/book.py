@@ -7,6 +7,7 @@ from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
 from licorne_core.limits.rules import group_limit, group_of, user_limit
+from licorne_core.queues.limit_table import WILDCARD
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import charge
 from licorne_core.trackers import Tracker
@@ -39,6 +40,28 @@ class LimitBook:
         app.quotas = (*app.trackers, *leaf.lineage)
         for tracker in app.trackers:
             tracker.members[app.app_id] = None
+
+    def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
+        """The users or groups that an application counts for or a limit names, sorted."""
+        named = {name for queue in queues for name in queue.limits.of_kind(kind)}
+        if kind == "user":
+            named.discard(WILDCARD)
+        return sorted(named | self.of_kind(kind).keys())
+
+    def with_idle(self, kind: str, name: str, queues: Iterable[Queue]) -> dict[QueuePath, Tracker]:
+        """The name's trackers, and those it would have where a limit names it, for reports.
+
+        Empty for a name that neither an application counts for nor a limit names (spec § 10.8).
+        """
+        trackers = dict(self.of_kind(kind).get(name, {}))
+        limit_of = user_limit if kind == "user" else group_limit
+        for queue in queues:
+            if name in queue.limits.of_kind(kind) and (kind, name) != ("user", WILDCARD):
+                for above in queue.lineage:
+                    if above.path not in trackers:
+                        trackers[above.path] = Tracker(kind, name, above.path)
+                        _limit(trackers[above.path], limit_of(above, name))
+        return trackers
 
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that nobody needs go with it (spec § 10.8)."""
@@ -74,8 +97,11 @@ def _trackers(
         tracker = known.get(queue.path)
         if tracker is None:
             tracker = known[queue.path] = Tracker(kind, name, queue.path)
-        limit = limit_of(queue, name)
-        tracker.max = limit.max_resources if limit is not None else None
-        tracker.max_applications = limit.max_applications if limit is not None else 0
+        _limit(tracker, limit_of(queue, name))
         found.append(tracker)
     return tuple(found)
+
+
+def _limit(tracker: Tracker, limit: LimitConfig | None) -> None:
+    tracker.max = limit.max_resources if limit is not None else None
+    tracker.max_applications = limit.max_applications if limit is not None else 0

@@ -31,6 +31,10 @@ class LimitTable:
         """The limit that names the user, else the wildcard's."""
         return self._users.get(user) or self._users.get(WILDCARD)
 
+    def of_kind(self, kind: str) -> Mapping[str, LimitConfig]:
+        """The limits by user (`kind` is ``user``) or by group (``group``), the wildcards too."""
+        return self._users if kind == "user" else self._groups
+
     @property
     def groups(self) -> Mapping[str, LimitConfig]:
         """The limits by group, in the order of configuration; the wildcard is a name like any."""

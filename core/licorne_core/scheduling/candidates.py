@@ -34,6 +34,9 @@ LOG_SLACK = 256
 PROBES = 8
 """Nodes of the heap of all that are tried before a class gets a heap of its own."""
 
+MAX_FEEDERS = 8
+"""Nodes that are noted for a starved class; with more it is not thought to be starved."""
+
 RESERVE = "reserve"
 """Stands with a class for the gate of claims: a node that could be reserved is missing."""
 
@@ -41,8 +44,9 @@ RESERVE = "reserve"
 class NodeIndex:
     """Finds nodes for ask classes. Whoever changes a node tells it by `changed`.
 
-    A class without a node is `starved`, one without even a node to reserve `unclaimable`. `work`
-    counts what looks at many nodes have cost, in units of about a microsecond.
+    A class without a node is `starved` until one is found, and has the nodes that may feed it
+    since; one without even a node to reserve is `unclaimable`. `work` counts what looks at many
+    nodes have cost, in units of about a microsecond.
     """
 
     __slots__ = (
@@ -63,7 +67,7 @@ class NodeIndex:
         self._nodes = nodes
         self._indexed = indexed
         self._uses = 0
-        self.starved: dict[AskClass, None] = {}
+        self.starved: dict[AskClass, dict[Node, None]] = {}
         self.unclaimable: dict[AskClass, None] = {}
         self.work = 0
         self.forget()
@@ -80,12 +84,30 @@ class NodeIndex:
         """The node for an ask of the class; without one its `gate` is starved from now on."""
         size = ask_class.size
         if size is not ask_class and self._find(size) is None:
-            self.starved[size] = None
+            self.starved[size] = {}
+            if ask_class in self.starved:
+                # Somebody may be waiting for the class itself.
+                self.starved[ask_class].clear()
             return None
         node = self._find(ask_class)
         if node is None:
-            self.starved[ask_class] = None
+            self.starved[ask_class] = {}
+        elif self.starved:
+            self.starved.pop(ask_class, None)
         return node
+
+    def is_fed(self, ask_class: AskClass) -> bool:
+        """Whether another look is worth it: no node would do, but one that has changed since."""
+        feeders = self.starved.get(ask_class)
+        if feeders is None or any(_takes(node, ask_class) for node in feeders):
+            return True
+        feeders.clear()
+        return False
+
+    def untried(self, ask_class: AskClass) -> None:
+        """Nobody has tried the nodes that may feed the class: then it is not starved any more."""
+        if self.starved.get(ask_class):
+            del self.starved[ask_class]
 
     def gate(self, ask_class: AskClass) -> AskClass:
         """What has to be fed before another look at a class that has no node is worth it.
@@ -127,14 +149,24 @@ class NodeIndex:
         return dict(sorted(Counter(reason for reason in verdicts if reason).items()))
 
     def changed(self, node: Node) -> list[AskClass]:
-        """The node is new, has more room or comes earlier: the starved classes that it can feed."""
+        """The node is new, has more room or comes earlier: the starved classes that it can feed.
+
+        Those only that no other node could feed already.
+        """
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
         if not self.starved:
             return []
-        fed = [ask_class for ask_class in self.starved if _takes(node, ask_class)]
-        for ask_class in fed:
+        fed, sated = [], []
+        for ask_class, feeders in self.starved.items():
+            if _takes(node, ask_class):
+                if not feeders:
+                    fed.append(ask_class)
+                feeders[node] = None
+                if len(feeders) > MAX_FEEDERS:
+                    sated.append(ask_class)
+        for ask_class in sated:
             del self.starved[ask_class]
         return fed
 

@@ -17,13 +17,8 @@ from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, within_max
 from licorne_core.ranking import Ranking
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.frontier import (
-    BACKOFF,
-    PREDICATES,
-    RUNNING,
-    Frontier,
-    Gate,
-)
+from licorne_core.scheduling.frontier import Frontier
+from licorne_core.scheduling.gates import BACKOFF, PREDICATES, RUNNING, Gate, QuotaGate
 from licorne_core.scheduling.questions import Questions
 from licorne_core.scheduling.watching import Watch
 from licorne_core.tuning import Tuning
@@ -112,7 +107,7 @@ class Cycle:
         if candidate is None and not self.tired:
             candidate = self._in_queue(self._root)
             if candidate is None and not self.tired:
-                frontier.awake.clear()
+                frontier.gates.shut_all()
         if not self._parking:
             self._unpark()
         return candidate
@@ -125,15 +120,15 @@ class Cycle:
                 return None
             reservation = reserved.first(self._frontier.types)
             leaf, app, ask_class = reserved.owner(reservation)
-            gate = self._gate(app, ask_class)
-            if app.state in SCHEDULABLE and gate is None:
+            kept = self._keeps(app, ask_class)
+            if not kept and app.state in SCHEDULABLE and self._quota_gate(app, ask_class) is None:
                 node: Node | None = self._nodes[reservation.node_id]
                 assert node is not None, "a reservation goes with its node"
                 if not (node.fits(ask_class.items) and node.accepts(ask_class)):
                     node = None if reservation.required else self._index.best(ask_class)
                 if node is not None:
                     return leaf, app, app.pending[reservation.key], node
-            reserved.rest(reservation, unasked=gate is PREDICATES)
+            reserved.rest(reservation, kept)
         return None
 
     def _is_spent(self) -> bool:
@@ -147,11 +142,10 @@ class Cycle:
     def _in_queue(self, queue: Queue) -> Candidate | Claimed | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
-        frontier = self._frontier
-        awake = frontier.awake
+        gates = self._frontier.gates
         while True:
-            if awake and ranking.parked_under:
-                ranking.wake_opened(awake, frontier.opened)
+            if gates.opened and ranking.parked_under:
+                ranking.wake(gates)
             child = ranking.top()
             if child is None:
                 return None
@@ -169,14 +163,14 @@ class Cycle:
                 # It may just have been sent to rest.
                 gate = self._app_gate(child)
             if gate is None:
-                gates = child.ranking.gates()
+                inside = child.ranking.gates()
                 if queue.is_leaf and queue.settings.backoff_threshold and self._questions.full:
                     # What is not asked about counts for no back-off (§ 8.3a), but will again.
-                    awake.pop(PREDICATES, None)
-                    gates = (*gates, PREDICATES)
-                self._park(ranking, child, gates)
+                    gates.shut(PREDICATES)
+                    inside = (*inside, PREDICATES)
+                self._park(ranking, child, inside)
             else:
-                awake.pop(gate, None)
+                gates.shut(gate)
                 # Nobody looks inside until this gate opens, and other gates may open meanwhile.
                 child.ranking.wake_all()
                 self._park(ranking, child, (gate,))
@@ -185,11 +179,10 @@ class Cycle:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
-        frontier = self._frontier
-        awake = frontier.awake
+        gates = self._frontier.gates
         while True:
-            if awake and ranking.parked_under:
-                ranking.wake_opened(awake, frontier.opened)
+            if gates.opened and ranking.parked_under:
+                ranking.wake(gates)
             run = ranking.top()
             if run is None:
                 if threshold:
@@ -217,7 +210,7 @@ class Cycle:
                 if self._reserving:
                     self._rank_claim(app, run)
             self._note_passed_over(run, gate)
-            awake.pop(gate, None)
+            gates.shut(gate)
             self._park(ranking, run, (gate,))
 
     def _claim(self, leaf: Queue, app: Application, claim: Claim) -> Claimed | None:
@@ -266,7 +259,7 @@ class Cycle:
         if gate is None:
             self._park(ranking, claim, ())
         else:
-            self._frontier.awake.pop(gate, None)
+            self._frontier.gates.shut(gate)
             self._park(ranking, claim, (gate,))
 
     def _await_age(self, app: Application, claim: Claim) -> None:
@@ -282,24 +275,34 @@ class Cycle:
             if gate.predicate is not None and self._now >= run.refused_at + REFUSAL_TIME:
                 run.refused_at = self._now
                 self._watch.refused(run, self._index.refusals(gate), self._now)
-        elif isinstance(gate, tuple):
-            by_queue = isinstance(gate[0], Queue)
+        elif isinstance(gate, QuotaGate):
+            by_queue = isinstance(gate.quota, Queue)
             run.attempted |= by_queue
             run.note(NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA, self._now)
 
-    def _gate(self, app: Application, ask_class: AskClass) -> Gate | None:
-        """The first maximum of user, group or queues that is in the way (§ 8.3c, e).
+    def _keeps(self, app: Application, ask_class: AskClass) -> str:
+        """What keeps a reserved ask back though it may fit: empty for nothing (§§ 8.6, 10.5)."""
+        if app.state is AppState.ACCEPTED and not all(may_start(q, app.app_id) for q in app.quotas):
+            return RUNNING
+        return PREDICATES if self._has_to_wait(ask_class) else ""
 
-        Or that the RM owes too many answers.
-        """
+    def _has_to_wait(self, ask_class: AskClass) -> bool:
+        """Whether the RM has a say, and owes too many answers."""
+        return ask_class.predicate is not None and self._questions.full
+
+    def _gate(self, app: Application, ask_class: AskClass) -> Gate | None:
+        """The first gate that an ask of the class does not pass whatever nodes there are."""
+        gate = self._quota_gate(app, ask_class)
+        return PREDICATES if gate is None and self._has_to_wait(ask_class) else gate
+
+    def _quota_gate(self, app: Application, ask_class: AskClass) -> Gate | None:
+        """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""
         items = ask_class.items
         for quota in app.quotas:
             if quota.max is not None and not within_max(quota, items):
                 size = ask_class.size
                 quota.short_of[size] = None
-                return (quota, size)
-        if ask_class.predicate is not None and self._questions.full:
-            return PREDICATES
+                return QuotaGate(quota, size)
         return None
 
     def _app_gate(self, app: Application) -> Gate | None:

@@ -1,13 +1,10 @@
 """What has changed since the last pass, so that a pass looks at nothing else.
 
 Applications and queues whose key may have changed are ranked again before the next
-decision; gates that opened wake what is parked under them. A *gate* is what has to change
-before a blocked ask is worth another look: its ask class (a node that fits is
-missing), a quota and a class (that quota's maximum is in the way), or a quota and
-`RUNNING` (it lets no further application start).
+decision; gates that opened wake what is parked under them.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
@@ -21,22 +18,14 @@ from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.quotas import Quota, may_run_one_more, within_max
 from licorne_core.scheduling.candidates import RESERVE, NodeIndex
+from licorne_core.scheduling.gates import RUNNING, Gate, Gates, QuotaGate
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.reserved import ReservedAsks
-
-Gate = Hashable
-BACKOFF = "back-off"
-"""Stands for the class in the gate of an application that is not looked at for a while."""
-PREDICATES = "predicates"
-"""The gate of asks about which the RM must be asked, while it owes too many answers already."""
-RUNNING = "running applications"
-"""Stands for the class in the gate of a quota that lets no further application start."""
 
 
 class Frontier:
     """The changes of one partition that the next pass has to take up.
 
-    `awake` are the gates that are open, `opened` counts how often one was.
     `resting` are the applications that the last passes found in need of a back-off, `ripening`
     those with asks that will be old enough for a reservation, and when. `reserved` are the asks
     with a reservation, `classes` says how many applications have asks of a class that wait, for a
@@ -48,9 +37,8 @@ class Frontier:
         "_index",
         "_leaves",
         "_tree",
-        "awake",
         "classes",
-        "opened",
+        "gates",
         "reserved",
         "resting",
         "ripening",
@@ -67,8 +55,7 @@ class Frontier:
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         self.classes: dict[AskClass, int] = {}
-        self.awake: dict[Gate, None] = {}
-        self.opened = 0
+        self.gates = Gates(index)
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
         self.reserved = ReservedAsks(tree.root)
@@ -136,8 +123,7 @@ class Frontier:
 
     def open(self, gate: Gate) -> None:
         """What the gate blocked is worth another look."""
-        self.awake[gate] = None
-        self.opened += 1
+        self.gates.open(gate)
         self.runnable = True
 
     def open_for(self, ask_class: AskClass, gate: Gate) -> None:
@@ -164,13 +150,14 @@ class Frontier:
                         del quota.short_of[ask_class]
                     elif within_max(quota, ask_class.items):
                         del quota.short_of[ask_class]
-                        self.open_for(ask_class, (quota, ask_class))
+                        self.open_for(ask_class, QuotaGate(quota, ask_class))
 
     def may_run_again(self, quotas: Iterable[Quota]) -> None:
         """One application less runs: another one may start."""
         for quota in quotas:
             if quota.max_applications and may_run_one_more(quota):
                 self.open((quota, RUNNING))
+                self.reserved.wake_kept(RUNNING)
 
     def settle(self) -> None:
         """Rank anew what has changed."""

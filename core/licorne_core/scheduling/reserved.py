@@ -28,12 +28,12 @@ class ReservedAsks:
     __slots__ = (
         "_asks",
         "_by_class",
+        "_kept",
         "_made",
         "_new",
         "_owners",
         "_rankings",
         "_root",
-        "_unasked",
         "ready",
     )
 
@@ -46,7 +46,7 @@ class ReservedAsks:
         self._rankings: dict[Queue, Ranking[Queue | Application]] = {}
         self._asks: dict[Application, list[_Entry]] = {}
         self._new: dict[Reservation, None] = {}
-        self._unasked: dict[Reservation, None] = {}
+        self._kept: dict[Reservation, str] = {}
         self.ready: dict[Reservation, None] = {}
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class ReservedAsks:
         """One that has ended; whose it was."""
         if reservation in self.ready:
             self.rest(reservation)
-        self._unasked.pop(reservation, None)
+        self._kept.pop(reservation, None)
         owner = self._owners.pop(reservation)
         for ask_class in {owner[2]: None, owner[2].size: None}:
             alike = self._by_class[ask_class]
@@ -88,21 +88,21 @@ class ReservedAsks:
         """Something changed on the node."""
         self._wake(node.reservations.values())
 
-    def wake_unasked(self) -> None:
-        """There is room for an ask that waits for the RM's word."""
-        self._wake(self._unasked)
-        self._unasked.clear()
+    def wake_kept(self, gate: str) -> None:
+        """Those that were kept back by such a gate may pass it now."""
+        self._wake([reservation for reservation, kept in self._kept.items() if kept == gate])
 
     def wake_all(self) -> None:
         """Everything may have changed, the settings that keys follow included."""
         self._rankings.clear()
         self._asks.clear()
-        self._unasked.clear()
+        self._kept.clear()
         self.ready = dict.fromkeys(self._owners)
         self._new = dict.fromkeys(self._owners)
 
     def _wake(self, reservations: Iterable[Reservation]) -> None:
         for reservation in reservations:
+            self._kept.pop(reservation, None)
             if reservation not in self.ready:
                 self.ready[reservation] = None
                 self._new[reservation] = None
@@ -120,11 +120,11 @@ class ReservedAsks:
         assert item is not None, "what is ranked has something ready"
         return self._asks[item][0][2]
 
-    def rest(self, reservation: Reservation, *, unasked: bool = False) -> None:
-        """It was tried in vain, or has ended; `unasked`: as the RM owes too many answers."""
+    def rest(self, reservation: Reservation, kept: str = "") -> None:
+        """It was tried in vain, or has ended; `kept`: by this gate, that `wake_kept` opens."""
         del self.ready[reservation]
-        if unasked:
-            self._unasked[reservation] = None
+        if kept:
+            self._kept[reservation] = kept
         if reservation in self._new:
             del self._new[reservation]
             return

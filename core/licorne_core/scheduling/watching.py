@@ -9,7 +9,7 @@ from licorne_core.facts.allocations import PredicatesRefused, QueueRoomChanged, 
 from licorne_core.facts.apps import Bound, MayRunChanged
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, room_for
-from licorne_core.scheduling.frontier import Gate
+from licorne_core.scheduling.gates import Gate, QuotaGate
 from licorne_core.trackers import Tracker
 
 
@@ -30,7 +30,7 @@ class Watch:
         journal = self._journal
         if not journal.on:
             return
-        short = gate[0] if isinstance(gate, tuple) else None
+        short = gate.quota if isinstance(gate, QuotaGate) else None
         items, ask = run.ask_class.items, run.heap[0][3]
         over_quota = isinstance(short, Tracker)
         if over_quota != run.over_quota:

@@ -138,14 +138,15 @@ class Views:
         return outstanding_shapes(outstanding(self._registry.partition(partition)))
 
     def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
-        """The users (`kind` is ``user``) or groups (``group``) that applications count for."""
-        return sorted(self._registry.partition(partition).limits.of_kind(kind))
+        """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
+        owner = self._registry.partition(partition)
+        return owner.limits.names(kind, owner.tree.walk())
 
     def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
         """What a user or a group has and may have, queue by queue."""
         owner = self._registry.partition(partition)
-        trackers = owner.limits.of_kind(kind).get(name)
-        if trackers is None:
+        trackers = owner.limits.with_idle(kind, name, owner.tree.walk())
+        if not trackers:
             raise NotFound(f"{kind} {name} not found")
         return usage_report(owner, name, trackers)
 

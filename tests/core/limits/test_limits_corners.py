@@ -190,10 +190,25 @@ def test_more_applications_of_a_user_start_after_a_reload() -> None:
 
 @pytest.mark.row(156)
 def test_nobody_is_kept_for_nothing() -> None:
-    """With the last application a user and a group are gone from the reports."""
+    """With the last application a user is gone from the reports; who has a limit stays (§ 10.8)."""
     driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
     driver.do(remove_apps("job"))
-    for kind, name in (("user", "sue"), ("group", "dev")):
-        with pytest.raises(NotFound):
-            driver.views.usage(DEFAULT, kind, name)
+    with pytest.raises(NotFound):
+        driver.views.usage(DEFAULT, "user", "sue")
+    assert driver.views.usage_names(DEFAULT, "user") == []
+    left = driver.views.usage(DEFAULT, "group", "dev").queues
+    assert (left.allocated, left.applications) == ({}, ())
+    assert driver.views.usage_names(DEFAULT, "group") == ["dev"]
+    assert driver.scheduler.partitions[DEFAULT].limits.groups == {}
+
+
+@pytest.mark.row(156)
+def test_a_limit_for_everybody_names_nobody() -> None:
+    """The wildcard is no user; a user that a limit names is listed where the limit is."""
+    driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
+    assert driver.views.usage_names(DEFAULT, "user") == ["sue"]
+    (below,) = driver.views.usage(DEFAULT, "user", "sue").queues.children
+    assert (below.path, below.max) == ("root.a", {"vcore": 5})
+    with pytest.raises(NotFound):
+        driver.views.usage(DEFAULT, "user", "*")

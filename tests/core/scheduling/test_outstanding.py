@@ -54,6 +54,15 @@ def test_each_waiting_ask_is_told_once_after_a_second() -> None:
     assert told(core.wait(60)) == []
 
 
+def test_a_waiting_ask_of_another_size_is_still_the_one_that_was_told() -> None:
+    """Once per ask: the key is told, whatever it asks for by now (spec § 5.3.5)."""
+    core = cluster()
+    assert told(core.do(asks(ask("one", "k", vcore=11)))) == []
+    assert told(core.wait(2)) == ["one/k"]
+    core.do(asks(ask("one", "k", vcore=12), ask("one", "other", vcore=12)))
+    assert told(core.wait(2)) == ["one/other"]
+
+
 def test_an_ask_beyond_its_queues_maximum_is_not_told() -> None:
     """A larger cluster would not help it; with a larger maximum it would."""
     core = cluster("[{name: a, resources: {max: {vcore: 15m}}}]")

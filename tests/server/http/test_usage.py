@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.builders import app, apps, ask, asks, node, nodes, register
+from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.http_site import Site
 
 LIMITED = """
@@ -66,10 +66,13 @@ async def test_a_group_has_the_applications_that_count_for_it(site: Site) -> Non
 
 
 async def test_lists_are_by_name(site: Site) -> None:
-    """All users and groups with applications; without any the lists are empty."""
-    assert site.driver.do(register(LIMITED))
+    """All users and groups that have applications, or a limit of their own."""
+    assert site.driver.do(register(config("[{name: a}]")))
     assert await site.get(f"{PATH}/users") == []
     assert await site.get(f"{PATH}/groups") == []
+    assert site.driver.do(register(LIMITED))
+    assert [user["userName"] for user in await site.get(f"{PATH}/users")] == ["ann"]
+    assert [group["groupName"] for group in await site.get(f"{PATH}/groups")] == ["dev"]
     fill(site)
     assert [user["userName"] for user in await site.get(f"{PATH}/users")] == ["ann", "bob"]
     assert [group["groupName"] for group in await site.get(f"{PATH}/groups")] == ["dev"]

@@ -69,6 +69,8 @@ def _reserved_pass(look: Look) -> Decision | None:
         for ask in app.asks_in_order():
             if ask.reservation is None or not may_be_asked_about(look, ask):
                 continue
+            if app.state == "Accepted" and not may_start(look, app):
+                continue
             if not within_quotas(look, app, ask):
                 continue
             node = look.nodes[ask.reservation.node_id]

@@ -51,7 +51,7 @@ def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Am
         return
     del app.asks[ask.key]
     ask.size = size
-    ask.told = ask.attempted = False
+    ask.attempted = False
     app.add(ask)
     kept = ask.reservation
     if kept is not None:

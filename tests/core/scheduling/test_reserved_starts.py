@@ -1,0 +1,134 @@
+"""Asks with a node of their own whose application has not started yet (spec §§ 5.2, 8.6, 10.5)."""
+
+from licorne_core.commands import AnswerPredicates, PredicatePolicy, Tick
+from licorne_core.effects import PredicatesAsked
+from licorne_core.ids import AppId, PartitionName, RmId
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    remove_apps,
+)
+from support.driver import START, Driver, placed, states
+
+AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}, {name: f}]")
+ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
+DEFAULT = PartitionName("[rm1]default")
+
+
+def reserving(text: str, *app_ids: str) -> Driver:
+    """Two nodes that are more than half full, one of them reserved for the first of these."""
+    driver = Driver()
+    driver.do(register(text), nodes(node("n1", vcore=10), node("n2", vcore=10)))
+    driver.do(apps(app("fill", "root.f", user="bob")))
+    driver.do(asks(ask("fill", "f1", vcore=6), ask("fill", "f2", vcore=6)))
+    driver.do(apps(*(app(app_id, "root.a") for app_id in app_ids)))
+    driver.do(asks(ask(app_ids[0], "big", vcore=8)))
+    driver.wait(3)
+    assert driver.scheduler.partitions[DEFAULT].applications[AppId(app_ids[0])].reservations
+    return driver
+
+
+def test_a_starting_application_that_is_displaced_may_go() -> None:
+    """One with a reservation starts beside it; the first one's five minutes end with it."""
+    driver = reserving(AWARE, "big", "older")
+    assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
+    driver.wait(1)
+    made = placed(driver.do(releases(release("fill", "f1"), release("fill", "f2"))))
+    assert [key for _, key, _ in made] == ["big"]
+    driver.do(remove_apps("older"))
+    driver.wait(400)
+    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["big"]
+
+
+def test_one_that_is_displaced_by_a_held_ask_may_go_too() -> None:
+    """The same when the other one waited for a word of the RM."""
+    driver = Driver()
+    driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
+    driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
+    driver.do(apps(app("held", "root.a"), app("older", "root.a")))
+    effects = driver.do(asks(ask("held", "h", predicate="p", vcore=1)))
+    (question,) = [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+    assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
+    answer = AnswerPredicates(rm_id=RmId("rm1"), question=question.question)
+    assert [key for _, key, _ in placed(driver.do(answer))] == ["h"]
+    driver.do(remove_apps("older"))
+    driver.wait(400)
+    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["held"]
+
+
+def test_an_application_that_goes_waits_for_no_age() -> None:
+    """Its asks were to be old enough in a second, while another RM had its turn."""
+    driver = Driver()
+    for rm in ("rm1", "rm2"):
+        driver.do(register(config("[{name: a}]"), rm=rm))
+        driver.do(nodes(node("n1", vcore=10), node("n2", vcore=10), rm=rm))
+        driver.do(apps(app("fill", "root.a"), app("x", "root.a"), rm=rm))
+        driver.do(asks(ask("fill", "f1", vcore=6), ask("fill", "f2", vcore=6), rm=rm))
+        driver.do(asks(ask("x", "k1", vcore=5), rm=rm))
+    driver.wait(1)
+    for rm in ("rm1", "rm2"):
+        driver.do(asks(ask("x", "k2", vcore=6), rm=rm))
+    driver.now = START + 2
+    driver.send(Tick())
+    driver.do(remove_apps("x", rm="rm2"))
+    assert driver.wait(10) == []
+
+
+def test_a_reserved_ask_starts_no_application_too_many() -> None:
+    """The node stays reserved, explain says why, and with the user's other one gone it starts."""
+    driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
+    driver.do(asks(ask("small", "s", vcore=1)))
+    effects = driver.do(releases(release("fill", "f1"), release("fill", "f2")))
+    assert placed(effects) == []
+    summary = driver.views.explain(DEFAULT, "big", "big").summary
+    assert "1 of 1 applications" in summary, summary
+    effects = driver.do(remove_apps("small"))
+    assert [key for _, key, _ in placed(effects)] == ["big"]
+    assert states(effects, "big") == ["Running"]
+
+
+def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
+    """One with a reservation counts in its queues (§ 4.12), and no more when it has given up."""
+    text = config("[{name: a, maxapplications: 1}, {name: f}]")
+    driver = reserving(text, "big", "small")
+    assert placed(driver.do(asks(ask("small", "s", vcore=1)))) == []
+    made = placed(driver.do(releases(release("big", "big"))))
+    assert [key for _, key, _ in made] == ["s"]
+
+
+def test_an_application_that_rests_may_go() -> None:
+    """What it waited for is forgotten with it (§ 8.3a)."""
+    properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
+    driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
+    driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
+    assert "rests" in driver.views.explain(DEFAULT, "big", "small").summary
+    driver.do(remove_apps("big"))
+    driver.wait(60)
+    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["fill"]
+
+
+def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:
+    """An application that runs already passes, however many may start."""
+    driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
+    driver.do(asks(ask("small", "s", vcore=1)))
+    driver.do(releases(release("fill", "f1"), release("fill", "f2")))
+    effects = driver.do(asks(ask("big", "placed", vcore=1, on_node="n2")))
+    assert [key for _, key, _ in placed(effects)] == ["placed", "big"]
+
+
+def test_a_higher_limit_lets_a_reserved_ask_through() -> None:
+    """So does a configuration that allows one more."""
+    driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
+    driver.do(asks(ask("small", "s", vcore=1)))
+    driver.do(releases(release("fill", "f1"), release("fill", "f2")))
+    more = config("[{name: a}, {name: f}]", rest=ONE_EACH.replace("s: 1", "s: 2"))
+    assert [key for _, key, _ in placed(driver.do(reload(more)))] == ["big"]
