@@ -179,6 +179,7 @@ def _nodes_gate(partition: Partition, app: Application, ask: Ask) -> NodesGate:
         total=len(nodes),
         fitting=len(nodes) - causes.total(),
         required_node=required,
+        reserved_node=reservation.node_id if reservation is not None else None,
         causes=dict(sorted(causes.items())),
     )
 

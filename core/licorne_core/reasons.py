@@ -96,7 +96,8 @@ class BackoffGate:
 
     def message(self) -> str:
         """One sentence."""
-        return f"application {self.app_id} rests: {self.threshold} asks in a row found no node"
+        asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
+        return f"application {self.app_id} rests: {asks} found no node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +219,13 @@ class NodesGate:
 
     `causes` counts the nodes that are out: ``unschedulable``, ``reserved`` for another ask,
     ``too small: T`` where all of the node would not do, ``full: T`` where only what is
-    available would not, ``refused: R`` where the RM said R.
+    available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
     """
 
     total: int
     fitting: int
     required_node: NodeId | None = None
+    reserved_node: NodeId | None = None
     causes: Mapping[str, int] = field(default_factory=dict)
 
     code = "NO_NODE_FITS"
@@ -240,7 +242,8 @@ class NodesGate:
         if self.required_node is not None and not self.total:
             return f"required node {self.required_node} is not registered"
         counts = ", ".join(f"{count} {cause}" for cause, count in sorted(self.causes.items()))
-        return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "")
+        kept = f"; node {self.reserved_node} is reserved for it" if self.reserved_node else ""
+        return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept
 
 
 Gate = (

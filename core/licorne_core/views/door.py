@@ -159,7 +159,9 @@ class Views:
         owner = self._registry.partition(partition)
         app = owner.applications.get(AppId(app_id))
         if app is None:
-            raise NotFound(f"application {app_id} not found")
+            gone = find_application(owner, app_id)
+            why = f": {gone.message}" if gone.message else ""
+            raise NotFound(f"application {app_id} is {gone.state.value}{why}")
         return explain(owner, app, key)
 
     def counters(self, partition: PartitionName) -> Counters:

@@ -24,6 +24,7 @@ from licorne_server.cli.output import (
     print_table,
     printable,
     say,
+    shown_time,
     to_plain,
 )
 
@@ -57,7 +58,9 @@ def show_all(stub: StateStub, args: argparse.Namespace) -> None:
     if args.output == "json":
         print_json({"applications": [to_plain(app) for app in apps]})
     else:
-        print_table(HEADERS, [row(app) for app in apps])
+        rejected = args.state == "rejected"
+        headers = (*HEADERS, "REASON") if rejected else HEADERS
+        print_table(headers, [row(app) + reason(app) * rejected for app in apps])
 
 
 def show_one(stub: StateStub, args: argparse.Namespace) -> None:
@@ -83,6 +86,8 @@ def print_one(app: Application) -> None:
     print_table(HEADERS, [row(app)])
     if app.rejected_message:
         print(f"\n{printable(app.rejected_message)}")
+    if app.backoff_deadline:
+        print(f"\nrests until {shown_time(app.backoff_deadline)}: too many asks found no node")
     items = [item_row(item, "allocated", item.node_id) for item in app.allocations]
     items += [item_row(item, *whereabouts(item)) for item in app.asks]
     if items:
@@ -122,6 +127,11 @@ def row(app: Application) -> tuple[str, ...]:
         str(app.allocation_count),
         str(app.pending_asks),
     )
+
+
+def reason(app: Application) -> tuple[str, ...]:
+    """Why it was rejected, for the end of a line."""
+    return (printable(app.rejected_message) or NOTHING,)
 
 
 def item_row(item: Ask | Allocation, state: str, node: str) -> tuple[str, ...]:

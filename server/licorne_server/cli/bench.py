@@ -10,19 +10,12 @@ from licorne_server.bench.report import HEADERS, Run, as_json, as_rows
 from licorne_server.bench.runs import Options, run_once
 from licorne_server.bench.scenarios import SCENARIOS, Scenario
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.output import print_json, print_table, say
 
 FAILED = 2
 INTERRUPTED = 130
 IDLE_SECONDS = 10.0
-
-
-def positive(text: str) -> int:
-    """A whole number from 1 on."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return number
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=float,
+        type=seconds(0.1),
         default=IDLE_SECONDS,
         metavar="S",
         help="how long to look at an idle server (%(default)s)",

@@ -11,6 +11,7 @@ import grpc
 
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.arguments import seconds
 from licorne_server.cli.output import printable, say
 
 OK = 0
@@ -22,6 +23,7 @@ REFUSED = 4
 DEFAULT_TARGET = "127.0.0.1:7070"
 DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
+SHORTEST_TIMEOUT = 0.01
 UNREACHABLE_CODES = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -70,7 +72,7 @@ def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool
     )
     parser.add_argument(
         "--timeout",
-        type=float,
+        type=seconds(SHORTEST_TIMEOUT),
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
         help="for each answer (%(default)s)",

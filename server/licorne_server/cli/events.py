@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from licorne.si.v1.si_pb2 import EventRecord
 from licorne.v1.state_pb2 import Event, ListEventsRequest
@@ -19,6 +18,7 @@ from licorne_server.cli.output import (
     print_table,
     printable,
     say,
+    shown_time,
     to_plain,
 )
 
@@ -121,9 +121,3 @@ def name_of(enum: str, number: int) -> str:
     """What the published interface calls a kind; a number for one that is newer than this."""
     value = EventRecord.DESCRIPTOR.enum_types_by_name[enum].values_by_number.get(number)
     return str(number) if value is None else value.name
-
-
-def shown_time(nanoseconds: int) -> str:
-    """UTC to the millisecond."""
-    moment = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -12,6 +12,7 @@ from licorne_server.cli.output import (
     print_json,
     print_table,
     printable,
+    shown_time,
     to_plain,
 )
 
@@ -54,6 +55,8 @@ def print_explanation(response: ExplainResponse) -> None:
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print(human_text(response.summary))
+    for until in sorted(gate.until for gate in response.gates if gate.until):
+        print(f"until {shown_time(until)}")
     if response.verdict in ("pending", "waiting"):
         print(
             f"ahead of it: {response.asks_ahead} asks of the application,"

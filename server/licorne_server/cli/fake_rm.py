@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from licorne import LicorneError
+from licorne_server.cli.arguments import seconds
 from licorne_server.cli.connection import DEFAULT_TARGET, OK, REFUSED
 from licorne_server.cli.demo_rm import DemoRm
 from licorne_server.cli.demo_world import rounds, worlds
@@ -14,6 +15,7 @@ from licorne_server.cli.output import say
 
 WORLDS = {world.rm_id: world for world in worlds()}
 DEFAULT_ROUND = 60.0
+SHORTEST_ROUND = 1.0
 LINES_A_ROUND = 6
 
 
@@ -26,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rm-id", default="", metavar="ID", help="(default: that of the world)")
     parser.add_argument(
         "--round",
-        type=float,
+        type=seconds(SHORTEST_ROUND),
         default=DEFAULT_ROUND,
         metavar="SECONDS",
         help="after which the work starts over (%(default)s)",

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, MutableSequence, Sequence
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from google.protobuf.message import Message
@@ -146,3 +147,9 @@ CELL_STYLES = {
     "BLOCK": "bold red",
     "no": "yellow",
 }
+
+
+def shown_time(nanoseconds: int) -> str:
+    """UTC to the millisecond."""
+    moment = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

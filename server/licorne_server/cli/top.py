@@ -10,6 +10,7 @@ from rich.console import Console
 
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.board import Board, Snapshot
 from licorne_server.cli.connection import (
     OK,
@@ -35,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne top`."""
     parser.add_argument(
         "--interval",
-        type=float,
+        type=seconds(0.0),
         default=DEFAULT_INTERVAL,
         metavar="SECONDS",
         help="between two looks (%(default)s)",
     )
-    parser.add_argument("--count", type=int, default=0, metavar="N", help="end after so many looks")
+    parser.add_argument("--count", type=positive, metavar="N", help="end after so many looks")
     add_connection_arguments(parser)
 
 

@@ -228,6 +228,7 @@ def _gate_message(gate: Gate) -> pb.Gate:
             message.kind, message.subject = "starting", gate.queue
         case BackoffGate():
             message.kind, message.subject = "backoff", gate.app_id
+            message.until = nanoseconds(gate.until)
         case RunningGate():
             message.kind, message.subject = "running", gate.subject
         case LimitGate():

@@ -1816,6 +1816,7 @@ class Gate(_message.Message):
     USED_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     CAUSES_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue",
     "predicates", "nodes".
@@ -1826,6 +1827,8 @@ class Gate(_message.Message):
     code: _builtins.str
     """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS."""
     message: _builtins.str
+    until: _builtins.int
+    """For "backoff": when it ends, in unix nanoseconds."""
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Operands by resource: what was wanted, what is used, what the limit is."""
@@ -1850,10 +1853,11 @@ class Gate(_message.Message):
         used: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         limit: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         causes: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        until: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "kind", b"kind", "limit", b"limit", "message", b"message", "passed", b"passed", "requested", b"requested", "subject", b"subject", "used", b"used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "code", b"code", "kind", b"kind", "limit", b"limit", "message", b"message", "passed", b"passed", "requested", b"requested", "subject", b"subject", "until", b"until", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

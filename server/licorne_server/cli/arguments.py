@@ -1,0 +1,27 @@
+"""Numbers as arguments: what makes no sense is refused before anything is done."""
+
+import argparse
+from collections.abc import Callable
+from math import isfinite
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
+def seconds(at_least: float) -> Callable[[str], float]:
+    """A finite time from so much on."""
+
+    def read(text: str) -> float:
+        value = float(text)
+        if not (isfinite(value) and value >= at_least):
+            raise argparse.ArgumentTypeError(f"{text} is not a time of at least {at_least:g} s")
+        return value
+
+    # argparse names the type when the text is no number at all.
+    read.__name__ = "seconds"
+    return read
