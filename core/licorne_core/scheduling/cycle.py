@@ -284,16 +284,14 @@ class Cycle:
         """What keeps a reserved ask back though it may fit: empty for nothing (§§ 8.6, 10.5)."""
         if app.state is AppState.ACCEPTED and not all(may_start(q, app.app_id) for q in app.quotas):
             return RUNNING
-        return PREDICATES if self._has_to_wait(ask_class) else ""
-
-    def _has_to_wait(self, ask_class: AskClass) -> bool:
-        """Whether the RM has a say, and owes too many answers."""
-        return ask_class.predicate is not None and self._questions.full
+        return PREDICATES if ask_class.predicate is not None and self._questions.full else ""
 
     def _gate(self, app: Application, ask_class: AskClass) -> Gate | None:
-        """The first gate that an ask of the class does not pass whatever nodes there are."""
+        """The first maximum in the way, or that the RM has a say and owes too many answers."""
         gate = self._quota_gate(app, ask_class)
-        return PREDICATES if gate is None and self._has_to_wait(ask_class) else gate
+        if gate is None and ask_class.predicate is not None and self._questions.full:
+            return PREDICATES
+        return gate
 
     def _quota_gate(self, app: Application, ask_class: AskClass) -> Gate | None:
         """The first maximum of user, group or queues that is in the way (§ 8.3c, e)."""

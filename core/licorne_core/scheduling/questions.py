@@ -282,13 +282,10 @@ class Questions:
         return [
             node
             for node in self._index.ahead(ask_class, count)
-            if node is not candidate and not self._is_known(ask_class, node)
+            if node is not candidate
+            and (ask_class, True) not in node.verdicts
+            and self._about(ask_class, node, allocate=True) is None
         ]
-
-    def _is_known(self, ask_class: AskClass, node: Node) -> bool:
-        return (ask_class, True) in node.verdicts or (
-            self._about(ask_class, node, allocate=True) is not None
-        )
 
 
 def _sweep(verdicts: dict[tuple[AskClass, bool], str], wanted: Container[AskClass]) -> None:
