@@ -10,7 +10,6 @@ from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.asks import Allocation, Ask
-from licorne_core.commands import Hold
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId, rm_of
@@ -91,11 +90,6 @@ class Partition:
     def is_runnable(self) -> bool:
         """Whether a turn could decide anything."""
         return self.frontier.runnable and not self.holds and bool(self.nodes.by_id)
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether the core has failed on its RM, which has to register anew."""
-        return Hold.DEFECT in self.holds
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

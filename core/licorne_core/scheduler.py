@@ -13,6 +13,7 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    Hold,
     RegisterRm,
     RemoveRm,
     SetHold,
@@ -117,7 +118,7 @@ class Scheduler:
         """When to handle a Tick next, in unix seconds; a time that has passed means now."""
         deadlines = []
         for partition in self.partitions.values():
-            if partition.is_broken:
+            if _is_broken(partition):
                 continue
             if partition.is_runnable:
                 return AT_ONCE
@@ -155,7 +156,7 @@ class Scheduler:
         """Fire what is due everywhere, then give one partition its turn, round robin."""
         effects: list[Effect] = []
         for partition in self.partitions.values():
-            if partition.is_broken:
+            if _is_broken(partition):
                 continue
             try:
                 effects += fire_timers(partition, now)
@@ -182,6 +183,11 @@ class Scheduler:
             gone = next(name for name in turns if name not in self.partitions)
             turns.remove(gone)
         return chosen
+
+
+def _is_broken(partition: Partition) -> bool:
+    """Whether the core has failed on its RM, which has to register anew."""
+    return Hold.DEFECT in partition.holds
 
 
 def _not_registered(command: Command) -> str:

@@ -21,6 +21,7 @@ from licorne_core.scheduling.node_heap import (
     ReservableHeap,
     fit_score,
 )
+from licorne_core.scheduling.starved import Starved, takes
 
 MAX_HEAPS = 2_000
 """Classes that have a heap at a time; the one that was not asked for longest gives way."""
@@ -34,9 +35,6 @@ LOG_SLACK = 256
 PROBES = 8
 """Nodes of the heap of all that are tried before a class gets a heap of its own."""
 
-MAX_FEEDERS = 8
-"""Nodes that are noted for a starved class; with more it is not thought to be starved."""
-
 RESERVE = "reserve"
 """Stands with a class for the gate of claims: a node that could be reserved is missing."""
 
@@ -44,9 +42,8 @@ RESERVE = "reserve"
 class NodeIndex:
     """Finds nodes for ask classes. Whoever changes a node tells it by `changed`.
 
-    A class without a node is `starved` until one is found, and has the nodes that may feed it
-    since; one without even a node to reserve is `unclaimable`. `work` counts what looks at many
-    nodes have cost, in units of about a microsecond.
+    A class without a node is `starved`, one without even a node to reserve `unclaimable`. `work`
+    counts what looks at many nodes have cost, in units of about a microsecond.
     """
 
     __slots__ = (
@@ -67,7 +64,7 @@ class NodeIndex:
         self._nodes = nodes
         self._indexed = indexed
         self._uses = 0
-        self.starved: dict[AskClass, dict[Node, None]] = {}
+        self.starved = Starved()
         self.unclaimable: dict[AskClass, None] = {}
         self.work = 0
         self.forget()
@@ -84,30 +81,17 @@ class NodeIndex:
         """The node for an ask of the class; without one its `gate` is starved from now on."""
         size = ask_class.size
         if size is not ask_class and self._find(size) is None:
-            self.starved[size] = {}
+            self.starved.add(size)
             if ask_class in self.starved:
                 # Somebody may be waiting for the class itself.
-                self.starved[ask_class].clear()
+                self.starved.add(ask_class)
             return None
         node = self._find(ask_class)
         if node is None:
-            self.starved[ask_class] = {}
+            self.starved.add(ask_class)
         elif self.starved:
-            self.starved.pop(ask_class, None)
+            self.starved.drop(ask_class)
         return node
-
-    def is_fed(self, ask_class: AskClass) -> bool:
-        """Whether another look is worth it: no node would do, but one that has changed since."""
-        feeders = self.starved.get(ask_class)
-        if feeders is None or any(_takes(node, ask_class) for node in feeders):
-            return True
-        feeders.clear()
-        return False
-
-    def untried(self, ask_class: AskClass) -> None:
-        """Nobody has tried the nodes that may feed the class: then it is not starved any more."""
-        if self.starved.get(ask_class):
-            del self.starved[ask_class]
 
     def gate(self, ask_class: AskClass) -> AskClass:
         """What has to be fed before another look at a class that has no node is worth it.
@@ -137,11 +121,11 @@ class NodeIndex:
         if ask_class.required_node is not None:
             return []
         if not self._indexed:
-            fitting = (node for node in self._nodes.by_id.values() if _takes(node, ask_class))
+            fitting = (node for node in self._nodes.by_id.values() if takes(node, ask_class))
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
         heap = self._heaps.get(ask_class) or self._everything
         self._read(heap)
-        return [node for node in heap.first(count) if _takes(node, ask_class)]
+        return [node for node in heap.first(count) if takes(node, ask_class)]
 
     def refusals(self, ask_class: AskClass) -> dict[str, int]:
         """The reasons for which the RM refuses asks of the class, and on how many nodes each."""
@@ -149,26 +133,13 @@ class NodeIndex:
         return dict(sorted(Counter(reason for reason in verdicts if reason).items()))
 
     def changed(self, node: Node) -> list[AskClass]:
-        """The node is new, has more room or comes earlier: the starved classes that it can feed.
-
-        Those only that no other node could feed already.
-        """
+        """The node is new, has more room or comes earlier: the starved classes that it feeds."""
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
         if not self.starved:
             return []
-        fed, sated = [], []
-        for ask_class, feeders in self.starved.items():
-            if _takes(node, ask_class):
-                if not feeders:
-                    fed.append(ask_class)
-                feeders[node] = None
-                if len(feeders) > MAX_FEEDERS:
-                    sated.append(ask_class)
-        for ask_class in sated:
-            del self.starved[ask_class]
-        return fed
+        return self.starved.feed(node)
 
     def claimable(self, node: Node) -> list[AskClass]:
         """The unclaimable classes that the changed node could be reserved for now."""
@@ -181,7 +152,7 @@ class NodeIndex:
 
     def drop(self, ask_class: AskClass) -> None:
         """Nobody asks for the class any more."""
-        self.starved.pop(ask_class, None)
+        self.starved.drop(ask_class)
         self.unclaimable.pop(ask_class, None)
         self._heaps.pop(ask_class, None)
         self._reservable.pop(ask_class, None)
@@ -189,10 +160,10 @@ class NodeIndex:
     def _find(self, ask_class: AskClass) -> Node | None:
         if ask_class.required_node is not None:
             node = self._nodes.by_id.get(ask_class.required_node)
-            return node if node is not None and _takes(node, ask_class) else None
+            return node if node is not None and takes(node, ask_class) else None
         if self._indexed:
             return self._from_heap(ask_class)
-        fitting = (node for node in self._nodes.by_id.values() if _takes(node, ask_class))
+        fitting = (node for node in self._nodes.by_id.values() if takes(node, ask_class))
         return min(fitting, key=lambda node: (node.score, node.node_id), default=None)
 
     def _find_reservable(self, ask_class: AskClass) -> Node | None:
@@ -237,7 +208,7 @@ class NodeIndex:
             node = everything.best()
         for entry in aside:
             heappush(everything.entries, entry)
-        return node if node is not None and _takes(node, ask_class) else None
+        return node if node is not None and takes(node, ask_class) else None
 
     def _top(self, heap: NodeHeap) -> Node | None:
         self._read(heap)
@@ -273,16 +244,6 @@ class NodeIndex:
             self._read(heap)
             heap.read = 0
         self._log.clear()
-
-
-def _takes(node: Node, ask_class: AskClass) -> bool:
-    """Whether an ask of the class may go there now; one that requires it may if drained (§ 7.7)."""
-    if ask_class.required_node is None:
-        if not node.open:
-            return False
-    elif ask_class.required_node != node.node_id:
-        return False
-    return node.fits(ask_class.items) and node.accepts(ask_class)
 
 
 def _may_be_reserved(node: Node, ask_class: AskClass) -> bool:

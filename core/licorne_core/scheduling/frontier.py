@@ -55,7 +55,7 @@ class Frontier:
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         self.classes: dict[AskClass, int] = {}
-        self.gates = Gates(index)
+        self.gates = Gates(index.starved)
         self.resting: list[Application] = []
         self.ripening: list[tuple[Application, float]] = []
         self.reserved = ReservedAsks(tree.root)

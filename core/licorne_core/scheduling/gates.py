@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from licorne_core.asks import AskClass
 from licorne_core.quotas import Quota, within_max
-from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.starved import Starved
 
 Gate = Hashable
 BACKOFF = "back-off"
@@ -35,11 +35,11 @@ class Gates:
     before anybody is woken for it.
     """
 
-    __slots__ = ("_index", "count", "opened")
+    __slots__ = ("_starved", "count", "opened")
 
-    def __init__(self, index: NodeIndex) -> None:
-        """All are shut; the index knows which classes have nodes."""
-        self._index = index
+    def __init__(self, starved: Starved) -> None:
+        """All are shut; `starved` knows which classes have no node."""
+        self._starved = starved
         self.opened: dict[Gate, None] = {}
         self.count = 0
 
@@ -56,7 +56,7 @@ class Gates:
         """A pass is through: what is open now blocks nobody."""
         for gate in self.opened:
             if isinstance(gate, AskClass):
-                self._index.untried(gate)
+                self._starved.leave(gate)
         self.opened.clear()
 
     def is_open(self, gate: Gate) -> bool:
@@ -70,7 +70,7 @@ class Gates:
 
     def _is_passable(self, gate: Gate) -> bool:
         if isinstance(gate, AskClass):
-            return self._index.is_fed(gate)
+            return self._starved.is_fed(gate)
         if isinstance(gate, QuotaGate) and not within_max(gate.quota, gate.ask_class.items):
             gate.quota.short_of[gate.ask_class] = None
             return False
