@@ -6,7 +6,7 @@ import pytest
 
 from acceptance import RowTable
 
-WORLDS = 500
+WORLDS = 800
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
 
 
