@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MAX_SHOWN = 64
+
 
 class LicorneError(Exception):
     """Any error of the core."""
@@ -46,3 +48,10 @@ class ConfigError(LicorneError):
 
 class NotFound(LicorneError):
     """A report was wanted of something that is not there; the text names it."""
+
+
+def shown(value: str) -> str:
+    """A caller's text as an error may repeat it: short, and no control characters."""
+    head = value[:MAX_SHOWN]
+    text = head if head.isprintable() else ascii(head)[1:-1]
+    return f"{text}…" if len(value) > MAX_SHOWN else text

@@ -1,5 +1,6 @@
 """Which names are allowed where (spec §§ 2.3, 2.5, 2.6, 3.9)."""
 
+from licorne_core.errors import shown
 from licorne_core.patterns import Pattern
 
 RECOVERY_NAME = "@recovery@"
@@ -9,6 +10,8 @@ INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "
     "and '-', '_', '#', '@', '/', ':' allowed"
 )
+"""How every message about one begins; `found` is its end."""
+
 WILDCARD = "*"
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
@@ -60,3 +63,10 @@ def is_acl_group(name: str) -> bool:
 def is_pattern(entry: str) -> bool:
     """Whether the only entry of a filter's list is a regular expression and not a name."""
     return not _PATTERN_CHARACTERS.isdisjoint(entry)
+
+
+def found(name: str | None) -> str:
+    """What stands where a name should be, for the end of a message; None where nothing does."""
+    if name is None:
+        return "found no name"
+    return f"found '{shown(name)}'" if name else "found an empty name"

@@ -9,7 +9,8 @@ from typing import Any
 
 import structlog
 
-from licorne_server.errors import permission_denied, shown
+from licorne_core.errors import shown
+from licorne_server.errors import permission_denied
 
 log = structlog.get_logger(__name__)
 _NAME_PROPERTIES = ("peer_spiffe_id", "x509_subject_alternative_name", "x509_common_name")

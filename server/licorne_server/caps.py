@@ -6,7 +6,7 @@ Every cap is counted before work is done for the thing that it bounds.
 from collections.abc import Mapping
 
 from licorne_core.config import document
-from licorne_server.errors import shown
+from licorne_core.errors import shown
 
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 MAX_ITEMS = 100_000

@@ -16,7 +16,6 @@ MAX_VIOLATIONS = 50
 """How many problems of a configuration go into an error; trailing metadata is bounded."""
 
 MAX_MESSAGE = 2048
-MAX_SHOWN = 64
 
 
 class CallError(Exception):
@@ -61,13 +60,6 @@ class Malformed(Exception):
 def new_correlation_id() -> str:
     """What ties an answer to the log."""
     return uuid.uuid4().hex[:12]
-
-
-def shown(value: str) -> str:
-    """A caller's text as an error may repeat it: short, and no control characters."""
-    head = value[:MAX_SHOWN]
-    text = head if head.isprintable() else ascii(head)[1:-1]
-    return f"{text}…" if len(value) > MAX_SHOWN else text
 
 
 def error_info(reason: str, **metadata: str) -> error_details_pb2.ErrorInfo:

@@ -16,20 +16,24 @@ from licorne_core.config.schema import (
     QueueConfig,
     TemplateConfig,
 )
-from licorne_core.errors import ConfigError
+from licorne_core.errors import ConfigError, shown
 from licorne_core.ids import DEFAULT_PARTITION
 from licorne_core.names import (
     INVALID_QUEUE_NAME,
     RECOVERY_NAME,
+    found,
     is_partition_name,
     is_queue_name,
 )
+from licorne_core.patterns import Pattern
 from licorne_core.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
 MAX_QUEUES = 10_000
 MAX_WEIGHT = 1e9
 RESOLVERS = ("", "os", "ldap", "test")
+
+_CHECKSUM = Pattern("[0-9a-fA-F]{64}")
 
 _QUEUE_KEYS = (
     "name",
@@ -50,6 +54,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     """Every partition of the document, each name once."""
     report = document.report
     fields = document.fields("partitions", "checksum")
+    _check_checksum(fields)
     cursors = fields.items("partitions")
     if not (cursors or report.is_faulty("") or report.is_faulty("partitions")):
         report.problem(NOT_SET, "partitions")
@@ -63,6 +68,16 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     if sum(_count(partition.root) for partition in partitions.values()) > MAX_QUEUES:
         report.problem(f"more than {MAX_QUEUES} queues", "partitions")
     return tuple(partitions.values())
+
+
+def _check_checksum(document: Fields) -> None:
+    """Only 64 hex digits are cut out of the text before it is summed (spec § 2.1.4)."""
+    text, path, report = document.text("checksum"), document.path("checksum"), document.owner.report
+    if not document.has("checksum") or report.is_faulty(path):
+        return
+    if not _CHECKSUM.matches(text):
+        message = f"'{shown(text)}' is not 64 hex digits and counts as part of the text"
+        report.dubious(message, path)
 
 
 def _count(queue: QueueConfig) -> int:
@@ -172,8 +187,11 @@ def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
     seen: set[str] = set()
     for cursor, fields in queues:
         name, path = fields.text("name"), fields.path("name")
+        if cursor.report.is_faulty(path):
+            continue
         if not is_queue_name(name):
-            cursor.report.problem(INVALID_QUEUE_NAME, path)
+            end = found(name if fields.has("name") else None)
+            cursor.report.problem(f"{INVALID_QUEUE_NAME}, {end}", path)
         elif level == 1 and name.lower() == RECOVERY_NAME:
             cursor.report.problem(f"queue name '{name}' is kept for recovery", path)
         elif name.lower() in seen:
@@ -214,7 +232,15 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
             message = "root queue must not have resource limits set"
             fields.owner.report.problem(message, fields.owner.path)
         return None, None
-    return fields.resources("guaranteed"), fields.resources("max")
+    return fields.resources("guaranteed"), _maximum(fields)
+
+
+def _maximum(fields: Fields) -> Resources | None:
+    """The maximum; one of nothing but zeros is none (spec § 4.6), the opposite of what it says."""
+    maximum, path, report = fields.resources("max"), fields.path("max"), fields.owner.report
+    if maximum is not None and is_zero(maximum) and not report.is_faulty(path):
+        report.dubious("a maximum of nothing but zeros is none: nothing is limited", path)
+    return maximum
 
 
 def _properties(fields: Fields) -> dict[str, str]:
@@ -246,7 +272,7 @@ def _template(queue: Fields) -> TemplateConfig | None:
         return None
     fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
     resources = fields.fields("resources", "guaranteed", "max")
-    guaranteed, maximum = resources.resources("guaranteed"), resources.resources("max")
+    guaranteed, maximum = resources.resources("guaranteed"), _maximum(resources)
     template = TemplateConfig(
         max_applications=fields.count("maxapplications"),
         properties=_properties(fields),

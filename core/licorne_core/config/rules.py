@@ -8,6 +8,7 @@ from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.errors import ConfigError
 from licorne_core.names import (
     INVALID_QUEUE_NAME,
+    found,
     is_group_name,
     is_pattern,
     is_queue_name,
@@ -46,7 +47,7 @@ def read_rule(cursor: Cursor) -> PlacementRuleConfig:
         value=value.lower() if name in _NEEDS_VALUE else value,
         place=cursor.place,
     )
-    _check_name(fields.text("name"), fields.path("name"), cursor.report)
+    _check_name(fields)
     _check_value(rule, fields.path("value"), cursor.report)
     return rule
 
@@ -63,9 +64,15 @@ def _parent(cursor: Cursor) -> PlacementRuleConfig | None:
     return None
 
 
-def _check_name(name: str, path: str, report: Report) -> None:
+def _check_name(rule: Fields) -> None:
+    name, path, report = rule.text("name"), rule.path("name"), rule.owner.report
+    if report.is_faulty(path):
+        return
     if not is_rule_name(name):
-        report.problem(f"invalid rule name {name}, a name must be a valid identifier", path)
+        message = f"invalid rule name {name}, a name must be a valid identifier"
+        if not name:
+            message = f"{message}, {found(name if rule.has('name') else None)}"
+        report.problem(message, path)
     elif name.lower() == RECOVERY:
         message = "recovery rule cannot be part of the config, failing placement rule config"
         report.problem(message, path)
@@ -81,7 +88,8 @@ def _check_value(rule: PlacementRuleConfig, path: str, report: Report) -> None:
         return
     for part in rule.value.split("."):
         if not is_queue_name(part):
-            message = f"illegal fixed queue name '{rule.value}': {INVALID_QUEUE_NAME}"
+            why = f"{INVALID_QUEUE_NAME}, {found(part)}"
+            message = f"illegal fixed queue name '{rule.value}': {why}"
             report.problem(message, path)
             break
     if rule.parent is None or not is_qualified(rule.value):
@@ -144,7 +152,7 @@ def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> t
 def _not_a_pattern(entry: str) -> str | None:
     """Why the entry is no regular expression, for the end of a message; None when it is one."""
     if not is_pattern(entry):
-        return ""
+        return "" if entry else f", {found(entry)}"
     try:
         Pattern(entry)
     except ConfigError as error:

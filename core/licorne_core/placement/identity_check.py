@@ -1,7 +1,7 @@
 """Who an application is submitted by, as placement and access lists see it (spec § 3.10)."""
 
 from licorne_core.commands import NewApplication
-from licorne_core.errors import Rejected
+from licorne_core.errors import Rejected, shown
 from licorne_core.identity import UserGroup
 from licorne_core.names import is_user_name
 from licorne_core.placement.tags import tag_value
@@ -30,5 +30,7 @@ def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
             return NOBODY
         raise Rejected("empty user cannot resolve")
     if not is_user_name(who.user):
-        raise Rejected("invalid username, it contains invalid characters")
+        raise Rejected(
+            f"invalid username, it contains invalid characters, found '{shown(who.user)}'"
+        )
     return who if who.groups else UserGroup(who.user, (who.user,))

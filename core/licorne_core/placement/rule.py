@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.rules import ROOT
-from licorne_core.errors import Rejected
+from licorne_core.errors import Rejected, shown
 from licorne_core.ids import QueuePath
-from licorne_core.names import INVALID_QUEUE_NAME, is_queue_name
+from licorne_core.names import INVALID_QUEUE_NAME, found, is_queue_name
 from licorne_core.placement.filters import Filter
 from licorne_core.queues.tree import QueueTree, check_extent
 
@@ -56,7 +56,7 @@ class Rule:
             path = f"{above}.{path}"
         check_extent(path)
         if not all(map(is_queue_name, part.names.split("."))):
-            raise Rejected(INVALID_QUEUE_NAME)
+            raise Rejected(_illegal(part.names))
         path = path.lower()
         if not self._create and tree.get(path) is None:
             return None
@@ -71,3 +71,10 @@ class Rule:
         if queue is not None and queue.is_leaf:
             raise Rejected(f"parent rule returned a leaf queue: {path}")
         return path
+
+
+def _illegal(names: str) -> str:
+    """What is wrong with names of which one, at least, is none that a queue can have."""
+    wrong = next(name for name in names.split(".") if not is_queue_name(name))
+    where = "" if wrong == names else f" in '{shown(names)}'"
+    return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"

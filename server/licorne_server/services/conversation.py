@@ -12,12 +12,13 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.commands import BeginReplay, EndReplay, RemoveRm
+from licorne_core.errors import shown
 from licorne_server.convert_callbacks import predicates_answer
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
-from licorne_server.errors import invalid_argument, shown, unavailable
+from licorne_server.errors import invalid_argument, unavailable
 from licorne_server.outbox import Batch, Sent
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.sessions import Rm, Rms, Session, check_registered

@@ -8,6 +8,7 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.errors import shown
 from licorne_core.events import EventRecord
 from licorne_server.access import Access
 from licorne_server.convert_events import record_message, watch_answer, watched
@@ -18,7 +19,6 @@ from licorne_server.errors import (
     failed_precondition,
     not_found,
     out_of_range,
-    shown,
     unavailable,
 )
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport, ReservationReport
 from licorne_core.views import Views
-from licorne_server.errors import invalid_argument, shown
+from licorne_server.errors import invalid_argument
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000

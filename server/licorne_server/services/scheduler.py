@@ -10,17 +10,12 @@ from typing import Any
 import grpc
 
 from licorne.si.v1 import si_pb2 as si
+from licorne_core.errors import shown
 from licorne_server.access import Access
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
-from licorne_server.errors import (
-    aborted,
-    exhausted,
-    failed_precondition,
-    invalid_argument,
-    shown,
-)
+from licorne_server.errors import aborted, exhausted, failed_precondition, invalid_argument
 from licorne_server.guard import stream_handler, unary_handler
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.sessions import Rm, Rms

@@ -14,6 +14,7 @@ from licorne.v1.session_pb2 import (
     Welcome,
 )
 from licorne_core.commands import BeginReplay, RegisterRm
+from licorne_core.errors import shown
 from licorne_server.access import Access
 from licorne_server.caps import ADVISED_ITEMS
 from licorne_server.convert_callbacks import policy
@@ -21,7 +22,7 @@ from licorne_server.convert_in import parse, registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
-from licorne_server.errors import failed_precondition, invalid_argument, shown
+from licorne_server.errors import failed_precondition, invalid_argument
 from licorne_server.event_feed import fed
 from licorne_server.event_watch import Share
 from licorne_server.guard import stream_handler

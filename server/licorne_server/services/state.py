@@ -10,10 +10,11 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.errors import shown
 from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId
 from licorne_core.views import Views
 from licorne_server.access import Access
-from licorne_server.errors import invalid_argument, shown
+from licorne_server.errors import invalid_argument
 from licorne_server.guard import unary_handler
 from licorne_server.services.paging import (
     MAX_PAGE_BYTES,

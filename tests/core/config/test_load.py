@@ -83,6 +83,37 @@ def test_what_is_no_checksum_counts() -> None:
     assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("abc", "abc"),
+        ("''", ""),
+        ("g" * 64, "g" * 64),
+        ("0" * 65, f"{'0' * 64}…"),
+        (f"' {'0' * 64}'", f" {'0' * 63}…"),
+    ],
+)
+def test_what_is_no_checksum_is_told(text: str, found: str) -> None:
+    """What cannot be cut out as a checksum gives a warning, and is an error in strict mode."""
+    config = partition_text("queues: [{name: a}]") + f"checksum: {text}\n"
+    message = f"'{found}' is not 64 hex digits and counts as part of the text"
+    assert load(config).warnings == (f"4:11: checksum: {message}",)
+    (problem,) = problems(config, strict=True)
+    assert (problem.path, problem.message) == ("checksum", message)
+
+
+@pytest.mark.parametrize("text", ["", "~", checksum_of(RICH), checksum_of(RICH).lower()])
+def test_checksums_that_are_fine(text: str) -> None:
+    """64 hex digits of either case, or nothing at all, are nothing to tell about."""
+    assert load(f"{RICH}checksum: {text}\n", strict=True).warnings == ()
+
+
+def test_a_checksum_that_is_no_text() -> None:
+    """A list cannot be a checksum and is refused like any other value of the wrong kind."""
+    (problem,) = problems(f"{RICH}checksum: [abc]\n")
+    assert (problem.path, problem.message) == ("checksum", "expected a text, found a list")
+
+
 def test_loading_is_repeatable() -> None:
     """The same text gives the same configuration, whatever was loaded in between."""
     assert load(RICH) == load(RICH)

@@ -169,7 +169,15 @@ def test_parents_that_are_not_one_rule(parent: str, message: str) -> None:
             "recovery rule cannot be part of the config, failing placement rule config",
         ),
         ("{name: 9to5}", "invalid rule name 9to5, a name must be a valid identifier"),
-        ("{value: x}", "invalid rule name , a name must be a valid identifier"),
+        (
+            "{value: x}",
+            "invalid rule name , a name must be a valid identifier, found no name",
+        ),
+        (
+            "{name: ''}",
+            "invalid rule name , a name must be a valid identifier, found an empty name",
+        ),
+        ("{name: [user]}", "expected a text, found a list"),
         (
             "{name: fixed, value: root.default, parent: {name: user}}",
             (
@@ -189,11 +197,22 @@ def test_rules_that_cannot_work(rule: str, message: str) -> None:
     assert rule_problems(f"{{name: provided, parent: {rule}}}") == [message]
 
 
-@pytest.mark.parametrize("value", ["a..b", "a b", ".a", "root.", "ü", "a" * 65])
-def test_fixed_values_with_foreign_characters(value: str) -> None:
-    """Every part of a fixed value must be a queue's name."""
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("a..b", "an empty name"),
+        ("x.a b", "'a b'"),
+        (".a", "an empty name"),
+        ("root.", "an empty name"),
+        ("ü", "'ü'"),
+        ("a" * 65, f"'{'a' * 64}…'"),
+    ],
+)
+def test_fixed_values_with_foreign_characters(value: str, found: str) -> None:
+    """Every part of a fixed value must be a queue's name; the message ends with one that is not."""
     (message,) = rule_problems(f"{{name: fixed, create: true, value: '{value}'}}")
     assert message.startswith(f"illegal fixed queue name '{value}': invalid queue name")
+    assert message.endswith(f" allowed, found {found}")
 
 
 @pytest.mark.parametrize(
@@ -205,7 +224,13 @@ def test_fixed_values_with_foreign_characters(value: str) -> None:
         ),
         ("users: ['a b']", "invalid rule filter user list is not a proper list or regexp: [a b]"),
         ("groups: ['a@b']", "invalid rule filter group list is not a proper list or regexp: [a@b]"),
-        ("users: ['']", "invalid rule filter user list is not a proper list or regexp: []"),
+        (
+            "users: ['']",
+            (
+                "invalid rule filter user list is not a proper list or regexp: [], "
+                "found an empty name"
+            ),
+        ),
         (
             "users: ['(a']",
             (

@@ -128,13 +128,29 @@ def test_one_name_on_two_levels() -> None:
 
 @pytest.mark.row(25, 26)
 @pytest.mark.parametrize(
-    "name", ["a.b", "a b", "a" * 65, "", "ä", "a*", "root.a", "a$", "[a]", "a,b", "a\\n"]
+    ("name", "found"),
+    [
+        *((name, f"'{name}'") for name in ("a.b", "a b", "ä", "a*", "root.a", "a$", "[a]", "a,b")),
+        ("a" * 65, f"'{'a' * 64}…'"),
+        ("a\\n", "'a\\n'"),
+        ("", "an empty name"),
+    ],
 )
-def test_names_that_are_no_queue_names(name: str) -> None:
-    """A dot, a foreign letter or a 65th character is refused."""
-    assert (
-        complaint(f'queues: [{{name: root, queues: [{{name: "{name}"}}]}}]') == INVALID_QUEUE_NAME
-    )
+def test_names_that_are_no_queue_names(name: str, found: str) -> None:
+    """A dot, a foreign letter or a 65th character is refused; the message ends with the name."""
+    message = complaint(f'queues: [{{name: root, queues: [{{name: "{name}"}}]}}]')
+    assert message == f"{INVALID_QUEUE_NAME}, found {found}"
+
+
+@pytest.mark.parametrize("queue", ["{parent: true}", "{name: ~}"])
+def test_a_queue_without_a_name(queue: str) -> None:
+    """A queue needs a name, and the message says that there is none."""
+    assert complaint(f"queues: [{queue}]") == f"{INVALID_QUEUE_NAME}, found no name"
+
+
+def test_a_name_that_is_no_text() -> None:
+    """A name that cannot be read is complained of once."""
+    assert complaint("queues: [{name: [a]}]") == "expected a text, found a list"
 
 
 @pytest.mark.row(26)
@@ -200,6 +216,37 @@ def test_all_of_a_queue() -> None:
     assert queue.admin_acl.groups == {"admins"}
     assert queue.submit_acl.everyone
     assert queue.properties == {"application.sort.policy": "fair"}
+
+
+@pytest.mark.parametrize("key", ["", "childtemplate"])
+@pytest.mark.parametrize("amounts", ["{vcore: 0}", "{vcore: 0m, memory: 0Gi}"])
+def test_a_maximum_of_nothing_but_zeros(key: str, amounts: str) -> None:
+    """It limits nothing, of a queue or of those made below it: a warning, strictly an error."""
+    resources = f"resources: {{max: {amounts}}}"
+    body = f"queues: [{{name: a, {f'{key}: {{{resources}}}' if key else resources}}}]"
+    (warning,) = loaded(partition_text(body)).warnings
+    path = f"partitions[0].queues[0].{key}{'.' * bool(key)}resources.max"
+    message = "a maximum of nothing but zeros is none: nothing is limited"
+    assert warning.endswith(f": {path}: {message}")
+    (problem,) = problems(partition_text(body), strict=True)
+    assert (problem.path, problem.message) == (path, message)
+
+
+@pytest.mark.parametrize(
+    "resources", ["max: {vcore: 0, memory: 1}", "max: {}", "max: ~", "guaranteed: {vcore: 0}"]
+)
+def test_resources_that_are_taken_as_they_are_written(resources: str) -> None:
+    """A zero beside other amounts, no maximum at all, and a guarantee of zeros are as meant."""
+    body = f"queues: [{{name: a, resources: {{{resources}}}}}]"
+    assert loaded(partition_text(body), strict=True).warnings == ()
+
+
+def test_a_maximum_that_cannot_be_read() -> None:
+    """No conclusions are drawn from the zeros beside an amount that is none."""
+    text = partition_text("queues: [{name: a, resources: {max: {vcore: 0, memory: lots}}}]")
+    assert [problem.message for problem in problems(text, strict=True)] == [
+        "invalid quantity 'lots' for memory"
+    ]
 
 
 @pytest.mark.row(32)
@@ -268,7 +315,7 @@ def test_all_problems_at_once() -> None:
         """)
     assert [str(problem) for problem in found] == [
         "3:21: partitions[0].nodesortpolicy: undefined policy: random",
-        f"5:15: partitions[0].queues[0].name: {INVALID_QUEUE_NAME}",
+        f"5:15: partitions[0].queues[0].name: {INVALID_QUEUE_NAME}, found 'a.b'",
         "6:35: partitions[0].queues[0].resources.max.memory: invalid quantity 'lots' for memory",
         "8:20: partitions[0].queues[1].submitacl: multiple spaces found in ACL: 'a b c'",
         "9:17: partitions[0].queues[1].parent: expected true or false, found 'perhaps'",

@@ -44,9 +44,18 @@ def test_forced_application_of_nobody() -> None:
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("user", ["a b", "a,b", "1st", "-", "ann$bob", "ann\n", "änne"])
 def test_illegal_user(user: str, forced: bool) -> None:
-    """A name that no user can have is rejected, forced or not."""
-    with pytest.raises(Rejected, match=r"^invalid username, it contains invalid characters$"):
+    """A name that no user can have is rejected and told, forced or not."""
+    with pytest.raises(Rejected) as refusal:
         checked_user(by(user, "staff"), forced=forced)
+    published, _, found = str(refusal.value).partition(", found ")
+    assert published == "invalid username, it contains invalid characters"
+    assert found == f"'{user}'".replace("\n", "\\n")
+
+
+def test_long_illegal_user() -> None:
+    """Of a very long name the beginning is told."""
+    with pytest.raises(Rejected, match=f"found '{'-' * 64}…'$"):
+        checked_user(by("-" * 100), forced=False)
 
 
 @pytest.mark.parametrize("user", ["_x", "a.b@c-d", "system:serviceaccount:ns:job", "svc$"])

@@ -14,7 +14,7 @@ DUBIOUS = "partitions: [{queues: [{name: a, parent: false, queues: [{name: b}]}]
 
 NAME_PROBLEM = (
     "4:15: partitions[0].queues[0].name: invalid queue name, max 64 characters consisting of "
-    "alphanumeric characters and '-', '_', '#', '@', '/', ':' allowed"
+    "alphanumeric characters and '-', '_', '#', '@', '/', ':' allowed, found 'a.b'"
 )
 KEY_PROBLEM = "5:9: partitions[0].queues[0].colour: unknown key 'colour'"
 

@@ -80,6 +80,7 @@ def ns(name: str) -> dict[str, str]:
 FIXED_A, FIXED_B = "{name: fixed, value: a}", "{name: fixed, value: b}"
 BELOW_P = "parent: {name: fixed, value: p}"
 LONG = "x" * 65
+LETTERS = "max 64 characters consisting of alphanumeric characters and '-', '_', '#', '@', '/', ':'"
 PLACED = [
     row(59, by(FIXED_A, FIXED_B), app(), "root.a", name="the first rule that matches"),
     row(59, by(f"{NAMESPACE}}}", FIXED_B), app(), "root.b", name="the next when one does not"),
@@ -167,9 +168,13 @@ REFUSED = [
     row(81, by(f"{{name: user, create: true, parent: {{name: tag, value: namespace, create: true, "
                f"{BELOW_P}}}}}", queues=OPEN), app(tags=ns("root.a.x")), "parent is already a leaf",
         name=""),
-    row(82, by("{name: provided, create: true}", FIXED_B), app(LONG), "invalid queue name",
-        name=""),
-    row(85, OPEN, app("root.a", ""), "empty user cannot resolve", name=""),
+    row(82, by("{name: provided, create: true}", FIXED_B), app(LONG),
+        f"invalid queue name, {LETTERS} allowed, found '{'x' * 64}…'", name="a long name"),
+    row(82, by("{name: provided, create: true}", FIXED_B), app("root.a b.c"),
+        f"invalid queue name, {LETTERS} allowed, found 'a b' in 'root.a b.c'", name="a blank"),
+    row(85, OPEN, app("root.a", ""), "empty user cannot resolve", name="nobody"),
+    row(85, OPEN, app("root.a", "a b"), "it contains invalid characters, found 'a b'",
+        name="an illegal user"),
 ]  # fmt: skip
 WRONG = [
     row(68, by("{name: fixed, value: root.a, parent: {name: user}}"),

@@ -103,7 +103,7 @@ async def test_a_raised_maximum_lets_waiting_asks_run(running: ServedRm) -> None
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (OTHER.replace("name: a", "name: x.y"), "invalid queue name"),
+        (OTHER.replace("name: a", "name: x.y"), "found 'x.y'"),
         (OTHER.replace("name: a", "name: a, queues: [{name: below}]"), "root.a"),
     ],
     ids=["wrong in itself", "wrong for what runs"],
