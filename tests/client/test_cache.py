@@ -131,8 +131,8 @@ def test_a_known_ask_is_resized_where_it_is() -> None:
         (Ask(key="", application_id="app", resources=CORES), "has no key"),
         (ask("bad", vcore=-1), "vcore is -1"),
         (ask("bad", vcore=2**63), "between 0 and"),
-        (Ask(key="bad", application_id="app", resources={"vcore": 1.5}), "cannot be sent"),  # type: ignore[dict-item]
-        (Ask(key="bad\ud800", application_id="app", resources=CORES), "cannot be sent"),
+        (Ask(key="bad", application_id="app", resources={"vcore": 1.5}), "vcore is 1.5"),  # type: ignore[dict-item]
+        (Ask(key="bad\ud800", application_id="app", resources=CORES), "lone surrogate"),
         (Ask(key="bad", application_id="a" * 2**21, resources=CORES), "it has 2097"),
     ],
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from licorne import wire
+from licorne import fields, wire
 from licorne.errors import Rejected
 from licorne.events import ApplicationStateChanged, Released
 from licorne.model import Allocation, Application, Ask, Node, Termination
@@ -73,7 +73,7 @@ class Cache:
 
     def add_nodes(self, nodes: Iterable[Node]) -> list[si.NodeInfo]:
         """Nodes that come. A known one is taken for a new capacity of it."""
-        given = {node.node_id: node for node in nodes}
+        given = {node.node_id: node for node in fields.nodes(nodes)}
         fresh = [node for node in given.values() if node.node_id not in self.nodes]
         changed = [
             dataclasses.replace(known.node, capacity=given[node_id].capacity)
@@ -121,7 +121,10 @@ class Cache:
 
     def submit(self, applications: Iterable[Application]) -> list[si.AddApplicationRequest]:
         """Applications that come; known ones are there already."""
-        given = {(item.partition, item.application_id): item for item in applications}
+        given = {
+            (item.partition, item.application_id): item
+            for item in fields.applications(applications)
+        }
         fresh = {key: item for key, item in given.items() if key not in self.applications}
         messages = [wire.application(item) for item in fresh.values()]
         for key, item in fresh.items():
@@ -145,7 +148,7 @@ class Cache:
         held = self.held
         fresh = [
             ask
-            for ask in asks
+            for ask in fields.asks(asks)
             if (known := held.get(ask.key)) is None or known.ask.resources != ask.resources
         ]
         messages = [wire.allocation(ask) for ask in fresh]
@@ -157,7 +160,7 @@ class Cache:
         """Allocations that exist already, or asks that the caller has placed itself."""
         messages = []
         fresh = []
-        for item in allocations:
+        for item in fields.allocations(allocations):
             known = self.held.get(item.ask.key)
             if known is None or not known.node_id:
                 messages.append(wire.allocation(item.ask, item.node_id))
@@ -181,7 +184,7 @@ class Cache:
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
         messages = []
-        for key in keys:
+        for key in fields.keys(keys):
             known = self.held.get(key)
             if known is not None:
                 messages.append(wire.release(known.ask, termination))

@@ -7,6 +7,7 @@ from licorne.errors import (
     ConfigInvalid,
     LicorneError,
     ProtocolError,
+    RegistrationInvalid,
     SessionFenced,
     Unauthorized,
 )
@@ -58,7 +59,7 @@ def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
             # Whoever was forgotten by the server registers again.
             return None if _has_reason(error, "RM_NOT_REGISTERED") else ProtocolError(text)
         case grpc.StatusCode.INVALID_ARGUMENT if text.startswith(REGISTRATION_FAILED):
-            return config_invalid(text)
+            return registration_error(error)
         case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.UNIMPLEMENTED:
             return ProtocolError(text)
         case _:
@@ -70,15 +71,23 @@ def text_of(error: aio.AioRpcError) -> str:
     return error.details() or error.code().name
 
 
+def registration_error(error: aio.AioRpcError) -> LicorneError:
+    """The error for a refused registration or a change of it: the configuration's, or another."""
+    text = text_of(error)
+    if not (_has_reason(error, "CONFIG_INVALID") or _has_reason(error, "config")):
+        return RegistrationInvalid(text)
+    # A prefix and one problem a line, or what is wrong with all of it.
+    _, _, problems = text.partition(": ")
+    return ConfigInvalid(text, (problems or text).splitlines())
+
+
 def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
-    """Whether the status details carry that reason code; a search, as the type is not ours."""
+    """Whether the status details carry that reason code, or are about the field of that name.
+
+    A search, as the types are not ours: both texts are the first field of their messages.
+    """
+    first_field = b"\n" + bytes([len(reason)]) + reason.encode()
     return any(
-        name == STATUS_DETAILS and isinstance(value, bytes) and reason.encode() in value
+        name == STATUS_DETAILS and isinstance(value, bytes) and first_field in value
         for name, value in error.trailing_metadata()
     )
-
-
-def config_invalid(text: str) -> ConfigInvalid:
-    """The error for a refused configuration; its text is a prefix and one problem a line."""
-    _, _, problems = text.partition(": ")
-    return ConfigInvalid(text, problems.splitlines())

@@ -10,10 +10,11 @@ from grpc import aio
 
 from licorne.cache import Cache
 from licorne.callbacks import Callbacks, FailMode, OnContainerStates, OnEvents, Predicates
-from licorne.channel import config_invalid, text_of
+from licorne.channel import registration_error, text_of
 from licorne.connection import Connection
 from licorne.errors import ConnectionLost
 from licorne.events import Event
+from licorne.fields import check_registration
 from licorne.model import (
     DEFAULT_PARTITION,
     Allocation,
@@ -39,9 +40,9 @@ class Client:
     restarted. Every method is idempotent by key: nodes by id, applications by partition and id,
     asks by key. A method returns when what it says is on its way, or is noted for the time when
     there is a connection; it waits only while too much waits before it. Each of them raises what
-    has ended the client (`SessionFenced`, `Unauthorized`, `ConfigInvalid`, `ProtocolError`,
-    `ConnectionLost` or `Closed`), and `Rejected`, without having done anything, for
-    an item that cannot be sent at all.
+    has ended the client (`SessionFenced`, `Unauthorized`, `ConfigInvalid`, `RegistrationInvalid`,
+    `ProtocolError`, `ConnectionLost` or `Closed`), and, without having done anything, `Rejected`
+    for an item that cannot be sent at all and TypeError for an argument that is no list of them.
 
     ::
 
@@ -85,8 +86,20 @@ class Client:
         `predicate_deadline` seconds (0.01 to 60), or failed on, counts by `fail_mode`.
         `on_container_states` and `on_events` are called with lists, in order, in the loop; a
         slow one finds more waiting.
+
+        Raises ValueError for an argument that cannot be sent.
         """
         limits = limits or Limits()
+        instance = time.time_ns() if instance is None else instance
+        check_registration(
+            rm_id=rm_id,
+            config=config,
+            extra_config=extra_config or {},
+            policy_group=policy_group,
+            version=version,
+            build_info=build_info or {},
+            instance=instance,
+        )
         callbacks = Callbacks(
             predicates=predicates,
             deadline=predicate_deadline,
@@ -104,7 +117,7 @@ class Client:
         )
         session = Session(
             rm_id,
-            time.time_ns() if instance is None else instance,
+            instance,
             registration,
             resend=limits.resend,
             callbacks=callbacks.wire(),
@@ -227,9 +240,11 @@ class Client:
     ) -> bool:
         """Replace the queue configuration; False when it was in force already.
 
-        Raises ConfigInvalid, and the old one stays in force, or ConnectionLost.
+        Raises ConfigInvalid, or RegistrationInvalid for the extra configuration, and the old one
+        stays in force; ConnectionLost; or ValueError for an argument that cannot be sent.
         """
         self._state.check()
+        check_registration(config=config, extra_config=extra_config or {})
         registration = self._state.session.registration
         request = UpdateConfigurationRequest(
             rm_id=self.rm_id,
@@ -240,10 +255,9 @@ class Client:
         try:
             response = await AdminStub(self._connection.channel()).UpdateConfiguration(request)
         except aio.AioRpcError as error:
-            text = text_of(error)
             if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
-                raise config_invalid(text) from error
-            raise ConnectionLost(text) from error
+                raise registration_error(error) from error
+            raise ConnectionLost(text_of(error)) from error
         registration.config = config
         registration.extraConfig.update(extra_config or {})
         return response.changed

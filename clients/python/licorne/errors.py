@@ -27,6 +27,11 @@ class ProtocolError(LicorneError):
     """The server and this client do not understand each other; the text says over what."""
 
 
+class RegistrationInvalid(LicorneError):
+    """What this resource manager says of itself was refused: not its queue configuration, but
+    its id, version, policy group, build info or extra configuration; the text says which."""
+
+
 class ConfigInvalid(LicorneError):
     """The queue configuration was refused, with every problem found in it."""
 

@@ -1,10 +1,11 @@
 """From what the caller says to the messages of the wire.
 
-Whatever the wire cannot carry at all is refused here, before anything is done about it;
-everything else is for the server to judge.
+The fields have been looked at (`licorne.fields`). What has no id or is too large is refused here,
+before anything is done about it; everything else is for the server to judge.
 """
 
 from collections.abc import Mapping
+from operator import index
 
 from google.protobuf.message import Message
 
@@ -16,7 +17,6 @@ PARTITION_ATTRIBUTE = "si/node-partition"
 CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
-INT64_MAX = 2**63 - 1
 MAX_ITEM_BYTES = 1024 * 1024
 """An item beyond this could end the stream that carries it, again and again."""
 
@@ -33,31 +33,17 @@ _sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 MAX_SIZES = 1000
 
 
-def resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
-    """Amounts as a message, which must not be changed as it may be shared.
-
-    Raises Rejected for an amount that is negative, beyond int64 or no integer.
-    """
-    try:
-        items = tuple(amounts.items())
-        known = _sizes.get(items)
-        if known is None:
-            known = _new_resource(key, amounts)
-            if len(_sizes) >= MAX_SIZES:
-                _sizes.clear()
-            _sizes[items] = known
-    except (TypeError, ValueError) as error:
-        raise Rejected(key, f"resources cannot be sent: {error}") from error
+def resource(amounts: Mapping[str, int]) -> si.Resource:
+    """Amounts as a message, which must not be changed as it may be shared."""
+    # Whole numbers come in other types as well, not all of which can be looked up.
+    items = tuple([(name, index(value)) for name, value in amounts.items()])
+    known = _sizes.get(items)
+    if known is None:
+        known = si.Resource(resources={name: si.Quantity(value=value) for name, value in items})
+        if len(_sizes) >= MAX_SIZES:
+            _sizes.clear()
+        _sizes[items] = known
     return known
-
-
-def _new_resource(key: str, amounts: Mapping[str, int]) -> si.Resource:
-    for name, value in amounts.items():
-        if not 0 <= value <= INT64_MAX:
-            raise Rejected(key, f"{name} is {value}: an amount must lie between 0 and 2^63 - 1")
-    return si.Resource(
-        resources={name: si.Quantity(value=value) for name, value in amounts.items()}
-    )
 
 
 def _check_size(key: str, message: Message) -> None:
@@ -75,12 +61,9 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
     """A node that comes or has another capacity. Raises Rejected where it cannot be sent."""
     if not item.node_id:
         raise Rejected("", "a node must have an id")
-    try:
-        message = node_change(item, action)
-        message.attributes.update({**item.attributes, **message.attributes})
-    except (TypeError, ValueError) as error:
-        raise Rejected(item.node_id, f"the node cannot be sent: {error}") from error
-    message.schedulableResource.CopyFrom(resource(item.node_id, item.capacity))
+    message = node_change(item, action)
+    message.attributes.update({**item.attributes, **message.attributes})
+    message.schedulableResource.CopyFrom(resource(item.capacity))
     _check_size(item.node_id, message)
     return message
 
@@ -98,21 +81,17 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags
-    try:
-        request = si.AddApplicationRequest(
-            applicationID=item.application_id,
-            queueName=item.queue,
-            partitionName=_partition(item.partition),
-            ugi=si.UserGroupInformation(user=item.user, groups=item.groups),
-            tags=tags,
-            executionTimeoutMilliSeconds=item.placeholder_timeout,
-            gangSchedulingStyle=item.gang_style,
-        )
-    except (TypeError, ValueError) as error:
-        raise Rejected(item.application_id, f"it cannot be sent: {error}") from error
+    request = si.AddApplicationRequest(
+        applicationID=item.application_id,
+        queueName=item.queue,
+        partitionName=_partition(item.partition),
+        ugi=si.UserGroupInformation(user=item.user, groups=item.groups),
+        tags=tags,
+        executionTimeoutMilliSeconds=item.placeholder_timeout,
+        gangSchedulingStyle=item.gang_style,
+    )
     if item.placeholder_resources:
-        amounts = resource(item.application_id, item.placeholder_resources)
-        request.placeholderAsk.CopyFrom(amounts)
+        request.placeholderAsk.CopyFrom(resource(item.placeholder_resources))
     _check_size(item.application_id, request)
     return request
 
@@ -127,21 +106,18 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
     tags = ask.tags
     if asked_at is not None and CREATION_TIME_TAG not in tags:
         tags = {**tags, CREATION_TIME_TAG: str(asked_at)}
-    try:
-        message = si.Allocation(
-            allocationKey=ask.key,
-            applicationID=ask.application_id,
-            partitionName=_partition(ask.partition),
-            resourcePerAlloc=resource(ask.key, ask.resources),
-            priority=ask.priority,
-            nodeID=node_id,
-            allocationTags=tags,
-            originator=ask.originator,
-            placeholder=ask.placeholder,
-            taskGroupName=ask.task_group,
-        )
-    except (TypeError, ValueError) as error:
-        raise Rejected(ask.key, f"the ask cannot be sent: {error}") from error
+    message = si.Allocation(
+        allocationKey=ask.key,
+        applicationID=ask.application_id,
+        partitionName=_partition(ask.partition),
+        resourcePerAlloc=resource(ask.resources),
+        priority=ask.priority,
+        nodeID=node_id,
+        allocationTags=tags,
+        originator=ask.originator,
+        placeholder=ask.placeholder,
+        taskGroupName=ask.task_group,
+    )
     if ask.may_be_preempted or ask.may_preempt:
         message.preemptionPolicy.allowPreemptSelf = ask.may_be_preempted
         message.preemptionPolicy.allowPreemptOther = ask.may_preempt

@@ -1,0 +1,224 @@
+"""What the caller hands over, looked at before anything is done about it.
+
+Whatever the wire cannot carry is refused here with the names of the field and its value; protobuf
+would name neither, take None for "not said" and bytes for text. A list that is none is a mistake
+of the program, and a TypeError.
+"""
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from licorne.errors import Rejected
+from licorne.model import Allocation, Application, Ask, Node
+
+MAX_SHOWN = 64
+"""Characters of a value that an error repeats."""
+
+Check = Callable[[str, object], str]
+"""From the name of a field and its value to what is wrong with it, or the empty text."""
+
+T = TypeVar("T")
+
+# The plain one first: an abstract class is slow to ask, and there may be a million asks.
+_MAPPINGS = (dict, Mapping)
+
+
+class Range(NamedTuple):
+    """The whole numbers that a field can carry, and how an error words its bounds."""
+
+    low: int
+    high: int
+    bounds: str
+    subject: str = "it"
+
+
+MOST = 2**63 - 1
+AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
+INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
+INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
+UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
+
+
+def shown(value: object) -> str:
+    """A value as an error repeats it: short, on one line, and free of what no encoding takes."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        # Python refuses to print the longest ones at all.
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+
+
+def text(field: str, value: object) -> str:
+    """What is wrong with a text, or the empty text."""
+    if not isinstance(value, str):
+        return f"{field} is {shown(value)}: it must be a text"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"{field} is {shown(value)}: it holds a lone surrogate, which UTF-8 has not"
+    return ""
+
+
+def whole(limits: Range, field: str, value: object) -> str:
+    """What is wrong with a whole number, of whatever type, or the empty text."""
+    if type(value) is int and limits.low <= value <= limits.high:
+        return ""
+    try:
+        # True is 1 to Python, and hardly ever what was meant.
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        return f"{field} is {shown(value)}: {limits.subject} must be a whole number"
+    if not limits.low <= number <= limits.high:
+        return f"{field} is {shown(number)}: {limits.subject} must lie between {limits.bounds}"
+    return ""
+
+
+def flag(field: str, value: object) -> str:
+    """What is wrong with a flag, or the empty text."""
+    if value is False or value is True or (isinstance(value, int) and value in (0, 1)):
+        return ""
+    return f"{field} is {shown(value)}: it must be True or False"
+
+
+def texts(field: str, value: object) -> str:
+    """What is wrong with a list of texts, or the empty text."""
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        return f"{field} is {shown(value)}: it must be a list of texts"
+    problems = (text(f"{field}[{number}]", item) for number, item in enumerate(value))
+    return next(filter(None, problems), "")
+
+
+def tags(field: str, value: object) -> str:
+    """What is wrong with a mapping of texts to texts, or the empty text."""
+    if not isinstance(value, _MAPPINGS):
+        return f"{field} is {shown(value)}: it must be a mapping of texts to texts"
+    for name, content in value.items():
+        problem = text(f"a key of {field}", name) or text(f"{field}[{shown(name)}]", content)
+        if problem:
+            return problem
+    return ""
+
+
+def amounts(field: str, value: object) -> str:
+    """What is wrong with the amounts of resources, or the empty text."""
+    if not isinstance(value, _MAPPINGS):
+        return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
+    for name, amount in value.items():
+        if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
+            # There may be a million asks, and nearly all of their amounts are like this.
+            continue
+        problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
+        if problem:
+            return problem
+    return ""
+
+
+_NODE: Mapping[str, Check] = {
+    "node_id": text,
+    "capacity": amounts,
+    "attributes": tags,
+    "partition": text,
+    "drained": flag,
+}
+_APPLICATION: Mapping[str, Check] = {
+    "application_id": text,
+    "queue": text,
+    "user": text,
+    "groups": texts,
+    "tags": tags,
+    "partition": text,
+    "placeholder_resources": amounts,
+    "placeholder_timeout": partial(whole, INT64),
+    "gang_style": text,
+}
+_ASK: Mapping[str, Check] = {
+    "key": text,
+    "application_id": text,
+    "resources": amounts,
+    "priority": partial(whole, INT32),
+    "tags": tags,
+    "partition": text,
+    "originator": flag,
+    "may_be_preempted": flag,
+    "may_preempt": flag,
+    "placeholder": flag,
+    "task_group": text,
+}
+_REGISTRATION: Mapping[str, Check] = {
+    "rm_id": text,
+    "config": text,
+    "extra_config": tags,
+    "policy_group": text,
+    "version": text,
+    "build_info": tags,
+    "instance": partial(whole, UINT64),
+}
+
+
+def nodes(given: Iterable[Node]) -> list[Node]:
+    """The nodes. Raises TypeError for what is no list of them, Rejected for a bad field."""
+    taken = _listed("nodes", "Node", Node, given)
+    for item in taken:
+        _check(item, _NODE, item.node_id)
+    return taken
+
+
+def applications(given: Iterable[Application]) -> list[Application]:
+    """The applications. Raises as `nodes` does."""
+    taken = _listed("applications", "Application", Application, given)
+    for item in taken:
+        _check(item, _APPLICATION, item.application_id)
+    return taken
+
+
+def asks(given: Iterable[Ask], name: str = "asks") -> list[Ask]:
+    """The asks. Raises as `nodes` does."""
+    taken = _listed(name, "Ask", Ask, given)
+    for item in taken:
+        _check(item, _ASK, item.key)
+    return taken
+
+
+def allocations(given: Iterable[Allocation]) -> list[Allocation]:
+    """The allocations. Raises as `nodes` does."""
+    taken = _listed("allocations", "Allocation", Allocation, given)
+    for item, ask in zip(taken, asks([item.ask for item in taken], "ask"), strict=True):
+        _check(item, {"node_id": text}, ask.key)
+    return taken
+
+
+def keys(given: Iterable[str]) -> list[str]:
+    """The keys of asks. Raises TypeError for what is no list of them."""
+    return _listed("keys", "keys", str, given)
+
+
+def check_registration(**values: object) -> None:
+    """Raises ValueError for the first argument of a client that cannot be sent."""
+    for name, value in values.items():
+        problem = _REGISTRATION[name](name, value)
+        if problem:
+            raise ValueError(problem)
+
+
+def _listed(name: str, wanted: str, kind: type[T], given: Iterable[T]) -> list[T]:
+    """What an argument holds. A text is a list of its characters to Python, and not to us."""
+    if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} is {shown(given)}: it must be a list of {wanted}")
+    taken = list(given)
+    for item in taken:
+        if not isinstance(item, kind):
+            raise TypeError(f"{name} holds {shown(item)}: it must be a list of {wanted}")
+    return taken
+
+
+def _check(item: object, checks: Mapping[str, Check], key: object) -> None:
+    for name, check in checks.items():
+        problem = check(name, getattr(item, name))
+        if problem:
+            # The key itself may be what is wrong.
+            raise Rejected(key if isinstance(key, str) else shown(key), problem)

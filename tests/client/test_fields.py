@@ -1,0 +1,233 @@
+"""What cannot be sent is refused at once, with the names of the field and its value."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from licorne import Client, Rejected
+from licorne.cache import Cache
+from licorne.model import Allocation, Application, Ask, Node, Termination
+
+NOW = 1_700_000_000
+WHOLE = "an amount must be a whole number"
+LONE = "it holds a lone surrogate, which UTF-8 has not"
+
+
+class Count:
+    """A whole number that is no int and cannot be looked up, as numeric libraries have them."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __index__(self) -> int:
+        """Its value."""
+        return 7
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """A node, an application and an ask, all of them sound."""
+    cache = Cache()
+    cache.add_nodes([node()])
+    cache.submit([application()])
+    cache.ask([ask()], NOW)
+    return cache
+
+
+def node(**fields: Any) -> Node:
+    """The node n1, but for some fields."""
+    return Node(**{"node_id": "n1", "capacity": {"vcore": 1}, **fields})
+
+
+def application(**fields: Any) -> Application:
+    """The application `app`, but for some fields."""
+    return Application(**{"application_id": "app", **fields})
+
+
+def ask(**fields: Any) -> Ask:
+    """The ask k1, but for some fields."""
+    return Ask(**{"key": "k1", "application_id": "app", "resources": {"vcore": 1}, **fields})
+
+
+def refused(call: Callable[[], object], key: str, reason: str) -> None:
+    """The call is refused in these words."""
+    with pytest.raises(Rejected) as error:
+        call()
+    assert (error.value.key, error.value.reason) == (key, reason)
+
+
+@pytest.mark.parametrize("key", ["k1", "k2"])
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (1.5, f"vcore is 1.5: {WHOLE}"),
+        (1.0, f"vcore is 1.0: {WHOLE}"),
+        ("x", f"vcore is 'x': {WHOLE}"),
+        (None, f"vcore is None: {WHOLE}"),
+        (True, f"vcore is True: {WHOLE}"),
+        ([1], f"vcore is [1]: {WHOLE}"),
+        (-1, "vcore is -1: an amount must lie between 0 and 2^63 - 1"),
+        (2**63, f"vcore is {2**63}: an amount must lie between 0 and 2^63 - 1"),
+        pytest.param(
+            2**20000,
+            "vcore is a number of 20001 bits: an amount must lie between 0 and 2^63 - 1",
+            id="huge",
+        ),
+    ],
+)
+def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: str) -> None:
+    """Amounts of any other kind are named, in asks, nodes and resizes, also beside equal ints."""
+    amounts = {"vcore": amount}
+    name = key.replace("k", "n")
+    refused(lambda: cache.ask([ask(key=key, resources=amounts)], NOW), key, text)
+    refused(lambda: cache.add_nodes([node(node_id=name, capacity=amounts)]), name, text)
+    refused(lambda: cache.update_node("n1", amounts), "n1", text)
+    other = application(application_id="b", placeholder_resources=amounts)
+    refused(lambda: cache.submit([other]), "b", text)
+    assert (len(cache.nodes), len(cache.applications), len(cache.held)) == (1, 1, 1)
+    assert cache.held["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
+
+
+def test_whole_numbers_of_other_types_are_welcome() -> None:
+    """Whatever says that it is a whole number is taken for it."""
+    (message,) = Cache().add_nodes([node(capacity={"vcore": Count()})])
+    assert message.schedulableResource.resources["vcore"].value == 7
+    (asked,) = Cache().ask([ask(priority=Count(), resources={"vcore": Count()})], NOW)
+    assert (asked.priority, asked.resourcePerAlloc.resources["vcore"].value) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"priority": 2**40}, f"priority is {2**40}: it must lie between -2^31 and 2^31 - 1"),
+        ({"priority": 1.5}, "priority is 1.5: it must be a whole number"),
+        ({"priority": None}, "priority is None: it must be a whole number"),
+        ({"application_id": None}, "application_id is None: it must be a text"),
+        ({"application_id": b"app"}, "application_id is b'app': it must be a text"),
+        ({"task_group": "\ud800"}, f"task_group is '\\ud800': {LONE}"),
+        ({"partition": 5}, "partition is 5: it must be a text"),
+        ({"tags": {"creationTime": 5}}, "tags['creationTime'] is 5: it must be a text"),
+        ({"tags": {"a": "\udfff"}}, f"tags['a'] is '\\udfff': {LONE}"),
+        ({"tags": {5: "a"}}, "a key of tags is 5: it must be a text"),
+        ({"tags": "abc"}, "tags is 'abc': it must be a mapping of texts to texts"),
+        ({"placeholder": "no"}, "placeholder is 'no': it must be True or False"),
+        ({"may_preempt": None}, "may_preempt is None: it must be True or False"),
+        ({"resources": None}, "resources is None: it must be a mapping of names to amounts"),
+        ({"resources": {b"vcore": 1}}, "a name in resources is b'vcore': it must be a text"),
+        ({"task_group": ["x" * 99]}, f"task_group is ['{'x' * 62}…: it must be a text"),
+    ],
+)
+def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], reason: str) -> None:
+    """Asks and reported allocations say which field has which value, and are not kept."""
+    bad = ask(key="k2", **fields)
+    refused(lambda: cache.ask([ask(key="k3"), bad], NOW), "k2", reason)
+    refused(lambda: cache.report([Allocation(ask=bad, node_id="n1")], NOW), "k2", reason)
+    assert list(cache.held) == ["k1"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"user": None}, "user is None: it must be a text"),
+        ({"queue": "root.\ud800"}, f"queue is 'root.\\ud800': {LONE}"),
+        ({"groups": "dev"}, "groups is 'dev': it must be a list of texts"),
+        ({"groups": None}, "groups is None: it must be a list of texts"),
+        ({"groups": ("dev", 5)}, "groups[1] is 5: it must be a text"),
+        (
+            {"placeholder_timeout": 2**63},
+            f"placeholder_timeout is {2**63}: it must lie between -2^63 and 2^63 - 1",
+        ),
+    ],
+)
+def test_a_bad_field_of_an_application_is_named(
+    cache: Cache, fields: dict[str, Any], reason: str
+) -> None:
+    """Applications say which field has which value, and are not kept."""
+    refused(lambda: cache.submit([application(application_id="b", **fields)]), "b", reason)
+    assert list(cache.applications) == [("default", "app")]
+
+
+def test_a_bad_field_of_a_node_is_named(cache: Cache) -> None:
+    """Nodes say which field has which value, and are not kept."""
+    bad = node(node_id="n2", attributes={"rack": None})
+    refused(lambda: cache.add_nodes([bad]), "n2", "attributes['rack'] is None: it must be a text")
+    assert list(cache.nodes) == ["n1"]
+
+
+@pytest.mark.parametrize("key", [None, 5, b"k", ["k"]])
+def test_a_key_that_is_no_text_is_named(cache: Cache, key: Any) -> None:
+    """Where the key itself is bad the error shows it as Python would."""
+    reason = f"is {key!r}: it must be a text"
+    refused(lambda: cache.ask([ask(key=key)], NOW), repr(key), f"key {reason}")
+    refused(lambda: cache.add_nodes([node(node_id=key)]), repr(key), f"node_id {reason}")
+    bad = application(application_id=key)
+    refused(lambda: cache.submit([bad]), repr(key), f"application_id {reason}")
+    placed = Allocation(ask=ask(key="k2"), node_id=key)
+    refused(lambda: cache.report([placed], NOW), "k2", f"node_id {reason}")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "call"),
+    [
+        ("nodes", "Node", Cache.add_nodes),
+        ("applications", "Application", Cache.submit),
+        ("asks", "Ask", lambda cache, items: cache.ask(items, NOW)),
+        ("allocations", "Allocation", lambda cache, items: cache.report(items, NOW)),
+        ("keys", "keys", lambda cache, items: cache.release(items, Termination.STOPPED)),
+    ],
+)
+def test_a_list_is_a_list(
+    cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]
+) -> None:
+    """A text, a single item, or a list of something else is a TypeError that says what to give."""
+    single = {
+        "nodes": node(),
+        "applications": application(),
+        "asks": ask(),
+        "allocations": Allocation(ask=ask(), node_id="n1"),
+        "keys": "k1",
+    }[name]
+    for given in ("k1", b"k1", None, 5, single):
+        with pytest.raises(TypeError, match=f"^{name} is .*: it must be a list of {wanted}$"):
+            call(cache, given)
+    for given in ([5], [None], [single, b"k1"]):
+        with pytest.raises(TypeError, match=f"^{name} holds .*: it must be a list of {wanted}$"):
+            call(cache, given)
+    assert list(cache.held) == ["k1"]
+
+
+def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
+    """An allocation of something that is no ask is a TypeError like a list of the wrong things."""
+    bad: Any = "k1"
+    with pytest.raises(TypeError, match=r"^ask holds 'k1': it must be a list of Ask$"):
+        cache.report([Allocation(ask=bad, node_id="n1")], NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"rm_id": None}, "rm_id is None: it must be a text"),
+        ({"rm_id": "\ud800"}, f"rm_id is '\\ud800': {LONE}"),
+        ({"config": b"partitions: []"}, "config is b'partitions: []': it must be a text"),
+        ({"extra_config": {"a": 5}}, "extra_config['a'] is 5: it must be a text"),
+        ({"build_info": ["a"]}, "build_info is ['a']: it must be a mapping of texts to texts"),
+        ({"version": 1}, "version is 1: it must be a text"),
+        ({"instance": -1}, "instance is -1: it must lie between 0 and 2^64 - 1"),
+        ({"instance": 1.5}, "instance is 1.5: it must be a whole number"),
+    ],
+)
+async def test_a_client_names_what_it_cannot_say_of_itself(
+    fields: dict[str, Any], text: str
+) -> None:
+    """An argument that no hello can carry is refused when the client is made."""
+    with pytest.raises(ValueError, match=r"must|surrogate") as error:
+        Client("localhost:1", **{"rm_id": "rm1", **fields})
+    assert str(error.value) == text
+
+
+async def test_no_configuration_is_no_update() -> None:
+    """None in place of a configuration does not bring the server's default into force."""
+    nothing: Any = None
+    rm = Client("localhost:1", rm_id="rm1")
+    with pytest.raises(ValueError, match=r"^config is None: it must be a text$"):
+        await rm.update_configuration(nothing)

@@ -1,0 +1,60 @@
+"""A registration that the server refuses: the configuration's fault, or that of something else."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from licorne import Client, ConfigInvalid, RegistrationInvalid
+from licorne_server.testing import serve
+
+BAD = "partitions: 7"
+HUGE = "#" * 300_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"rm_id": "[x]"}, "rmID must not hold '[' or ']': [x]"),
+        ({"rm_id": ""}, "rmID is empty"),
+        ({"rm_id": "[CONFIG_INVALID"}, "rmID must not hold '[' or ']': [CONFIG_INVALID"),
+        ({"version": "\n"}, r"version holds control characters: \n"),
+        (
+            {"extra_config": {f"k{n}": "" for n in range(300)}},
+            "extraConfig has 300 entries, at most 256 are allowed",
+        ),
+    ],
+)
+async def test_only_a_configuration_is_an_invalid_one(fields: dict[str, Any], text: str) -> None:
+    """An RM that is refused for its id, version or extra configuration is told so as such."""
+    async with serve() as server, Client(server.target, **{"rm_id": "rm1", **fields}) as rm:
+        with pytest.raises(RegistrationInvalid) as error:
+            await asyncio.wait_for(rm.ready(), 10)
+        assert str(error.value) == f"registration of RM failed: {text}"
+
+
+async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
+    """Extra configuration that is too much is no problem of the queues, and the client goes on."""
+    async with serve() as server, Client(server.target, rm_id="rm1") as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+        extra = {f"k{n}": "" for n in range(300)}
+        with pytest.raises(RegistrationInvalid, match="extra_config has 300 entries"):
+            await rm.update_configuration("", extra)
+        with pytest.raises(ConfigInvalid, match="update of configuration failed"):
+            await rm.update_configuration(BAD)
+        await rm.ready()
+
+
+async def test_a_configuration_that_is_too_large_is_an_invalid_one() -> None:
+    """One that the server does not even read is refused as a configuration all the same."""
+    problem = "config has 300000 bytes, at most 262144 are allowed"
+    async with serve() as server:
+        async with Client(server.target, rm_id="rm1", config=HUGE) as rm:
+            with pytest.raises(ConfigInvalid) as refused:
+                await asyncio.wait_for(rm.ready(), 10)
+            assert refused.value.problems == (problem,)
+        async with Client(server.target, rm_id="rm1") as rm:
+            await asyncio.wait_for(rm.ready(), 10)
+            with pytest.raises(ConfigInvalid) as refused:
+                await rm.update_configuration(HUGE)
+            assert refused.value.problems == (problem,)
