@@ -77,7 +77,7 @@ def _check_checksum(document: Fields) -> None:
         return
     if not _CHECKSUM.matches(text):
         message = f"'{shown(text)}' is not 64 hex digits and counts as part of the text"
-        report.dubious(message, path)
+        report.warn(message, path)
 
 
 def _count(queue: QueueConfig) -> int:
@@ -206,7 +206,7 @@ def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
     below = [(child, child.fields(*_QUEUE_KEYS)) for child in fields.items("queues")]
     if below and fields.has("parent") and not fields.flag("parent"):
         message = "a queue with child queues is a parent, whatever 'parent: false' says"
-        cursor.report.dubious(message, fields.path("parent"))
+        cursor.report.warn(message, fields.path("parent"))
     guaranteed, maximum = _resources(fields, is_root=level == 0)
     return QueueConfig(
         name=fields.text("name").lower(),
@@ -239,7 +239,7 @@ def _maximum(fields: Fields) -> Resources | None:
     """The maximum; one of nothing but zeros is none (spec § 4.6), the opposite of what it says."""
     maximum, path, report = fields.resources("max"), fields.path("max"), fields.owner.report
     if maximum is not None and is_zero(maximum) and not report.is_faulty(path):
-        report.dubious("a maximum of nothing but zeros is none: nothing is limited", path)
+        report.warn("a maximum of nothing but zeros is none: nothing is limited", path)
     return maximum
 
 

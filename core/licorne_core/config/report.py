@@ -55,16 +55,12 @@ class Report:
             self.raise_problems()
 
     def warn(self, message: str, path: str) -> None:
-        """Something that is taken, but hardly meant."""
-        place = self.place(path)
-        self._warnings[_problem(message, path, place.line, place.column)] = None
-
-    def dubious(self, message: str, path: str) -> None:
-        """A problem in strict mode, else a warning."""
+        """Something that is taken, but hardly meant; in strict mode it is a problem."""
         if self.strict:
             self.problem(message, path)
-        else:
-            self.warn(message, path)
+            return
+        place = self.place(path)
+        self._warnings[_problem(message, path, place.line, place.column)] = None
 
     def distrust(self, path: str) -> None:
         """What stands here could not be read as a whole: draw no conclusions from it."""

@@ -12,6 +12,7 @@ from licorne_core.config.properties import (
     merge_properties,
     settings_of,
 )
+from licorne_core.errors import ConfigError
 from support.configurations import find, loaded, partition_text, root
 
 
@@ -30,7 +31,7 @@ def test_any_property_may_be_set() -> None:
 def test_a_bad_value_is_no_error() -> None:
     """A sort policy that does not exist gives a warning with its place, and fifo."""
     body = "queues: [{name: a, properties: {application.sort.policy: foo}}]"
-    config = loaded(partition_text(body), strict=True)
+    config = loaded(partition_text(body))
     queue = find(config.partitions[0].root, "root.a")
     assert settings_of(queue.properties).app_sort is AppSortPolicy.FIFO
     (warning,) = config.warnings
@@ -38,6 +39,8 @@ def test_a_bad_value_is_no_error() -> None:
         "3:36: partitions[0].queues[0].properties: application.sort.policy: "
         "'foo' is none of fifo, fair, stateaware; taken as fifo"
     )
+    with pytest.raises(ConfigError, match="taken as fifo"):
+        loaded(partition_text(body), strict=True)
 
 
 @pytest.mark.row(48)
