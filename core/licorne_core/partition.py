@@ -231,10 +231,13 @@ class Partition:
         if len(app.allocations) == 1:
             for tracker in app.trackers:
                 tracker.applications[app.app_id] = None
-        if self.nodes.order.fullest_first or refused:
+        if refused:
             self.node_changed(node)
-        else:
-            node.score = self.nodes.order.score(node)
+            return
+        order = self.nodes.order
+        node.score = order.score(node)
+        if order.fullest_first:
+            self.index.moved(node)
 
     @staticmethod
     def _unbook(allocation: Allocation, app: Application, node: Node, *, seen: bool = True) -> None:

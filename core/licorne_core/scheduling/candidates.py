@@ -8,7 +8,7 @@ about log(nodes), and a class that fits nowhere costs no more than a look at eac
 """
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from heapq import heappop, heappush
 
 from licorne_core.asks import AskClass
@@ -123,23 +123,24 @@ class NodeIndex:
         if not self._indexed:
             fitting = (node for node in self._nodes.by_id.values() if takes(node, ask_class))
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
-        heap = self._heaps.get(ask_class) or self._everything
-        self._read(heap)
+        own = self._heaps.get(ask_class)
+        if own is not None:
+            self._read_for(ask_class, own)
+        else:
+            self._read(self._everything)
+        heap = own or self._everything
         return [node for node in heap.first(count) if takes(node, ask_class)]
-
-    def refusals(self, ask_class: AskClass) -> dict[str, int]:
-        """The reasons for which the RM refuses asks of the class, and on how many nodes each."""
-        verdicts = (node.verdicts.get((ask_class, True)) for node in self._nodes.by_id.values())
-        return dict(sorted(Counter(reason for reason in verdicts if reason).items()))
 
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it feeds."""
+        self.moved(node)
+        return self.starved.feed(node) if self.starved else []
+
+    def moved(self, node: Node) -> None:
+        """The node comes earlier in the order, with no more room than it had."""
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
-        if not self.starved:
-            return []
-        return self.starved.feed(node)
 
     def claimable(self, node: Node) -> list[AskClass]:
         """The unclaimable classes that the changed node could be reserved for now."""
@@ -189,6 +190,8 @@ class NodeIndex:
                 return node
             heap = self._heaps[ask_class] = FittingHeap(ask_class)
             self._start(heap, self._heaps)
+        else:
+            self._read_for(ask_class, heap)
         return self._top(heap)
 
     def _probe(self, ask_class: AskClass) -> Node | None:
@@ -216,6 +219,15 @@ class NodeIndex:
         heap.used = self._uses
         return heap.best()
 
+    def _read_for(self, ask_class: AskClass, heap: FittingHeap) -> None:
+        """Read on; of what a starved class would read, its feeders are all that matters."""
+        if ask_class in self.starved:
+            for node in self.starved.feeders(ask_class):
+                heap.offer(node)
+            heap.read = len(self._log)
+        else:
+            self._read(heap)
+
     def _read(self, heap: NodeHeap) -> None:
         log = self._log
         if heap.read < len(log):
@@ -240,10 +252,19 @@ class NodeIndex:
 
     def _catch_up(self) -> None:
         """Let every class read the log to its end, so that it can start anew."""
-        for heap in (self._everything, *self._heaps.values(), *self._reservable.values()):
+        for ask_class, fitting in self._heaps.items():
+            self._read_for(ask_class, fitting)
+        for heap in (self._everything, *self._reservable.values()):
             self._read(heap)
+        for heap in (self._everything, *self._heaps.values(), *self._reservable.values()):
             heap.read = 0
         self._log.clear()
+
+
+def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
+    """The reasons for which the RM refuses asks of the class, and on how many nodes each."""
+    verdicts = (node.verdicts.get((ask_class, True)) for node in nodes)
+    return dict(sorted(Counter(reason for reason in verdicts if reason).items()))
 
 
 def _may_be_reserved(node: Node, ask_class: AskClass) -> bool:

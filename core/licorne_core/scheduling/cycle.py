@@ -16,7 +16,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, within_max
 from licorne_core.ranking import Ranking
-from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.candidates import NodeIndex, refusals
 from licorne_core.scheduling.frontier import Frontier
 from licorne_core.scheduling.gates import BACKOFF, PREDICATES, RUNNING, Gate, QuotaGate
 from licorne_core.scheduling.questions import Questions
@@ -274,7 +274,7 @@ class Cycle:
         if isinstance(gate, AskClass):
             if gate.predicate is not None and self._now >= run.refused_at + REFUSAL_TIME:
                 run.refused_at = self._now
-                self._watch.refused(run, self._index.refusals(gate), self._now)
+                self._watch.refused(run, refusals(self._nodes.values(), gate), self._now)
         elif isinstance(gate, QuotaGate):
             by_queue = isinstance(gate.quota, Queue)
             run.attempted |= by_queue

@@ -1,5 +1,7 @@
 """Ask classes that no node takes, and which changed nodes may feed them again (spec § 8.8)."""
 
+from collections.abc import Collection
+
 from licorne_core.asks import AskClass
 from licorne_core.nodes.node import Node
 
@@ -58,6 +60,10 @@ class Starved:
         for ask_class in sated:
             del self._feeders[ask_class]
         return fed
+
+    def feeders(self, ask_class: AskClass) -> Collection[Node]:
+        """The nodes that may feed a starved class, in the order in which they changed."""
+        return self._feeders[ask_class].keys()
 
     def is_fed(self, ask_class: AskClass) -> bool:
         """Whether another look is worth it: no node would do, but one that has changed since."""
