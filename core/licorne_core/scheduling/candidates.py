@@ -133,8 +133,10 @@ class NodeIndex:
 
     def changed(self, node: Node) -> list[AskClass]:
         """The node is new, has more room or comes earlier: the starved classes that it feeds."""
+        # First: the log may be read to its end now, and a starved class reads its feeders only.
+        fed = self.starved.feed(node) if self.starved else []
         self.moved(node)
-        return self.starved.feed(node) if self.starved else []
+        return fed
 
     def moved(self, node: Node) -> None:
         """The node comes earlier in the order, with no more room than it had."""

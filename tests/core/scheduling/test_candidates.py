@@ -95,6 +95,20 @@ def test_a_starved_class_is_fed_by_the_node_that_fits() -> None:
     assert index.best(big) is node
 
 
+def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that feeds a class when the log is full is found later, whoever waits meanwhile."""
+    monkeypatch.setattr(candidates, "LOG_SLACK", -1000)
+    book = book_of(NodeSortType.FAIR, {"vcore": 2})
+    index = NodeIndex(book, indexed=True)
+    big = AskClass({"vcore": 3})
+    assert index.best(big) is None
+    node = book.by_id[NodeId("n0")]
+    book.resize(node, {"vcore": 3})
+    assert index.changed(node) == [big]
+    index.starved.leave(big)
+    assert index.best(big) is node
+
+
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of classes is served, though only so many have an index of their own."""
