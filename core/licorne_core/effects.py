@@ -224,7 +224,7 @@ Effect = (
 class TickFailed(LicorneError):
     """A defect of the core in the partition of one RM; what the tick did for others is not lost."""
 
-    def __init__(self, rm_id: RmId, effects: Sequence[Effect]) -> None:
+    def __init__(self, rm_id: RmId, effects: list[Effect]) -> None:
         """`effects` are those of the tick so far, for whomever."""
         super().__init__(f"a tick failed for RM {rm_id}")
         self.rm_id = rm_id

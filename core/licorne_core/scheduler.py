@@ -96,12 +96,19 @@ class Scheduler:
         """
         for rm in self._registry.rms.values():
             rm.journal.now = now
-        effects = self._carry_out(command, now)
+        try:
+            effects = self._carry_out(command, now)
+        except TickFailed as failure:
+            self._add_facts(failure.effects)
+            raise
+        self._add_facts(effects)
+        return effects
+
+    def _add_facts(self, effects: list[Effect]) -> None:
         for rm in self._registry.rms.values():
             facts = rm.journal.take()
             if facts:
                 effects.append(Happened(rm_id=rm.rm_id, facts=facts))
-        return effects
 
     def _carry_out(self, command: Command, now: float) -> list[Effect]:
         if isinstance(command, Tick):

@@ -11,8 +11,9 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core import scheduler
 from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick, UpdateNodes
 from licorne_core.effects import Effect, Registered
+from licorne_core.facts.apps import AppLeft
 from licorne_core.handlers.turn import decide, fire_timers
-from licorne_core.ids import RmId
+from licorne_core.ids import AppId, QueuePath, RmId
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import SystemClock
@@ -197,6 +198,8 @@ async def test_what_a_tick_did_before_it_failed_is_not_lost(
     await clock.advance(31.0)
     updates = [update for effect in ledger.effects for update in getattr(effect, "updates", ())]
     assert updates[-1].state == "Completed"
+    facts = [fact for effect in ledger.effects for fact in getattr(effect, "facts", ())]
+    assert facts[-1] == AppLeft(clock.now() - 1.0, AppId("job"), QueuePath("root.a"), "")
     assert ledger.halted == [BAD]
     await engine.stop()
 
