@@ -23,6 +23,10 @@ class LimitTable:
             for group in limit.groups:
                 self._groups.setdefault(group, limit)
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._limits)
+
     def __iter__(self) -> Iterator[LimitConfig]:
         """The limits as configured."""
         return iter(self._limits)

@@ -70,6 +70,10 @@ class QueueTree:
             yield queue
             waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
 
+    def limited(self) -> list[Queue]:
+        """The queues with limits for users or groups, in no order that means anything."""
+        return [queue for queue in self._queues.values() if len(queue.limits)]
+
     def leaves(self) -> Iterator[Queue]:
         """The leaves, in the order of `walk`."""
         return (queue for queue in self.walk() if queue.is_leaf)

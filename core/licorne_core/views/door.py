@@ -140,12 +140,12 @@ class Views:
     def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
         """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""
         owner = self._registry.partition(partition)
-        return owner.limits.names(kind, owner.tree.walk())
+        return owner.limits.names(kind, owner.tree.limited())
 
     def usage(self, partition: PartitionName, kind: str, name: str) -> UsageReport:
         """What a user or a group has and may have, queue by queue."""
         owner = self._registry.partition(partition)
-        trackers = owner.limits.with_idle(kind, name, owner.tree.walk())
+        trackers = owner.limits.with_idle(kind, name, owner.tree.limited())
         if not trackers:
             raise NotFound(f"{kind} {name} not found")
         return usage_report(owner, name, trackers)
