@@ -13,84 +13,97 @@ from licorne_core.resources import Items, Resources, has_negative
 NO_TAGS: Mapping[str, str] = {}
 
 
-class AskClass:
-    """Everything that decides on which nodes an ask fits: asks of one class share it.
+class Shape:
+    """How much room an ask needs and where: its resources, and the only node allowed if any.
 
-    Whoever creates asks in bulk keeps the class of equal resources and hands the same
-    object to all of them; equal classes compare equal all the same. `size` is the class of
-    the same resources and required node for which no predicates are asked.
+    Asks of one shape fit alike as far as nobody but the nodes is asked.
     """
 
-    __slots__ = (
-        "_hash",
-        "has_negative",
-        "items",
-        "predicate",
-        "required_node",
-        "resources",
-        "size",
-    )
+    __slots__ = ("_hash", "has_negative", "items", "required_node", "resources")
 
-    def __init__(
-        self,
-        resources: Resources,
-        required_node: NodeId | None = None,
-        predicate: str | None = None,
-    ) -> None:
-        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed.
-
-        With `predicate` the RM decides which nodes will do, with equal verdicts for equal texts.
-        """
+    def __init__(self, resources: Resources, required_node: NodeId | None = None) -> None:
+        """Take the resources wanted (bytes, milli-cores, counts) and the only node allowed."""
         self.resources = resources
         self.required_node = required_node
-        self.predicate = predicate
-        self.size = self if predicate is None else AskClass(resources, required_node)
         self.items = tuple(sorted((name, value) for name, value in resources.items() if value))
         self.has_negative = has_negative(resources)
         self._hash = hash((self.items, required_node))
-        if predicate is not None:
-            self._hash = hash((self._hash, predicate))
-
-    def asked_as(self, predicate: str) -> "AskClass":
-        """The class of the same size for which the RM is asked, with verdicts for that text."""
-        size = self.size
-        made = AskClass.__new__(AskClass)
-        made.resources = size.resources
-        made.required_node = size.required_node
-        made.predicate = predicate
-        made.size = size
-        made.items = size.items
-        made.has_negative = size.has_negative
-        made._hash = hash((size._hash, predicate))
-        return made
 
     def __hash__(self) -> int:
-        """Computed once: classes are looked up for every ask."""
+        """Computed once: shapes are looked up for every ask."""
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         """Equal resources and equal required node; zero amounts do not count."""
         if self is other:
             return True
-        if not isinstance(other, AskClass):
+        if not isinstance(other, Shape):
             return NotImplemented
-        return (
-            self.items == other.items
-            and self.required_node == other.required_node
-            and self.predicate == other.predicate
-        )
+        return self.items == other.items and self.required_node == other.required_node
 
-    def __lt__(self, other: "AskClass") -> bool:
-        """An order for reports and walks that must not depend on hashes."""
-        return self._order() < other._order()
-
-    def _order(self) -> tuple[Items, str, str]:
-        return (self.items, self.required_node or "", self.predicate or "")
+    def __lt__(self, other: "Shape") -> bool:
+        """An order for reports that does not depend on hashes."""
+        return (self.items, self.required_node or "") < (other.items, other.required_node or "")
 
     def __repr__(self) -> str:
-        """``AskClass(memory=10, vcore=100 @node-1)``."""
+        """``Shape(memory=10, vcore=100 @node-1)``."""
         amounts = ", ".join(f"{name}={value}" for name, value in self.items)
-        return f"AskClass({amounts}{f' @{self.required_node}' if self.required_node else ''})"
+        return f"Shape({amounts}{f' @{self.required_node}' if self.required_node else ''})"
+
+
+class AskClass:
+    """Everything that decides on which nodes an ask fits: its shape and its predicate.
+
+    With a predicate the RM decides which nodes will do; its answers are equal for equal texts.
+    Whoever creates asks in bulk keeps the class of equal resources and hands the same object to
+    all of them; equal classes compare equal all the same.
+    """
+
+    __slots__ = ("_hash", "items", "predicate", "shape")
+
+    def __init__(self, shape: Shape, predicate: str | None = None) -> None:
+        """The class of a shape; without `predicate` the RM is not asked."""
+        self.shape = shape
+        self.predicate = predicate
+        self.items: Items = shape.items
+        self._hash = hash(shape) if predicate is None else hash((shape, predicate))
+
+    @classmethod
+    def of(
+        cls,
+        resources: Resources,
+        required_node: NodeId | None = None,
+        predicate: str | None = None,
+    ) -> "AskClass":
+        """The class of these resources; for those who do not keep the shape."""
+        return cls(Shape(resources, required_node), predicate)
+
+    @property
+    def resources(self) -> Resources:
+        """The resources wanted."""
+        return self.shape.resources
+
+    @property
+    def required_node(self) -> NodeId | None:
+        """The only node allowed; None for any."""
+        return self.shape.required_node
+
+    def __hash__(self) -> int:
+        """Computed once: classes are looked up for every ask."""
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        """Equal shape and equal predicate."""
+        if self is other:
+            return True
+        if not isinstance(other, AskClass):
+            return NotImplemented
+        return self.predicate == other.predicate and self.shape == other.shape
+
+    def __repr__(self) -> str:
+        """``AskClass(Shape(memory=10), predicate 'arm')``."""
+        predicate = "" if self.predicate is None else f", predicate {self.predicate!r}"
+        return f"AskClass({self.shape!r}{predicate})"
 
 
 @dataclass(slots=True)

@@ -14,20 +14,23 @@ A6  Applications and nodes agree on every allocation and reservation, queues and
     application; a reservation is for a pending ask, and the only one on its node but for those that
     can go nowhere else.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
-L1  What is kept for somebody has a deadline: a reservation, a rest, a wait for the RM's word.
+L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
 L2  Who has a deadline is there: applications, reservations, applications that are remembered.
 Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
+W1  When a partition is at rest, no pending ask passes all checks of `explain`.
+W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
+W3  A blocker that is kept blocks somebody.
 """
 
 from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.requests import RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AppId, PartitionName
-from licorne_core.lifecycle import COMPLETE, EXPIRE, EXPIRE_REJECTED, NO_KEY, RESTED, RIPE, STARTED
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.priorities import NO_PRIORITY
@@ -41,8 +44,9 @@ from licorne_core.resources import (
     subtract,
     sum_of,
 )
-from licorne_core.scheduling.reserving import UNRESERVE
+from licorne_core.timers import Due, Timer
 from licorne_core.trackers import Tracker
+from licorne_core.waiting_invariants import check_waiting
 
 _LIVE = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING, AppState.FAILING}
 
@@ -69,7 +73,6 @@ def check_partition(partition: Partition) -> None:
         _check_node(partition, node)
     for app in partition.applications.values():
         _check_application(partition, app)
-        _check_held(partition, app)
     for queue in partition.tree.walk():
         _check_queue(queue)
         _check_members(partition, queue)
@@ -77,30 +80,39 @@ def check_partition(partition: Partition) -> None:
     _check_reservations(partition)
     _check_deadlines(partition)
     _check_sums(partition)
+    check_waiting(partition)
 
 
 def _check_deadlines(partition: Partition) -> None:
-    known: dict[str, Container[AppId]] = {
-        **dict.fromkeys((COMPLETE, STARTED, RESTED, RIPE, UNRESERVE), partition.applications),
-        EXPIRE: partition.completed,
-        EXPIRE_REJECTED: partition.rejected,
+    of_app = (Due.COMPLETE, Due.STARTED, Due.ESCALATE, Due.UNRESERVE)
+    known: dict[Due, Container[AppId]] = {
+        **dict.fromkeys(of_app, partition.applications),
+        Due.EXPIRE: partition.completed,
+        Due.EXPIRE_REJECTED: partition.rejected,
     }
-    for what, name, key in partition.timers.names():
-        if what in known and name not in known[what]:
-            raise InvariantBroken(f"L2: {partition.name} waits to {what} {name}, which is gone")
-        if what == UNRESERVE and key not in partition.applications[name].reservations:
-            raise InvariantBroken(f"L2: {partition.name} waits to {what} {name} {key}")
+    for due, name, key, _ in partition.timers.names():
+        at = f"{partition.name} has to {due.value} for {name} {key}"
+        if due in known:
+            _require("L2", name in known[due], f"{at}, which is gone")
+        if due is Due.UNRESERVE:
+            request = partition.applications[name].requests.get(key)
+            stands = request is not None and request.reservation is not None
+            _require("L2", stands, f"{at}, which has no reservation")
     for queue in partition.tree.walk():
         starter = queue.newcomers.starter
-        if starter is not None and (STARTED, starter.app_id, NO_KEY) not in partition.timers:
+        if starter is not None and Timer(Due.STARTED, starter.app_id) not in partition.timers:
             raise InvariantBroken(f"L1: {queue.path}: {starter!r} starts for ever")
+    for app in partition.applications.values():
+        first = app.deadlines.next_deadline()
+        timer = partition.timers.deadline(Timer(Due.ESCALATE, app.app_id))
+        _same("L1", f"{app!r}: next deadline", first, timer)
 
 
 def _check_identity(
     name: PartitionName, partition: Partition, owners: dict[object, PartitionName]
 ) -> None:
     _same("R1", "name of the partition", name, partition.name)
-    _hold("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
+    _require("R1", name.startswith(f"[{partition.rm_id}]"), f"{name} is of RM {partition.rm_id}")
     for thing in (partition, partition.tree, partition.tree.root, partition.nodes):
         _same("R1", f"owner of {type(thing).__name__}", owners.setdefault(thing, name), name)
 
@@ -116,35 +128,44 @@ def _check_node(partition: Partition, node: Node) -> None:
     for total in (node.capacity, node.allocated, node.occupied):
         _in_range(at, total)
     low = min(node.available.values(), default=0)
-    _hold("A7", low >= INT64_MIN, f"{at} has {low} available")
+    _require("A7", low >= INT64_MIN, f"{at} has {low} available")
     for held in node.allocations:
         app = partition.applications.get(held.ask.app_id)
-        known = app.allocations.get(held.key) if app is not None else None
-        if known is not held:
+        request = app.requests.get(held.key) if app is not None else None
+        if request is None or request.allocation is not held:
             raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
 
 
 def _check_application(partition: Partition, app: Application) -> None:
     at = f"application {app.app_id}"
-    allocated = sum_of(held.ask.ask_class.resources for held in app.allocations.values())
+    booked, pending = list(app.booked()), list(app.pending())
+    assumed = [request for request in booked if request.state is RequestState.ASSUMED]
+    groups = app.groups.values()
+    allocated = sum_of(request.ask.ask_class.resources for request in booked)
+    wanted = sum_of(request.ask.ask_class.resources for request in pending)
     _equal("A4", f"{at}: allocated", app.allocated, allocated)
-    asks = [entry[3] for entry in app.pending.values()]
-    _equal("A4", f"{at}: pending", app.pending_total, sum_of(a.ask_class.resources for a in asks))
-    _same("A4", f"{at}: waiting in runs", len(asks), sum(r.waiting for r in app.runs.values()))
-    _same("A4", f"{at}: held in runs", len(app.held), sum(r.held for r in app.runs.values()))
-    _same("A4", f"{at}: top priority", _top(a.priority for a in asks), app.priorities.top)
+    _equal("A4", f"{at}: pending", app.pending_total, wanted)
+    _same("A4", f"{at}: pending asks", len(pending), app.pending_count)
+    _same("A4", f"{at}: allocations", len(booked), app.allocation_count)
+    _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
+    _same("A4", f"{at}: requests", len(app.requests), len(pending) + len(booked))
+    _same("A4", f"{at}: waiting in groups", len(pending), sum(g.waiting for g in groups))
+    _same("A4", f"{at}: assumed in groups", len(assumed), sum(g.assumed for g in groups))
+    _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)
     _in_range(at, app.pending_total)
-    both = app.pending.keys() & app.allocations.keys()
-    _hold("A6", not both, f"{at} both waits for and has {sorted(both)}")
-    _hold("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
+    _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     busy = app.state in SCHEDULABLE
     if busy is app.is_idle():
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
-    for key, held in app.allocations.items():
-        node = partition.nodes.by_id.get(held.node_id)
-        if key != held.key or node is None or held not in node.allocations:
-            raise InvariantBroken(f"A6: {at} has {key}, its node {held.node_id} has it not")
+    for request in booked:
+        allocation = request.allocation
+        node = None if allocation is None else partition.nodes.by_id.get(allocation.node_id)
+        if node is None or allocation not in node.allocations:
+            raise InvariantBroken(f"A6: {at} has {request!r}, its node has it not")
+    for request in assumed:
+        waiting = partition.predicates.is_waiting(request)
+        _require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")
 
 
 def _check_queue(queue: Queue) -> None:
@@ -155,14 +176,14 @@ def _check_queue(queue: Queue) -> None:
         pending = sum_of(app.pending_total for app in apps)
         running = sum(app.state is AppState.RUNNING for app in apps)
         top = _top(app.priorities.top for app in apps)
-        _hold("A3", not queue.children, f"{at} is a leaf and has children")
+        _require("A3", not queue.children, f"{at} is a leaf and has children")
     else:
         children = queue.children.values()
         allocated = sum_of(child.allocated for child in children)
         pending = sum_of(child.pending for child in children)
         running = sum(child.running_applications for child in children)
         top = _top(child.counted_priority for child in children)
-        _hold("A3", not queue.applications, f"{at} is a parent and has applications")
+        _require("A3", not queue.applications, f"{at} is a parent and has applications")
     _equal("A3", f"{at}: allocated", queue.allocated, allocated)
     _equal("A3", f"{at}: pending", queue.pending, pending)
     _same("A3", f"{at}: running applications", running, queue.running_applications)
@@ -172,50 +193,52 @@ def _check_queue(queue: Queue) -> None:
 
 
 def _check_members(partition: Partition, queue: Queue) -> None:
-    _hold("A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree")
+    _require(
+        "A3", partition.tree.get(queue.path) is queue, f"queue {queue.path} is not in the tree"
+    )
     parent = queue.parent
     known = parent is None or parent.children.get(queue.name) is queue
-    _hold("A3", known, f"queue {queue.path} is not among its parent's children")
+    _require("A3", known, f"queue {queue.path} is not among its parent's children")
     members = len(queue.applications if queue.is_leaf else queue.children)
     ranked = len(queue.ranking)
-    _hold("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
+    _require("Q1", ranked <= members, f"queue {queue.path} ranks {ranked} of {members} members")
     for app_id, app in queue.applications.items():
-        listed = partition.applications.get(app_id) is app and app.queue_path == queue.path
-        _hold("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
+        listed = partition.applications.get(app_id) is app and app.leaf is queue
+        _require("A6", listed, f"queue {queue.path} has {app!r}, the partition has not")
 
 
 def _check_reservations(partition: Partition) -> None:
     """A6 and L1 for what is reserved, and who is about to run for it."""
     known: set[object] = set()
     for app in partition.applications.values():
-        for key, reservation in app.reservations.items():
+        _same(
+            "A6",
+            f"{app!r}: reserved",
+            {r.key for r in app.pending() if r.reservation},
+            {*app.reserved},
+        )
+        for key, request in app.reserved.items():
+            reservation = request.reservation
+            assert reservation is not None, f"{request!r} is listed as reserved"
             node = partition.nodes.by_id.get(reservation.node_id)
             at = f"reservation of {reservation.node_id} for {app.app_id}/{key}"
-            _hold("A6", key in app.pending, f"{at}, which does not wait")
+            _require("A6", request.is_pending, f"{at}, which does not wait")
             listed = node and node.reservations.get((app.app_id, key))
-            _hold("A6", listed is reservation, f"{at} is not the node's")
-            _hold("L1", (UNRESERVE, app.app_id, key) in partition.timers, f"{at} has no end")
+            _require("A6", listed is reservation, f"{at} is not the node's")
+            timer = Timer(Due.UNRESERVE, app.app_id, key)
+            _require("L1", timer in partition.timers, f"{at} has no end")
             known.add(reservation)
     for node in partition.nodes.by_id.values():
         there = list(node.reservations.values())
         at = f"node {node.node_id}"
-        _hold("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
+        _require("A6", known.issuperset(there), f"{at} is reserved for somebody unknown")
         shared = len(there) < 2 or all(reservation.required for reservation in there)
-        _hold("A6", shared, f"{at} is reserved for {len(there)} asks")
+        _require("A6", shared, f"{at} is reserved for {len(there)} asks")
         _same("A6", f"{at}: open", node.schedulable and not there, node.open)
         known.difference_update(there)
-    _hold("A6", not known, f"{len(known)} reservations are on no node")
+    _require("A6", not known, f"{len(known)} reservations are on no node")
     for queue in partition.tree.walk():
         _same("A3", f"queue {queue.path}: allocating", _allocating(queue), set(queue.allocating))
-
-
-def _check_held(partition: Partition, app: Application) -> None:
-    """A6 and L1 for allocations that wait for the RM's word."""
-    for key in app.held:
-        at = f"held allocation {app.app_id}/{key}"
-        _hold("A6", key in app.allocations, f"{at} is not booked")
-        waiting = partition.questions.is_waiting(app.app_id, key)
-        _hold("L1", waiting, f"{at} waits for no answer that has a deadline")
 
 
 def _allocating(queue: Queue) -> set[AppId]:
@@ -238,19 +261,19 @@ def _check_trackers(partition: Partition) -> None:
     for book in (partition.limits.users, partition.limits.groups):
         for trackers in book.values():
             known += len(trackers)
-            _hold("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
+            _require("A5", bool(trackers), f"partition {partition.name} keeps a name for nothing")
             for tracker in trackers.values():
                 _check_tracker(tracker, members.get(tracker, []))
                 known_queue = partition.tree.get(tracker.path) is not None
-                _hold("Q1", known_queue, f"{tracker!r} is for a queue that is not there")
+                _require("Q1", known_queue, f"{tracker!r} is for a queue that is not there")
     _same("A5", f"partition {partition.name}: trackers", len(members), known)
 
 
 def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
     at = f"{tracker.kind} {tracker.name} in {tracker.path}"
-    _hold("A5", bool(apps), f"{at} is kept for nothing")
+    _require("A5", bool(apps), f"{at} is kept for nothing")
     _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
-    holders = {app.app_id for app in apps if app.allocations}
+    holders = {app.app_id for app in apps if app.allocation_count}
     _same("A5", f"{at}: running applications", holders, set(tracker.applications))
     _equal("A5", f"{at}: allocated", tracker.allocated, sum_of(app.allocated for app in apps))
     _in_range(at, tracker.allocated)
@@ -268,7 +291,9 @@ def _check_sums(partition: Partition) -> None:
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
     foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}
-    _hold("A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations")
+    _require(
+        "A6", partition.foreign == foreign, f"{at} and its nodes differ on foreign allocations"
+    )
 
 
 def _top(priorities: Iterable[int]) -> int:
@@ -292,6 +317,6 @@ def _same(rule: str, what: str, counted: object, booked: object) -> None:
         raise InvariantBroken(f"{rule}: {what}: booked {booked}, counted {counted}")
 
 
-def _hold(rule: str, holds: bool, figures: str) -> None:
+def _require(rule: str, holds: bool, figures: str) -> None:
     if not holds:
         raise InvariantBroken(f"{rule}: {figures}")

@@ -1,28 +1,21 @@
 """What the states of an application bring with them (spec § 5.1): counts, timers, farewell."""
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Request
 from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
 from licorne_core.asks import Allocation
 from licorne_core.effects import ApplicationUpdate
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
-from licorne_core.ids import AllocationKey, AppId
-from licorne_core.partition import CLEAN_QUEUES, Partition
+from licorne_core.ids import AppId
+from licorne_core.partition import Partition
 from licorne_core.placement.tags import tag_value
 from licorne_core.queues.changes import Picture, changes, picture
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.gates import BACKOFF, RUNNING
-from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
-from licorne_core.timers import TimerName
-
-COMPLETE = "complete"
-STARTED = "started"
-RESTED = "rested"
-RIPE = "ripe"
-EXPIRE = "expire"
-EXPIRE_REJECTED = "expire rejected"
+from licorne_core.scheduling.reserving import note_allocating
+from licorne_core.timers import Due, Timer
 
 NO_STARTING_TAG = "application.stateaware.disable"
 
@@ -33,10 +26,6 @@ MAX_REMEMBERED = 10_000
 """Completed and rejected applications, of each, that a partition keeps for those who look."""
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
-
-
-NO_APP = AppId("")
-NO_KEY = AllocationKey("")
 
 
 def advance(
@@ -62,15 +51,15 @@ def advance(
     if noted:
         partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
-    _count_running(partition, leaf, before, app.state)
-    note_allocating(leaf, app)
+    _count_running(partition, leaf, app, before, app.state)
+    note_allocating(app)
     if before is AppState.COMPLETING:
-        partition.timers.cancel((COMPLETE, app.app_id, NO_KEY))
+        partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     if app.state is not AppState.RUNNING:
         _end_start(partition, leaf, app)
     if app.state is AppState.COMPLETING:
-        partition.timers.set((COMPLETE, app.app_id, NO_KEY), now + COMPLETING_TIME)
-    partition.frontier.app_changed(app, leaf)
+        partition.timers.set(Timer(Due.COMPLETE, app.app_id), now + COMPLETING_TIME)
+    partition.changes.app_changed(app)
     if app.state in _TERMINAL:
         app.finished_time = now
         if app.state is AppState.FAILED:
@@ -125,25 +114,23 @@ def note_freed(
     partition.journal.note(fact)
 
 
-def cancel(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
+def cancel(partition: Partition, app: Application, request: Request, now: float) -> None:
     """A pending ask is not wanted any more."""
-    ask = partition.drop_ask(app, key)
-    partition.journal.note(Cancelled(now, ask))
+    partition.asks.drop(app, request, now)
+    partition.journal.note(Cancelled(now, request.ask))
 
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
     """Take an application without asks and allocations out of its queue and its partition."""
     leaf = partition.leaf_of(app)
-    _count_running(partition, leaf, app.state, AppState.COMPLETED)
+    _count_running(partition, leaf, app, app.state, AppState.COMPLETED)
     _end_start(partition, leaf, app)
-    partition.timers.cancel((RESTED, app.app_id, NO_KEY))
-    partition.timers.cancel((RIPE, app.app_id, NO_KEY))
     partition.limits.leave(app)
-    partition.frontier.forget(app, leaf)
+    partition.changes.forget(app)
+    partition.escalation.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
-    leaf.ranking.discard(app)
-    partition.timers.cancel((COMPLETE, app.app_id, NO_KEY))
+    partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)
 
@@ -151,9 +138,9 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
 def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
     """See to it that an empty queue that should go is looked at by the cleaner."""
     if any(queue.may_be_removed for queue in leaf.lineage):
-        name = (CLEAN_QUEUES, NO_APP, NO_KEY)
-        if name not in partition.timers:
-            partition.timers.set(name, now + CLEANING_TIME)
+        timer = Timer(Due.CLEAN_QUEUES)
+        if timer not in partition.timers:
+            partition.timers.set(timer, now + CLEANING_TIME)
 
 
 def queues_watched(partition: Partition) -> Picture:
@@ -172,7 +159,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
     """Keep a rejected application for those who look (spec § 3.12)."""
     forget_rejected(partition, app.app_id)
     partition.rejected[app.app_id] = app
-    partition.timers.set((EXPIRE_REJECTED, app.app_id, NO_KEY), now + TERMINATED_TIME)
+    partition.timers.set(Timer(Due.EXPIRE_REJECTED, app.app_id), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
         forget_rejected(partition, next(iter(partition.rejected)))
 
@@ -180,7 +167,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 def forget_rejected(partition: Partition, app_id: AppId) -> None:
     """The application is of no interest any more, if it was one that was rejected."""
     if partition.rejected.pop(app_id, None) is not None:
-        partition.timers.cancel((EXPIRE_REJECTED, app_id, NO_KEY))
+        partition.timers.cancel(Timer(Due.EXPIRE_REJECTED, app_id))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
@@ -192,24 +179,8 @@ def note_start(partition: Partition, leaf: Queue, app: Application, now: float) 
         if starter is not None:
             # Asks with a node are served whoever is starting (§ 8.6).
             _end_start(partition, leaf, starter)
-        partition.frontier.starter_changed(leaf, app)
-        partition.timers.set((STARTED, app.app_id, NO_KEY), now + STARTING_TIME)
-
-
-def rest(partition: Partition) -> None:
-    """Set the timers of what the last turn put aside for a time (spec §§ 8.3a, 8.5)."""
-    for app in partition.frontier.resting:
-        partition.timers.set((RESTED, app.app_id, NO_KEY), app.backoff_until)
-    partition.frontier.resting.clear()
-    for app, ripe_at in partition.frontier.ripening:
-        _await_ripe(partition, app, ripe_at)
-    partition.frontier.ripening.clear()
-
-
-def _await_ripe(partition: Partition, app: Application, ripe_at: float) -> None:
-    if not app.ripe_at or ripe_at < app.ripe_at:
-        app.ripe_at = ripe_at
-        partition.timers.set((RIPE, app.app_id, NO_KEY), ripe_at)
+        partition.changes.starter_changed(leaf, app)
+        partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
 
 
 def _expire(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
@@ -225,77 +196,60 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
     if leaf.newcomers.starter is app:
-        partition.timers.cancel((STARTED, app.app_id, NO_KEY))
-        partition.frontier.starter_changed(leaf, None)
+        partition.timers.cancel(Timer(Due.STARTED, app.app_id))
+        partition.changes.starter_changed(leaf, None)
 
 
 def _starts_at_once(app: Application) -> bool:
     return tag_value(app.tags, NO_STARTING_TAG).lower() == "true"
 
 
-def on_time(partition: Partition, due: TimerName, now: float) -> list[ApplicationUpdate]:
-    """Do what one of the partition's timers says; empty queues go without a word."""
-    what, name, key = due
-    if what == COMPLETE:
-        return advance(partition, partition.applications[name], AppEvent.COMPLETE, now)
-    if what == EXPIRE:
-        return _expire(partition, partition.completed.pop(name), now)
-    if what == EXPIRE_REJECTED:
-        return _expire(partition, partition.rejected.pop(name), now)
-    if what == CLEAN_QUEUES:
+def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
+    """Do what one of the partition's timers says about an application or about empty queues."""
+    due, app_id, key, _ = timer
+    if due is Due.EXPIRE:
+        return _expire(partition, partition.completed.pop(app_id), now)
+    if due is Due.EXPIRE_REJECTED:
+        return _expire(partition, partition.rejected.pop(app_id), now)
+    if due is Due.CLEAN_QUEUES:
         before = queues_watched(partition)
         partition.tree.clean()
         note_queue_changes(partition, before, now)
-    else:
-        _on_time_of(partition, partition.applications[name], what, key, now)
+        return []
+    app = partition.applications[app_id]
+    if due is Due.COMPLETE:
+        return advance(partition, app, AppEvent.COMPLETE, now)
+    if due is Due.STARTED:
+        _end_start(partition, partition.leaf_of(app), app)
+    elif due is Due.ESCALATE:
+        partition.escalation.on_time(app, now)
+        partition.changes.app_changed(app)
+    elif due is Due.UNRESERVE:
+        reservation = app.requests[key].reservation
+        assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"
+        partition.reservations.end(reservation, now)
     return []
 
 
-def _on_time_of(
-    partition: Partition, app: Application, what: str, key: AllocationKey, now: float
+def _count_running(
+    partition: Partition, leaf: Queue, app: Application, before: AppState, after: AppState
 ) -> None:
-    """The same for what an application waits for."""
-    if what == STARTED:
-        _end_start(partition, partition.leaf_of(app), app)
-    elif what == RESTED:
-        app.backoff_until = 0.0
-        partition.frontier.open((app, BACKOFF))
-    elif what == RIPE:
-        _ripen(partition, app, now)
-    elif what == UNRESERVE:
-        partition.reservations.end(app, key)
-
-
-def _ripen(partition: Partition, app: Application, now: float) -> None:
-    """Claims whose asks are old enough for a reservation now start from the front (spec § 8.5)."""
-    app.ripe_at = 0.0
-    for claim in app.young_claims.take_ripe(now):
-        key = claim.key()
-        if claim in app.ranking and key is not None:
-            app.ranking.put(claim, key)
-    ripe_at = app.young_claims.next()
-    if ripe_at is not None:
-        _await_ripe(partition, app, ripe_at)
-    partition.frontier.app_changed(app, partition.leaf_of(app))
-
-
-def _count_running(partition: Partition, leaf: Queue, before: AppState, after: AppState) -> None:
     change = (after is AppState.RUNNING) - (before is AppState.RUNNING)
     if change:
         for queue in leaf.lineage:
             queue.running_applications += change
         if change < 0:
-            partition.frontier.may_run_again(leaf.lineage)
+            partition.changes.may_run_again(leaf.lineage)
         else:
-            partition.frontier.reserved.wake_kept(RUNNING)
+            partition.changes.app_counts(app)
 
 
 def _remember(partition: Partition, app: Application, now: float) -> None:
     """Keep a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
     name = AppId(f"{app.app_id}-{int(now)}")
     partition.completed[name] = app
-    partition.timers.set((EXPIRE, name, NO_KEY), now + TERMINATED_TIME)
+    partition.timers.set(Timer(Due.EXPIRE, name), now + TERMINATED_TIME)
     if len(partition.completed) > MAX_REMEMBERED:
         oldest = next(iter(partition.completed))
         del partition.completed[oldest]
-        partition.timers.cancel((EXPIRE, oldest, NO_KEY))
+        partition.timers.cancel(Timer(Due.EXPIRE, oldest))

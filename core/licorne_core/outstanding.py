@@ -11,74 +11,75 @@ from itertools import chain
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.runs import Claim, PendingAsk, Run
+from licorne_core.apps.groups import AskGroup, waits
+from licorne_core.apps.requests import Place
 from licorne_core.effects import ContainerState
 from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota
+from licorne_core.quotas import Quota, headroom
 from licorne_core.resources import Items
 
 REASON = "request is waiting for cluster resources become available"
 
 PART = 1_000
-"""Runs that are looked at, and asks told, before others have their turn: some milliseconds."""
+"""Groups that are looked at, and asks told, before others have their turn: some milliseconds."""
 
 
 class Outstanding(NamedTuple):
-    """So many asks of a run, the first in order, wait for a larger cluster."""
+    """So many asks of a group, the first in order, wait for a larger cluster."""
 
     leaf: Queue
     app: Application
-    run: Run
+    group: AskGroup
     asks: int
 
 
-Walk = Iterator[Outstanding]
+Scan = Iterator[Outstanding]
 
 
-def outstanding(partition: Partition) -> Walk:
-    """All of them, in the order of queues, applications and runs."""
-    return (found for found in walk(partition) if found.asks)
+def outstanding(partition: Partition) -> Scan:
+    """All of them, in the order of queues, applications and groups."""
+    return (found for found in scan(partition) if found.asks)
 
 
-def walk(partition: Partition) -> Walk:
-    """Every run that was looked at, in that order, with the number of its asks: it may be none.
+def scan(partition: Partition) -> Scan:
+    """Every group that was tried, in that order, with the number of its asks: it may be none.
 
-    Who lays the walk aside for a while finds what has come in the meantime, or not; nothing worse.
+    The scan may be left off for a while: changes behind it may or may not be seen.
     """
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
         for app in _applications(leaf):
-            for run in _runs(app):
-                asks = rooms.take(app.quotas, run.ask_class.items, run.waiting)
-                yield Outstanding(leaf, app, run, asks)
+            for group in _groups(app):
+                asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
+                yield Outstanding(leaf, app, group, asks)
 
 
-def untold(walking: Walk) -> tuple[list[ContainerState], Walk | None]:
-    """The asks in the next part of a walk that the RM has not been told of, and what is left of it.
+def unreported(scanning: Scan) -> tuple[list[ContainerState], Scan | None]:
+    """The asks in the next part of a scan that the RM was not told of, and what is left of it.
 
-    They count as told from now on.
+    They count as reported from now on.
     """
     states: list[ContainerState] = []
     for _ in range(PART):
-        found = next(walking, None)
+        found = next(scanning, None)
         if found is None:
             return states, None
-        missing = found.asks - len(found.run.told)
-        for entry in _first_untold(found.run, min(missing, PART - len(states))):
-            found.run.told.add(entry[3].key)
-            app_id, key = found.app.app_id, entry[3].key
+        missing = found.asks - found.group.reported
+        for place in _first_unreported(found.group, min(missing, PART - len(states))):
+            place.request.reported = True
+            found.group.reported += 1
+            app_id, key = found.app.app_id, place.request.key
             states.append(ContainerState(app_id=app_id, key=key, reason=REASON))
         if len(states) == PART:
-            return states, chain((found,), walking)
-    return states, walking
+            return states, chain((found,), scanning)
+    return states, scanning
 
 
-def _first_untold(run: Run, count: int) -> list[PendingAsk]:
+def _first_unreported(group: AskGroup, count: int) -> list[Place]:
     if count <= 0:
         return []
-    told = run.told
-    waiting = (entry for entry in run.heap if run.waits(entry) and entry[3].key not in told)
+    waiting = (place for place in group.heap if waits(place) and not place.request.reported)
     return nsmallest(count, waiting)
 
 
@@ -105,10 +106,7 @@ class _Rooms:
     def _room(self, quota: Quota) -> dict[str, int]:
         room = self._left.get(quota)
         if room is None:
-            assert quota.max is not None, "only what has a maximum is asked for"
-            used = quota.allocated
-            room = {name: limit - used.get(name, 0) for name, limit in quota.max.items()}
-            self._left[quota] = room
+            room = self._left[quota] = headroom(quota)
         return room
 
 
@@ -130,16 +128,16 @@ def _applications(leaf: Queue) -> Iterable[Application]:
     return [app for app in leaf.applications.values() if app in leaf.ranking]
 
 
-def _runs(app: Application) -> list[Run]:
-    """Those that were looked at and may go to any node, in order."""
-    if not app.pending:
+def _groups(app: Application) -> list[AskGroup]:
+    """Those that were tried and may go to any node, in order."""
+    if not app.pending_count:
         return []
-    ranked = app.ranking.ordered() if len(app.runs) > 1 else app.runs.values()
+    ranked = app.ranking.ordered() if len(app.groups) > 1 else app.groups.values()
     return [
-        run
-        for run in ranked
-        if not isinstance(run, Claim)
-        and run.waiting
-        and run.attempted
-        and run.ask_class.required_node is None
+        group
+        for group in ranked
+        if isinstance(group, AskGroup)
+        and group.waiting
+        and group.attempted
+        and group.ask_class.required_node is None
     ]

@@ -1,28 +1,29 @@
 """What can bound an ask: a queue's maximum, and what a user or a group may have.
 
-Queues and trackers look alike to the scheduling pass: a maximum, what is allocated, how many
-applications may run, and the ask classes that were found too large for what is left.
+Queues and trackers look alike to the scheduling pass: a maximum, what is allocated, and how many
+applications may run. Whether amounts fit under a maximum is decided in `excess` and nowhere else.
 """
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from licorne_core.asks import AskClass
 from licorne_core.ids import AppId
-from licorne_core.resources import Items, Resources
+from licorne_core.resources import EMPTY, Items, Resources
 
 
 class Quota(Protocol):
     """Something with a maximum."""
 
     allocated: dict[str, int]
+    """What is booked, by resource name."""
     max: Resources | None
+    """The most that may be booked; None for no bound at all."""
     max_applications: int
-    short_of: dict[AskClass, None]
+    """How many applications may run; 0 for no bound."""
 
     @property
     def strict(self) -> bool:
-        """Whether a type that the maximum does not define is not to be had at all."""
+        """Whether a type that the maximum does not name is not to be had at all."""
         ...
 
     @property
@@ -35,34 +36,59 @@ class Quota(Protocol):
         ...
 
 
-def within_max(quota: Quota, items: Items) -> bool:
-    """Whether the amounts fit under the maximum (spec §§ 4.5-4.7, 10.4)."""
+def excess(quota: Quota, items: Items) -> Resources:
+    """By how much each of the amounts would exceed the maximum; empty when they fit.
+
+    A type that the maximum does not name is unlimited, but for root, which has what its nodes have
+    (spec §§ 4.5-4.7, 10.4).
+    """
     limit = quota.max
     if limit is None:
-        return True
+        return EMPTY
+    over: dict[str, int] | None = None
     allocated = quota.allocated
     for name, value in items:
         bound = limit.get(name)
         if bound is None:
-            if quota.strict:
-                return False
-        elif allocated.get(name, 0) + value > bound:
-            return False
-    return True
+            if not quota.strict:
+                continue
+            bound = 0
+        beyond = allocated.get(name, 0) + value - bound
+        if beyond > 0:
+            over = over or {}
+            over[name] = beyond
+    return EMPTY if over is None else over
+
+
+def within_max(quota: Quota, items: Items) -> bool:
+    """Whether the amounts fit under the maximum."""
+    return not excess(quota, items)
+
+
+def left_of(quota: Quota, name: str) -> int | None:
+    """What is left of one type under the maximum, maybe below zero; None for no bound."""
+    limit = quota.max
+    if limit is None:
+        return None
+    bound = limit.get(name, 0 if quota.strict else None)
+    return None if bound is None else bound - quota.allocated.get(name, 0)
+
+
+def headroom(quota: Quota) -> dict[str, int]:
+    """What is left of each type that the maximum names, maybe below zero."""
+    allocated = quota.allocated
+    limit = quota.max or EMPTY
+    return {name: bound - allocated.get(name, 0) for name, bound in limit.items()}
 
 
 def room_for(items: Items, quotas: Iterable[Quota]) -> Resources:
     """What is left of the wanted types below all maxima that bound them; never below zero."""
     room: dict[str, int] = {}
     for quota in quotas:
-        limit = quota.max
-        if limit is None:
-            continue
         for name, _ in items:
-            bound = limit.get(name, 0 if quota.strict else None)
-            if bound is not None:
-                left = max(0, bound - quota.allocated.get(name, 0))
-                room[name] = min(left, room.get(name, left))
+            left = left_of(quota, name)
+            if left is not None:
+                room[name] = min(max(0, left), room.get(name, left))
     return room
 
 

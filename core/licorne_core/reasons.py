@@ -12,18 +12,8 @@ from licorne_core.ids import AppId, NodeId, QueuePath
 from licorne_core.resources import Resources, describe
 
 
-def excess(requested: Resources, allocated: Resources, limit: Resources) -> dict[str, int]:
-    """By how much each wanted type would be over the limit, as far as the limit defines it."""
-    over = {}
-    for name, wanted in requested.items():
-        beyond = allocated.get(name, 0) + wanted - limit.get(name, 0)
-        if name in limit and wanted > 0 and beyond > 0:
-            over[name] = beyond
-    return over
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionGate:
+class PartitionCheck:
     """Scheduling in the partition is on hold, or the partition has no nodes."""
 
     partition: str
@@ -45,7 +35,7 @@ class PartitionGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationGate:
+class StateCheck:
     """The application's state must be one in which asks are looked at."""
 
     app_id: AppId
@@ -60,7 +50,7 @@ class ApplicationGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartingGate:
+class StartingCheck:
     """A state-aware queue lets its applications in one by one (spec § 5.2).
 
     `ahead` is the application that is starting, or the one that is next; empty if this one is.
@@ -84,8 +74,8 @@ class StartingGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackoffGate:
-    """The application rests, because too many of its asks found no node (spec § 8.3a)."""
+class BackOffCheck:
+    """The application backs off, as too many of its asks found no node (spec § 8.3a)."""
 
     app_id: AppId
     until: float
@@ -97,11 +87,11 @@ class BackoffGate:
     def message(self) -> str:
         """One sentence."""
         asks = "1 ask" if self.threshold == 1 else f"{self.threshold} asks in a row"
-        return f"application {self.app_id} rests: {asks} found no node"
+        return f"application {self.app_id} backs off: {asks} found no node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunningGate:
+class RunningCheck:
     """An application that does not run yet must be let in by every queue and limit (§§ 4.12, 10.5).
 
     `subject` is a queue's path, or a user or group and a queue's path.
@@ -128,8 +118,11 @@ class RunningGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitGate:
-    """What a user or a group has in a queue, and the ask, must stay within the limit (§ 10.4)."""
+class LimitCheck:
+    """What a user or a group has in a queue, and the ask, must stay within the limit (§ 10.4).
+
+    `short` is by how much each type exceeds it; empty when the ask fits.
+    """
 
     kind: str
     name: str
@@ -137,16 +130,12 @@ class LimitGate:
     requested: Resources
     allocated: Resources
     max: Resources
+    short: Resources
 
     @property
     def code(self) -> str:
         """``USER_QUOTA_EXCEEDED`` or ``GROUP_QUOTA_EXCEEDED``."""
         return f"{self.kind.upper()}_QUOTA_EXCEEDED"
-
-    @property
-    def short(self) -> dict[str, int]:
-        """By how much each limited type that does not fit is over."""
-        return excess(self.requested, self.allocated, self.max)
 
     @property
     def passed(self) -> bool:
@@ -162,24 +151,20 @@ class LimitGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueGate:
-    """What is allocated in a queue, and the ask, must stay within the queue's maximum."""
+class QueueCheck:
+    """What is allocated in a queue, and the ask, must stay within the queue's maximum.
+
+    `short` is by how much each type exceeds it; empty when the ask fits.
+    """
 
     queue: QueuePath
     requested: Resources
     allocated: Resources
     max: Resources | None
+    short: Resources
     is_root: bool = False
 
     code = "QUEUE_MAX_EXCEEDED"
-
-    @property
-    def short(self) -> dict[str, int]:
-        """By how much each type that does not fit is over."""
-        if self.max is None:
-            return {}
-        limit = dict.fromkeys(self.requested, 0) | dict(self.max) if self.is_root else self.max
-        return excess(self.requested, self.allocated, limit)
 
     @property
     def passed(self) -> bool:
@@ -195,7 +180,7 @@ class QueueGate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredicatesGate:
+class AnswersCheck:
     """The RM is asked before an ask goes to a node, and may owe only so many answers (§ 8.4)."""
 
     waiting: int
@@ -210,11 +195,11 @@ class PredicatesGate:
 
     def message(self) -> str:
         """One sentence."""
-        return f"{self.waiting} of {self.most} asks wait for the RM's word on their nodes"
+        return f"{self.waiting} of {self.most} asks wait for answers of the RM about their nodes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodesGate:
+class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
     `causes` counts the nodes that are out: ``unschedulable``, ``reserved`` for another ask,
@@ -246,14 +231,14 @@ class NodesGate:
         return f"fits on none of {self.total} nodes" + (f": {counts}" if counts else "") + kept
 
 
-Gate = (
-    PartitionGate
-    | ApplicationGate
-    | StartingGate
-    | BackoffGate
-    | RunningGate
-    | LimitGate
-    | QueueGate
-    | PredicatesGate
-    | NodesGate
+Check = (
+    PartitionCheck
+    | StateCheck
+    | StartingCheck
+    | BackOffCheck
+    | RunningCheck
+    | LimitCheck
+    | QueueCheck
+    | AnswersCheck
+    | NodesCheck
 )

@@ -9,7 +9,7 @@ from licorne_core.errors import NotFound
 from licorne_core.events import Journal
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
-from licorne_core.shared import Shared
+from licorne_core.rm_context import RmContext
 
 
 class ReplayCounts:
@@ -45,7 +45,7 @@ class Rm:
         self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
-        self.shared = Shared(request.predicates, container_states=request.container_states)
+        self.context = RmContext(request.predicates, container_states=request.container_states)
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}
@@ -57,12 +57,12 @@ class Rm:
     @property
     def holds(self) -> dict[Hold, None]:
         """Why nothing of the RM is scheduled, for all its partitions."""
-        return self.shared.holds
+        return self.context.holds
 
     @property
     def journal(self) -> Journal:
         """What happened in its partitions."""
-        return self.shared.journal
+        return self.context.journal
 
     def normalized(self, name: str) -> str:
         """The partition's normalized name, or the name as it came if it is another RM's."""
@@ -112,9 +112,9 @@ class Rm:
 
 def follow(partition: Partition, extra: ExtraConfig) -> None:
     """Have a partition take over what its RM's extra configuration says (spec § 2.8)."""
-    if extra.state_aware_as_fifo != partition.frontier.state_aware_as_fifo:
-        partition.frontier.state_aware_as_fifo = extra.state_aware_as_fifo
-        partition.frontier.everything_changed()
+    if extra.state_aware_as_fifo != partition.changes.state_aware_as_fifo:
+        partition.changes.state_aware_as_fifo = extra.state_aware_as_fifo
+        partition.changes.everything_changed()
 
 
 class Registry:

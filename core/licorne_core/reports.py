@@ -11,7 +11,7 @@ from licorne_core.asks import Allocation, Ask
 from licorne_core.config.schema import PlacementRuleConfig, TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
-from licorne_core.reasons import Gate
+from licorne_core.reasons import Check
 from licorne_core.resources import Resources
 
 
@@ -114,7 +114,7 @@ class AskLogEntry:
 class AskReport:
     """One ask that the RM has no allocation for yet (spec §§ 8.5, 8.12, 8.13).
 
-    `reserved_node` is kept free for it; it has room on `held_node`, of which the RM is being
+    `reserved_node` is kept free for it; it has room on `assumed_node`, of which the RM is being
     asked whether it will do. Either is empty for none. Never changed after it was made; not
     frozen, because an application may have a hundred thousand, and freezing doubles the cost.
     """
@@ -125,7 +125,7 @@ class AskReport:
     scheduling_attempted: bool
     triggered_scale_up: bool
     reserved_node: str
-    held_node: str
+    assumed_node: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +218,10 @@ class OutstandingShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why an ask is where it is: all gates in the order in which they are asked.
+    """Why an ask is where it is: all checks in the order in which they are made.
 
-    `verdict` is ``allocated``, ``pending`` (a gate blocks) or ``waiting`` (none does).
+    `verdict` is ``allocated``, ``assumed`` (booked until the RM agrees), ``pending`` (a check stops
+    it) or ``waiting`` (none does).
     """
 
     app_id: AppId
@@ -228,7 +229,7 @@ class Explanation:
     queue: QueuePath
     verdict: str
     summary: str
-    gates: tuple[Gate, ...] = ()
+    checks: tuple[Check, ...] = ()
     asks_ahead: int = 0
     applications_ahead: int = 0
     node_id: str = ""

@@ -1,28 +1,57 @@
 """Deadlines as data (DESIGN § 2): the core never waits, it says when it wants to be called."""
 
+from collections.abc import Hashable
+from enum import StrEnum
 from heapq import heapify, heappop, heappush
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from licorne_core.ids import AllocationKey, AppId
 
-T = TypeVar("T")
-
-TimerName = tuple[str, AppId, AllocationKey]
-"""What is due, and for which application and ask; empty where it is not about one."""
+T = TypeVar("T", bound=Hashable)
 
 _SLACK = 64
+
+
+class Due(StrEnum):
+    """What a partition has to do at a time."""
+
+    COMPLETE = "complete"
+    STARTED = "count as started"
+    ESCALATE = "escalate"
+    EXPIRE = "expire"
+    EXPIRE_REJECTED = "expire as rejected"
+    UNRESERVE = "unreserve"
+    CLEAN_QUEUES = "clean queues"
+    INSPECT = "inspect what waits"
+    ANSWER = "expect an answer"
+    RETRY = "ask again"
+
+
+class Timer(NamedTuple):
+    """What is due, and for which application, ask or predicate check, where it is about one."""
+
+    due: Due
+    app_id: AppId = AppId("")
+    key: AllocationKey = AllocationKey("")
+    check: int = 0
+
+
+class _Entry(NamedTuple):
+    deadline: float
+    serial: int
+    name: Any
 
 
 class Timers(Generic[T]):
     """At most one deadline for each name; times are in unix seconds."""
 
-    __slots__ = ("_deadlines", "_heap", "_made")
+    __slots__ = ("_deadlines", "_heap", "_serial")
 
     def __init__(self) -> None:
         """Start with none."""
-        self._heap: list[tuple[float, int, T]] = []
-        self._deadlines: dict[T, tuple[float, int, T]] = {}
-        self._made = 0
+        self._heap: list[_Entry] = []
+        self._deadlines: dict[T, _Entry] = {}
+        self._serial = 0
 
     def __contains__(self, name: T) -> bool:
         """Whether the name has a deadline."""
@@ -32,10 +61,15 @@ class Timers(Generic[T]):
         """All names that have a deadline, in the order in which they got it."""
         return list(self._deadlines)
 
+    def deadline(self, name: T) -> float | None:
+        """The name's deadline, if it has one."""
+        entry = self._deadlines.get(name)
+        return None if entry is None else entry.deadline
+
     def set(self, name: T, deadline: float) -> None:
         """Give the name a deadline, instead of the one it has."""
-        self._made += 1
-        entry = (deadline, self._made, name)
+        self._serial += 1
+        entry = _Entry(deadline, self._serial, name)
         self._deadlines[name] = entry
         heappush(self._heap, entry)
         if len(self._heap) > _SLACK + 2 * len(self._deadlines):
@@ -50,8 +84,9 @@ class Timers(Generic[T]):
         """The earliest deadline."""
         heap = self._heap
         while heap:
-            if self._deadlines.get(heap[0][2]) is heap[0]:
-                return heap[0][0]
+            known = self._deadlines.get(heap[0].name)
+            if known is not None and known.serial == heap[0].serial:
+                return heap[0].deadline
             heappop(heap)
         return None
 
@@ -60,6 +95,6 @@ class Timers(Generic[T]):
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
-        name = heappop(self._heap)[2]
+        name: T = heappop(self._heap).name
         del self._deadlines[name]
         return name

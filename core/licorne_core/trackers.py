@@ -1,6 +1,5 @@
 """What one user, or all members of one group, have in one queue and below (spec § 10.1)."""
 
-from licorne_core.asks import AskClass
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.resources import Resources
 
@@ -17,7 +16,6 @@ class Tracker:
         "members",
         "name",
         "path",
-        "short_of",
     )
 
     def __init__(self, kind: str, name: str, path: QueuePath) -> None:
@@ -30,7 +28,6 @@ class Tracker:
         self.allocated: dict[str, int] = {}
         self.applications: dict[AppId, None] = {}
         self.members: dict[AppId, None] = {}
-        self.short_of: dict[AskClass, None] = {}
 
     def __repr__(self) -> str:
         """``<Tracker user ann in root.a: {'vcore': 5} of {'vcore': 10}, 1 running>``."""

@@ -206,7 +206,7 @@ class AskReader:
         known = self._classes.get((raw, required, predicate))
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
-            made = AskClass(amounts, NodeId(required) if required else None, predicate)
+            made = AskClass.of(amounts, NodeId(required) if required else None, predicate)
             _make_room(self._same)
             _make_room(self._classes)
             known = self._classes[raw, required, predicate] = self._same.setdefault(made, made)
@@ -224,7 +224,8 @@ class AskingReader(AskReader):
         ask = super().read(raw)
         if ask.ask_class.predicate is None:
             # No id holds a line feed, so no two asks have the same text.
-            ask.ask_class = ask.ask_class.asked_as(f"ask\n{ask.app_id}\n{ask.key}")
+            predicate = f"ask\n{ask.app_id}\n{ask.key}"
+            ask.ask_class = AskClass(ask.ask_class.shape, predicate)
         return ask
 
     def _read(self, raw: bytes) -> Ask:

@@ -18,7 +18,7 @@ from licorne.v1.session_pb2 import (
     ReplayResult,
     UpdateResponse,
 )
-from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.asks import Allocation, Ask, Shape
 from licorne_core.effects import (
     AllocationRejection,
     AllocationsMade,
@@ -241,7 +241,7 @@ class AllocationEncoder:
 
     def __init__(self) -> None:
         """Keep nothing yet."""
-        self._classes: dict[tuple[AskClass, int], bytes] = {}
+        self._classes: dict[tuple[Shape, int], bytes] = {}
         self._nodes: dict[str, bytes] = {}
         self._apps: dict[str, bytes] = {}
         self._partitions: dict[str, bytes] = {}
@@ -257,7 +257,7 @@ class AllocationEncoder:
         parts: list[bytes] = []
         for allocation in allocations:
             ask = allocation.ask
-            what = classes.get((ask.ask_class, ask.priority))
+            what = classes.get((ask.ask_class.shape, ask.priority))
             if what is None:
                 what = self._class(ask)
             node = nodes.get(allocation.node_id)
@@ -281,7 +281,7 @@ class AllocationEncoder:
 
     def _class(self, ask: Ask) -> bytes:
         """The piece of the class, kept once for its size: classes with predicates may be many."""
-        key = (ask.ask_class.size, ask.priority)
+        key = (ask.ask_class.shape, ask.priority)
         piece = self._classes.get(key)
         return self._keep(self._classes, key, _class_piece(ask)) if piece is None else piece
 

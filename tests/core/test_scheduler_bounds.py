@@ -92,7 +92,9 @@ def test_what_is_available_stays_exact_below_zero() -> None:
 def test_one_resource_type_too_many_is_refused() -> None:
     """A partition hears of so many resource types and no more, from asks and nodes alike."""
     driver = started(LEAF, 10)
-    odd = [Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass({f"type{n}": 1})) for n in range(300)]
+    odd = [
+        Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)
+    ]
     effects = driver.do(asks(*odd))
     assert len(refused(effects)) == 300 - 255
     assert "one too many" in refused(effects)["k299"]
@@ -101,17 +103,17 @@ def test_one_resource_type_too_many_is_refused() -> None:
 
 
 def test_nothing_is_kept_of_what_has_gone() -> None:
-    """Classes, gates, heaps and timers are as few as what is there, after any amount of churn."""
+    """Classes, blockers and heaps are as few as what is there, after any amount of churn."""
     driver = started(LEAF, 10, 10)
     for number in range(400):
         size = 11 + number
         driver.do(asks(ask("one", f"big{number}", vcore=size), ask("one", f"k{number}", vcore=3)))
         driver.do(releases(release("one", f"big{number}"), release("one", f"k{number}")))
     held = partition(driver)
-    assert not held.index.starved
-    for queue in held.tree.walk():
-        assert (dict(queue.short_of), list(queue.ranking.gates())) == ({}, [])
-    assert len(held.index._everything.entries) < 100
+    assert not held.index._short
+    assert not held.index._supplies
+    assert (list(held.changes.shortages), list(held.changes.running_limits)) == ([], [])
+    assert len(held.index._heaps._everything.entries) < 100
 
 
 def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
@@ -120,7 +122,7 @@ def test_applications_that_come_and_go_without_nodes_leave_nothing() -> None:
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
         driver.do(remove_apps(f"x{number}"))
-    assert len(partition(driver).frontier._apps) <= 1
+    assert len(partition(driver).changes._apps) <= 1
 
 
 def test_rejected_applications_leave_no_timers() -> None:

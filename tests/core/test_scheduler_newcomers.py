@@ -117,7 +117,7 @@ def test_back_off_after_two_asks_that_fit_nowhere() -> None:
         )
     )
     assert keys(effects) == []
-    assert "application one rests" in why(driver, "one", "small")
+    assert "application one backs off" in why(driver, "one", "small")
     assert keys(driver.wait(4.9)) == []
     driver.do(releases(release("one", "big1")))
     assert keys(driver.wait(0.2)) == ["small"]
@@ -130,7 +130,7 @@ def test_back_off_goes_on_as_long_as_the_asks_are_stuck() -> None:
     driver.do(asks(*(ask("one", f"big{n}", vcore=20, priority=2) for n in range(2))))
     driver.do(asks(ask("one", "small", vcore=1)))
     assert keys(driver.wait(60)) == []
-    assert "rests" in why(driver, "one", "small")
+    assert "backs off" in why(driver, "one", "small")
 
 
 def test_quota_is_no_reason_for_back_off() -> None:

@@ -15,6 +15,7 @@ from licorne_core.effects import ConfigurationUpdated
 from licorne_core.ids import PartitionName
 from support.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.driver import Driver, placed
+from support.requests import allocations
 from support.worlds.amounts import TYPES
 from support.worlds.configs import ConfigMaker, text_of
 
@@ -87,9 +88,9 @@ def started_anew(driver: Driver, config: str) -> Driver:
         new.send(apps(app(known.app_id, known.queue_path, user=who.user, groups=who.groups)))
     new.now = driver.now
     for known in old.applications.values():
-        held = [told(a.ask, a.request_time, a.node_id) for a in known.allocations.values()]
-        waiting = sorted(known.pending.values(), key=lambda entry: entry[2])
-        new.send(asks(*held, *(told(entry[3], entry[1], None) for entry in waiting)))
+        placed = [told(a.ask, a.request_time, a.node_id) for a in allocations(known).values()]
+        waiting = sorted(known.pending(), key=lambda request: request.arrival)
+        new.send(asks(*placed, *(told(one.ask, one.create_time, None) for one in waiting)))
     return new
 
 

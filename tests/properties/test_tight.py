@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 
 from licorne_core import priorities, ranking
-from licorne_core.apps import application, runs
+from licorne_core.apps import groups
 from licorne_core.handlers import turn
-from licorne_core.scheduling import candidates, node_heap, questions
+from licorne_core.scheduling import heaps, node_heap, predicate_checks, reserved, shelf
 from properties.test_decisions import agree
 from support.worlds import compare
 
@@ -15,12 +15,12 @@ from support.worlds import compare
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    for module in (ranking, node_heap, runs, priorities):
+    for module in (ranking, node_heap, shelf, reserved, priorities):
         monkeypatch.setattr(module, "_SLACK", -1000)
-    monkeypatch.setattr(application, "RUN_SLACK", -1000)
-    monkeypatch.setattr(candidates, "LOG_SLACK", -1000)
-    monkeypatch.setattr(candidates, "MAX_HEAPS", 2)
-    monkeypatch.setattr(candidates, "PROBES", 1)
+    monkeypatch.setattr(groups, "SLACK", -1000)
+    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
+    monkeypatch.setattr(heaps, "PROBES", 1)
 
 
 @pytest.mark.usefixtures("_no_slack")
@@ -41,6 +41,6 @@ def test_a_full_house_of_questions_changes_no_other_decision(
     worlds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
-    monkeypatch.setattr(questions, "MAX_HELD", 3)
-    monkeypatch.setattr(questions, "MAX_UNHEARD", 1)
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 3)
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED_IN_SILENCE", 1)
     agree(range(8_500_000, 8_500_000 + worlds // 10), partial(compare, most_held=(3, 1)))

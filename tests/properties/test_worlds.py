@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from licorne_core.apps.application import Application
 from licorne_core.commands import UpdateAllocations
-from licorne_core.scheduling import order
+from licorne_core.scheduling import cycle, order
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.questions import Questions
+from licorne_core.scheduling.predicate_results import PredicateResults
 from licorne_core.scheduling.reserving import Reservations
 from support.worlds import Disagreement, World, compare, shrink
 
@@ -24,15 +23,15 @@ def test_a_seed_is_a_world() -> None:
 @pytest.mark.parametrize(
     "slip",
     [
-        lambda patch: patch.setattr(NodeIndex, "changed", lambda _, node: []),
-        lambda patch: patch.setattr("licorne_core.scheduling.frontier.share", lambda queue: 0.0),
+        lambda patch: patch.setattr(NodeIndex, "improved", lambda _, node: []),
+        lambda patch: patch.setattr("licorne_core.scheduling.changes.share", lambda queue: 0.0),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
-        lambda patch: patch.setattr("licorne_core.scheduling.cycle.within_max", lambda *_: True),
+        lambda patch: patch.setattr("licorne_core.scheduling.checks.within_max", lambda *_: True),
         lambda patch: patch.setattr("licorne_core.limits.book.group_of", lambda *_: ""),
-        lambda patch: patch.setattr(Application, "backs_off", lambda *_, **__: False),
-        lambda patch: patch.setattr("licorne_core.apps.runs.RESERVATION_AGE", 5.0),
+        lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
+        lambda patch: patch.setattr("licorne_core.apps.groups.RESERVATION_AGE", 5.0),
         lambda patch: patch.setattr(Reservations, "give_way", lambda *_: None),
-        lambda patch: patch.setattr(Questions, "remember", lambda *_: []),
+        lambda patch: patch.setattr(PredicateResults, "keep", lambda *_: []),
     ],
     ids=[
         "no news of nodes",
@@ -43,7 +42,7 @@ def test_a_seed_is_a_world() -> None:
         "no back-off",
         "late reservations",
         "nobody gives way",
-        "no verdicts",
+        "no results",
     ],
 )
 def test_a_wrong_decision_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
 
 def test_many_allocations_are_several_messages() -> None:
     """No response carries more than a thousand items."""
-    ask_class = AskClass({"vcore": 1})
+    ask_class = AskClass.of({"vcore": 1})
     made = [
         Allocation(Ask(AllocationKey(f"k{i}"), AppId("a"), ask_class), NodeId("n"), 0.0, 0.0)
         for i in range(2_500)

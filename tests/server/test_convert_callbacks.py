@@ -4,7 +4,7 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
-from licorne_core.asks import Ask, AskClass
+from licorne_core.asks import Ask, AskClass, Shape
 from licorne_core.commands import FailMode, PredicatePolicy
 from licorne_core.effects import ContainerState, ContainerStatesChanged, PredicatesAsked
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -94,7 +94,7 @@ def test_asks_share_verdicts_by_their_tag() -> None:
     assert len(set(map(id, gpu))) == 1
     arm = read(reader, ask("k9", allocationTags={"licorne/predicate-class": "arm"})).ask_class
     assert arm != gpu[0]
-    assert arm.size == gpu[0].size == AskClass({"vcore": 100})
+    assert arm.shape == gpu[0].shape == Shape({"vcore": 100})
 
 
 def test_an_ask_without_the_tag_is_alone() -> None:
@@ -116,7 +116,7 @@ def test_reading_again_gives_the_same_ask() -> None:
     first, again, fresh = read(reader, wire), read(reader, wire), read(AskingReader(), wire)
     assert first == again == fresh
     assert (first.priority, first.create_time, first.task_group) == (3, 5.0, "g")
-    assert first.ask_class == AskClass({"vcore": 100}, None, "ask\napp\nk")
+    assert first.ask_class == AskClass.of({"vcore": 100}, None, "ask\napp\nk")
 
 
 def test_who_is_not_asked_has_classes_by_size() -> None:
@@ -138,7 +138,7 @@ def test_many_lonely_asks_leave_nothing_behind() -> None:
     """What is kept for one size is kept once, however many asks of it are classes of their own."""
     reader = AskingReader()
     classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
-    assert len({id(item.size) for item in classes}) == 1
+    assert len({id(item.shape) for item in classes}) == 1
     assert len({id(item.items) for item in classes}) == 1
 
 

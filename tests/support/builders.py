@@ -114,7 +114,7 @@ def ask(
     return Ask(
         key=AllocationKey(key),
         app_id=AppId(app_id),
-        ask_class=AskClass(
+        ask_class=AskClass.of(
             size or amounts, None if required_node is None else NodeId(required_node), predicate
         ),
         priority=priority,

@@ -25,6 +25,7 @@ from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
 from licorne_core.reservations import Reservation
 from licorne_core.scheduler import Scheduler
+from support.requests import allocations, assumed, reservations
 
 Key = tuple[str, str, str]
 
@@ -36,7 +37,7 @@ class Ledger:
         """Nothing yet."""
         self._live: dict[Key, str] = {}
         self._reserved: dict[Key, Reservation] = {}
-        self._held: dict[Allocation, Partition] = {}
+        self._assumed: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
         """An RM registered anew or left: its keys are free, unless it was refused."""
@@ -50,19 +51,19 @@ class Ledger:
     def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
         """Check what was just made; `decided` by the core, rather than told by the RM."""
         self._drop_freed(scheduler)
-        held = {
-            app.allocations[key]: partition
+        now_assumed = {
+            allocation: partition
             for partition in scheduler.partitions.values()
             for app in partition.applications.values()
-            for key in app.held
+            for allocation in assumed(app).values()
         }
-        new = {allocation: held[allocation] for allocation in held if allocation not in self._held}
+        new = {one: where for one, where in now_assumed.items() if one not in self._assumed}
         for effect in effects:
             if isinstance(effect, AllocationsMade):
                 partition = scheduler.partitions[effect.partition]
                 for allocation in effect.allocations:
                     self._enter(partition, allocation)
-                    if decided and allocation not in self._held:
+                    if decided and allocation not in self._assumed:
                         new[allocation] = partition
             elif isinstance(effect, ApplicationsAnswered):
                 for app_id in effect.accepted:
@@ -71,13 +72,13 @@ class Ledger:
             (partition.name, app.app_id, key): reservation
             for partition in scheduler.partitions.values()
             for app in partition.applications.values()
-            for key, reservation in app.reservations.items()
+            for key, reservation in reservations(app).items()
         }
         for allocation, partition in new.items():
             own = self._reserved.get(_key(partition, allocation))
             check_decision(partition, allocation, own.node_id if own else None)
             self._check_reserved(partition, allocation, reserved)
-        self._reserved, self._held = reserved, held
+        self._reserved, self._assumed = reserved, now_assumed
 
     def _check_reserved(
         self, partition: Partition, allocation: Allocation, reserved: dict[Key, Reservation]
@@ -118,7 +119,7 @@ def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
     partition, app_id, allocation_key = key
     app = scheduler.partitions[PartitionName(partition)].applications.get(AppId(app_id))
     key_of = AllocationKey(allocation_key)
-    return app is not None and key_of in app.allocations and key_of not in app.held
+    return app is not None and key_of in allocations(app).keys() - assumed(app).keys()
 
 
 def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:

@@ -13,6 +13,7 @@ from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import AllocationKey
 from licorne_core.partition import Partition
 from licorne_core.resources import Items, without_zeros
+from support.requests import allocations, assumed, pending
 
 Tally = Counter[tuple[str, ...]]
 _SIGNS = {EventChange.ADD: 1, EventChange.SET: 1, EventChange.REMOVE: -1}
@@ -125,8 +126,9 @@ def sums_of(partitions: Iterable[Partition]) -> Tally:
 
 
 def told_allocations(app: Application) -> dict[AllocationKey, Allocation]:
-    """The allocations of an application, without those that wait for a word of the RM."""
-    return {key: held for key, held in app.allocations.items() if key not in app.held}
+    """The allocations of an application that its RM knows."""
+    unknown = assumed(app)
+    return {key: made for key, made in allocations(app).items() if key not in unknown}
 
 
 def sizes(allocation: Allocation) -> Items:
@@ -151,6 +153,6 @@ def asks_of(partition: Partition) -> dict[tuple[str, str], str]:
     """The asks of an RM's only partition, pending or allocated."""
     asks: dict[tuple[str, str], str] = {}
     for app in partition.applications.values():
-        asks |= {(app.app_id, key): "pending" for key in (*app.pending, *app.held)}
+        asks |= {(app.app_id, key): "pending" for key in (*pending(app), *assumed(app))}
         asks |= {(app.app_id, key): "allocated" for key in told_allocations(app)}
     return asks

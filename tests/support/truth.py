@@ -25,6 +25,7 @@ from licorne_core.partition import Partition
 from licorne_core.resources import Resources, subtract, sum_of
 from support.builders import app, apps, asks, node, nodes
 from support.driver import Driver
+from support.requests import allocations, assumed, pending, waiting
 
 
 def digest(partition: Partition) -> dict[str, Any]:
@@ -43,8 +44,8 @@ def digest(partition: Partition) -> dict[str, Any]:
                 app.queue_path,
                 _less(app.allocated, _held(app)),
                 _more(app.pending_total, _held(app)),
-                sorted([*app.pending, *app.held]),
-                sorted(app.allocations.keys() - app.held.keys()),
+                sorted([*pending(app), *assumed(app)]),
+                sorted(allocations(app).keys() - assumed(app).keys()),
             )
             for app in known
         },
@@ -55,7 +56,7 @@ def digest(partition: Partition) -> dict[str, Any]:
                 sorted(
                     (one.ask.app_id, one.key)
                     for one in node.allocations
-                    if one.key not in partition.applications[one.ask.app_id].held
+                    if one.key not in assumed(partition.applications[one.ask.app_id])
                 ),
             )
             for node in partition.nodes.by_id.values()
@@ -64,7 +65,7 @@ def digest(partition: Partition) -> dict[str, Any]:
 
 
 def _held(app: Application) -> list[Allocation]:
-    return [app.allocations[key] for key in app.held]
+    return list(assumed(app).values())
 
 
 def _is_in(app: Application, path: str) -> bool:
@@ -117,11 +118,12 @@ def _truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, Updat
     for here in known:
         wanted += [
             _told(one.ask, one.request_time, one.node_id, name)
-            for key, one in here.allocations.items()
-            if key not in here.held
+            for key, one in allocations(here).items()
+            if key not in assumed(here)
         ]
-        waiting = sorted([*here.pending.values(), *here.held.values()])
-        wanted += [_told(ask, created, None, name) for _, created, _, ask in waiting]
+        wanted += [
+            _told(place.request.ask, place.create_time, None, name) for place in waiting(here)
+        ]
     return nodes(*fleet, rm=rm), apps(*submitted, rm=rm), asks(*wanted, rm=rm)
 
 

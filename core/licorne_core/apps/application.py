@@ -1,50 +1,61 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
-from collections.abc import Mapping
-from heapq import heappush, nsmallest
+from collections.abc import Iterator, Mapping
+from heapq import nsmallest
+from typing import Any
 
-from licorne_core.apps.runs import RUN_SLACK, Claim, PendingAsk, Run, YoungClaims
+from licorne_core.apps.groups import AskGroup, ReservationRequest, group_key
+from licorne_core.apps.requests import BOOKED, Place, Request, RequestState
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
-from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.asks import Allocation, Ask
 from licorne_core.facts.allocations import Owner
 from licorne_core.facts.apps import Bound
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
-from licorne_core.quotas import Quota, within_max
+from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
-from licorne_core.reservations import Reservation
-from licorne_core.resources import charge, refund
+from licorne_core.timers import Timers
 from licorne_core.trackers import Tracker
 
-EMPTY_RUNS = 16
-"""Runs that an application may have before one that becomes empty is forgotten."""
+IDLE_GROUPS = 16
+"""Groups that an application may have before one that becomes empty is forgotten."""
+
+GroupItem = AskGroup | ReservationRequest
+"""What an application ranks: groups that want to be tried, and nodes that they want reserved."""
 
 
 class Application:
-    """An application's own books. Nothing here knows of queues, nodes or other applications."""
+    """An application's own books. Nothing here knows of queues, nodes or other applications.
+
+    Always true: a group is ranked if and only if an ask of it is pending; `pending_count` and
+    `allocation_count` add up to the number of requests.
+    """
 
     __slots__ = (
         "allocated",
-        "allocations",
+        "allocation_count",
         "app_id",
         "arrivals",
+        "assumed_count",
         "backoff_until",
+        "blocked_by",
+        "blocker",
+        "deadlines",
         "finished_time",
-        "held",
-        "kept_by",
+        "groups",
+        "leaf",
         "max_allocated",
         "message",
         "owner",
-        "pending",
+        "pending_count",
         "pending_total",
         "priorities",
         "queue_path",
         "quotas",
         "ranking",
-        "reservations",
-        "ripe_at",
-        "runs",
+        "requests",
+        "reserved",
         "start_time",
         "state",
         "state_log",
@@ -52,8 +63,54 @@ class Application:
         "tags",
         "trackers",
         "user",
-        "young_claims",
     )
+
+    leaf: Any
+    """The queue that it is in; None for one that was never placed."""
+    submission_time: float
+    """When it, or the oldest of its asks, was submitted, in unix seconds."""
+    start_time: float
+    """When it ran first, in unix seconds; 0 before."""
+    finished_time: float
+    """When it completed, failed or was rejected, in unix seconds; 0 before."""
+    backoff_until: float
+    """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
+    deadlines: Timers[AskGroup | None]
+    """When a group has asks that are old enough for the next step; None: the back-off ends."""
+    message: str
+    """Why it was rejected."""
+    arrivals: int
+    """How many requests it was given so far."""
+    requests: dict[AllocationKey, Request]
+    """Its requests, from arrival to release; allocated ones in the order of their allocation."""
+    pending_count: int
+    """Requests that are pending."""
+    allocation_count: int
+    """Requests that are booked, assumed ones included."""
+    assumed_count: int
+    """Requests that are booked while the RM is asked about their nodes."""
+    reserved: dict[AllocationKey, Request]
+    """The pending requests that a node is reserved for."""
+    pending_total: dict[str, int]
+    """What its pending requests want, by resource name."""
+    allocated: dict[str, int]
+    """What is booked for it, by resource name."""
+    max_allocated: dict[str, int]
+    """The most that was ever booked for it, by resource name."""
+    priorities: PriorityCounts
+    """The priorities of its pending requests."""
+    ranking: Ranking[GroupItem]
+    """Its groups in the order in which they are tried."""
+    blocker: Any
+    """What keeps the whole application from being tried (`scheduling/waiting.py`); else None."""
+    blocked_by: tuple[Bound, ...]
+    """What those who watch know to let it not start (spec § 4.12)."""
+    owner: Owner
+    """Whose usage its allocations are; set by the limit book."""
+    trackers: tuple[Tracker, ...]
+    """What counts its usage for its user and its group; set by the limit book."""
+    quotas: tuple[Quota, ...]
+    """What bounds its asks: its trackers, then its queues up to root; set by the limit book."""
 
     def __init__(
         self,
@@ -63,44 +120,43 @@ class Application:
         tags: Mapping[str, str],
         now: float,
     ) -> None:
-        """A new application in a queue; times are in unix seconds."""
+        """A new application for a queue; times are in unix seconds."""
         self.app_id = app_id
         self.queue_path = queue_path
+        self.leaf = None
         self.user = user
         self.tags = tags
         self.submission_time = now
         self.start_time = 0.0
         self.finished_time = 0.0
         self.backoff_until = 0.0
-        self.ripe_at = 0.0
-        self.young_claims = YoungClaims()
+        self.deadlines = Timers()
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
         self.arrivals = 0
-        self.pending: dict[AllocationKey, PendingAsk] = {}
-        self.pending_total: dict[str, int] = {}
-        self.runs: dict[AskClass, Run] = {}
-        self.ranking: Ranking[Run | Claim] = Ranking()
+        self.requests = {}
+        self.pending_count = 0
+        self.allocation_count = 0
+        self.assumed_count = 0
+        self.reserved = {}
+        self.pending_total = {}
+        self.allocated = {}
+        self.max_allocated = {}
         self.priorities = PriorityCounts()
-        self.allocations: dict[AllocationKey, Allocation] = {}
-        self.allocated: dict[str, int] = {}
-        self.max_allocated: dict[str, int] = {}
-        # Nodes that are reserved for pending asks; allocations that wait for a word of the RM.
-        self.reservations: dict[AllocationKey, Reservation] = {}
-        self.held: dict[AllocationKey, PendingAsk] = {}
-        # What those who watch know to let it not start (spec § 4.12).
-        self.kept_by: tuple[Bound, ...] = ()
-        # Set by the limit book: what counts the application's usage, and what bounds its asks.
+        self.groups: dict[object, AskGroup] = {}
+        self.ranking = Ranking()
+        self.blocker = None
+        self.blocked_by = ()
         self.owner = Owner(queue_path, user.user, "")
-        self.trackers: tuple[Tracker, ...] = ()
-        self.quotas: tuple[Quota, ...] = ()
+        self.trackers = ()
+        self.quotas = ()
 
     def __repr__(self) -> str:
         """``<Application app-1 Running in root.a: 3 pending, 2 allocated>``."""
         return (
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
-            f"{len(self.pending)} pending, {len(self.allocations)} allocated>"
+            f"{self.pending_count} pending, {self.allocation_count} allocated>"
         )
 
     @property
@@ -123,150 +179,79 @@ class Application:
             self.start_time = now
         return True
 
-    def run_of(self, ask_class: AskClass) -> Run:
-        """The run of a class, an empty one if nothing of the class is pending."""
-        run = self.runs.get(ask_class)
-        if run is None:
-            run = self.runs[ask_class] = Run(ask_class, self.pending, self.reservations)
-        return run
+    def group_of(self, ask: Ask) -> AskGroup:
+        """The group of an ask, an empty one if nothing of it is pending."""
+        key = group_key(ask)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = AskGroup(self, key)
+        return group
 
-    def add_ask(self, run: Run, ask: Ask, create_time: float, arrival: int = 0) -> bool:
-        """Take a pending ask into the run of its class; True when there is something new to try.
+    def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
+        """A request of the group is pending; True when there is something new to try."""
+        place = request.place
+        group.push(place)
+        self.pending_count += 1
+        self.priorities.add(request.ask.priority)
+        if request.create_time < self.submission_time:
+            self.submission_time = request.create_time
+        wants = group.reservation_request
+        if wants is not None and request.reservation is None:
+            wants.add(place, now)
+        return group.first().arrival == request.arrival
 
-        `arrival` is its place among equals, given only to one that had been here before.
-        """
-        if not arrival:
-            self.arrivals += 1
-            arrival = self.arrivals
-        entry = (-ask.priority, create_time, arrival, ask)
-        self.pending[ask.key] = entry
-        heappush(run.heap, entry)
-        run.waiting += 1
-        charge(self.pending_total, ask.ask_class.items)
-        self.priorities.add(ask.priority)
-        if create_time < self.submission_time:
-            self.submission_time = create_time
-        claims = run.claim is not None and self.claim_again(run.claim, entry)
-        if run.heap[0] is not entry:
-            return claims
-        self.ranking.put(run, entry[:3])
-        return True
+    def dequeue(self, request: Request) -> AskGroup:
+        """A request is not pending any more, as its state says; the group that it was in."""
+        group = self.groups[group_key(request.ask)]
+        group.drop(request)
+        self.pending_count -= 1
+        self.priorities.remove(request.ask.priority)
+        return group
 
-    def drop_ask(self, key: AllocationKey) -> tuple[Ask, Run]:
-        """Forget a pending ask that was allocated or is not wanted any more; it and its run."""
-        entry = self.pending.pop(key)
-        ask = entry[3]
-        run = self.runs[ask.ask_class]
-        run.waiting -= 1
-        run.told.discard(key)
-        refund(self.pending_total, ask.ask_class.items)
-        self.priorities.remove(ask.priority)
-        if run.waiting == 0:
-            self.ranking.discard(run)
-            if run.claim is not None:
-                self.ranking.discard(run.claim)
-            run.empty()
-            self._forget_idle(run)
-        elif run.heap[0] is entry:
-            first = run.first()
-            assert first is not None, "a run with waiting asks has a first one"
-            self.ranking.put(run, first[:3])
-        elif len(run.heap) > RUN_SLACK + 2 * run.waiting:
-            run.heap = sorted(filter(run.waits, run.heap))
-        return ask, run
+    def forget_idle(self, group: AskGroup) -> None:
+        """A few groups are kept when they are idle, as asks of the same classes keep coming."""
+        group.start_afresh()
+        if len(self.groups) > IDLE_GROUPS:
+            del self.groups[group.key]
 
-    def hold_ask(self, key: AllocationKey) -> tuple[Ask, Run]:
-        """A pending ask waits for a word of the RM; its run is not forgotten meanwhile."""
-        entry = self.held[key] = self.pending[key]
-        self.runs[entry[3].ask_class].held += 1
-        return self.drop_ask(key)
-
-    def end_hold(self, key: AllocationKey) -> Run:
-        """The word has come, or is not waited for any more; the run that the ask is of."""
-        run = self.runs[self.held.pop(key)[3].ask_class]
-        run.held -= 1
-        self._forget_idle(run)
-        return run
-
-    def _forget_idle(self, run: Run) -> None:
-        """A few runs are kept, as asks of the same classes keep coming."""
-        if run.is_idle:
-            run.start_afresh()
-            if len(self.runs) > EMPTY_RUNS:
-                del self.runs[run.ask_class]
-
-    def claim_again(self, claim: Claim, entry: PendingAsk) -> bool:
-        """An ask is new in a claim, or has lost its node; True when the claim should be tried."""
-        if not claim.add(entry):
-            return False
-        key = claim.key()
-        assert key is not None, "somebody wants a node now"
-        self.ranking.put(claim, key)
-        return True
-
-    def add_allocation(self, allocation: Allocation) -> None:
-        """Book an allocation."""
-        self.allocations[allocation.ask.key] = allocation
-        allocated = self.allocated
+    def take(self, request: Request, allocation: Allocation) -> None:
+        """A request is booked; the last one booked is the last among its requests."""
+        request.allocation = allocation
+        self.allocation_count += 1
+        if request.state is RequestState.ASSUMED:
+            self.assumed_count += 1
+        requests = self.requests
+        requests.pop(request.key, None)
+        requests[request.key] = request
         highest = self.max_allocated
-        for name, value in allocation.ask.ask_class.items:
-            total = allocated[name] = allocated.get(name, 0) + value
+        for name, total in self.allocated.items():
             if total > highest.get(name, 0):
                 highest[name] = total
         if allocation.request_time < self.submission_time:
             self.submission_time = allocation.request_time
 
-    def drop_allocation(self, key: AllocationKey) -> Allocation:
-        """Forget an allocation that ended."""
-        allocation = self.allocations.pop(key)
-        refund(self.allocated, allocation.ask.ask_class.items)
-        return allocation
+    def pending(self) -> Iterator[Request]:
+        """The requests that are pending, in no order that means anything."""
+        return (request for request in self.requests.values() if request.is_pending)
 
-    def backs_off(self, threshold: int, found: PendingAsk | None, *, asking: bool) -> bool:
-        """Whether so many asks that no node takes stand before another ask (spec § 8.3a).
-
-        The other ask is `found`, the one that could be served, or without one any at all. Asks
-        that are not tried do not count, whatever nodes there are: those beyond a quota and,
-        unless the RM is being asked (`asking`), those of which it has a say.
-        """
-        # Without another ask, one stuck ask more than allowed is the one that shows it.
-        enough = threshold if found is not None else threshold + 1
-        stuck = 0
-        for run in self.runs.values():
-            if run.comes_before(found) and self._is_stuck(run, asking=asking):
-                stuck += run.count_before(found, enough - stuck)
-                if stuck >= enough:
-                    return True
-        if found is not None or stuck < threshold:
-            return False
-        last = max(
-            entry
-            for run in self.runs.values()
-            if self._is_stuck(run, asking=asking)
-            for entry in run.heap
-            if run.waits(entry)
-        )
-        return any(last < entry for entry in self.pending.values())
-
-    def _is_stuck(self, run: Run, *, asking: bool) -> bool:
-        """Whether no node takes the asks of the run, though they would be tried."""
-        tried = asking or run.ask_class.predicate is None
-        return run.unplaceable and tried and self.within_quotas(run)
-
-    def within_quotas(self, run: Run) -> bool:
-        """Whether the run's asks fit under every maximum of user, group and queues."""
-        return all(within_max(quota, run.ask_class.items) for quota in self.quotas)
+    def booked(self) -> Iterator[Request]:
+        """The requests that are booked, in the order of their booking."""
+        return (request for request in self.requests.values() if request.state in BOOKED)
 
     @property
     def is_allocating(self) -> bool:
-        """Whether a node is reserved or held for one of its asks."""
-        return bool(self.reservations or self.held)
+        """Whether a node is reserved or assumed for one of its asks (spec § 4.12)."""
+        return bool(self.reserved or self.assumed_count)
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
-        return not self.pending and not self.allocations
+        return not self.requests
 
-    def asks_in_order(self, limit: int | None = None) -> list[PendingAsk]:
-        """What waits, held asks too, as it is looked at (spec § 5.3.2), all or the first."""
-        waiting = [*self.pending.values(), *self.held.values()]
+    def asks_in_order(self, limit: int | None = None) -> list[Place]:
+        """What waits, assumed asks too, as it is looked at (spec § 5.3.2), all or the first."""
+        waiting = (
+            request.place
+            for request in self.requests.values()
+            if request.is_pending or request.state is RequestState.ASSUMED
+        )
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)

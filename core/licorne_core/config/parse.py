@@ -1,6 +1,7 @@
 """The tree of nodes to the schema (spec § 2.1), with the checks that need one thing only."""
 
 from dataclasses import replace
+from functools import partial
 
 from licorne_core.acl import Acl
 from licorne_core.config.limits import read_limit
@@ -135,9 +136,16 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
     if cursor is None:
         return NodeSortPolicy()
     if cursor.is_scalar:
-        return NodeSortPolicy(type=_node_sort_type(cursor.text(), cursor.path, cursor.report))
-    policy = cursor.fields("type", "resourceweights")
+        kind = _node_sort_type(cursor.text(), cursor.path, cursor.report)
+        if kind is NodeSortType.SPREAD:
+            cursor.report.problem("node sort policy spread needs an attribute", cursor.path)
+        return NodeSortPolicy(type=kind)
+    policy = cursor.fields("type", "resourceweights", "attribute")
     kind = _node_sort_type(policy.text("type"), policy.path("type"), cursor.report)
+    attribute = policy.text("attribute")
+    if bool(attribute) != (kind is NodeSortType.SPREAD):
+        message = "node sort policy spread needs an attribute, and no other policy has one"
+        cursor.report.problem(message, policy.path("attribute"))
     weights = {}
     for name, entry in policy.children("resourceweights").items():
         weights[name] = entry.number()
@@ -147,7 +155,8 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
         elif weights[name] > MAX_WEIGHT:
             message = f"resource weight for {name} is larger than {MAX_WEIGHT:.0e}"
             cursor.report.problem(message, entry.path)
-    return NodeSortPolicy(type=kind, weights=weights) if weights else NodeSortPolicy(type=kind)
+    policy_of = partial(NodeSortPolicy, type=kind, attribute=attribute)
+    return policy_of(weights=weights) if weights else policy_of()
 
 
 def _node_sort_type(text: str, path: str, report: Report) -> NodeSortType:

@@ -83,13 +83,18 @@ class NodeSortType(Enum):
 
     FAIR = "fair"
     BINPACKING = "binpacking"
+    SPREAD = "spread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSortPolicy:
-    """Node order and the weights of its resources; `weights` are in force as they stand."""
+    """Node order and the weights of its resources; `weights` are in force as they stand.
+
+    `attribute` is the node attribute that `spread` goes by; empty for the others.
+    """
 
     type: NodeSortType = NodeSortType.FAIR
+    attribute: str = ""
     weights: Mapping[str, float] = field(default_factory=lambda: {"vcore": 1.0, "memory": 1.0})
 
 

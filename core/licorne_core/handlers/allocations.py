@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.states import AppEvent, AppState
-from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.apps.requests import Request, RequestState
+from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
+from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.effects import AllocationRejection, Effect, Release
 from licorne_core.errors import Rejected
@@ -13,7 +14,7 @@ from licorne_core.facts.allocations import Asked, Resized
 from licorne_core.handlers.bounds import check_growth
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import put_all_back, put_back
+from licorne_core.handlers.predicates import roll_back, roll_back_all, roll_back_unfitting
 from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, cancel, complete_if_idle, note_freed, placed
 from licorne_core.partition import Partition
@@ -77,7 +78,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
 def _check(ask: Ask) -> None:
     if not ask.key:
         raise Rejected("allocation key is empty")
-    if ask.ask_class.has_negative:
+    if ask.ask_class.shape.has_negative:
         raise Rejected("allocation contains negative resources")
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources")
@@ -87,63 +88,68 @@ def _check(ask: Ask) -> None:
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """New, or known by its key already (spec § 5.3.4-6)."""
-    if app.held and ask.key in app.held and _is_news(app.held[ask.key][3], ask):
-        put_back(partition, app, ask.key)
-    if ask.key in app.pending:
-        _ask_again(partition, app, ask, now, outcome)
-    elif ask.key in app.allocations:
-        _resize_allocation(partition, app, ask, now)
-    elif ask.node_id:
-        _recover(partition, app, ask, now, outcome)
+    request = app.requests.get(ask.key)
+    if request is not None and request.state is RequestState.ASSUMED and _is_news(request.ask, ask):
+        roll_back(partition, app, request, now)
+    if request is None:
+        if ask.node_id:
+            _recover(partition, app, ask, now, outcome)
+        else:
+            _add(partition, app, ask, now, outcome)
+    elif request.is_pending:
+        _ask_again(partition, app, request, ask, now, outcome)
     else:
-        check_growth(partition, ask.key, (), ask.ask_class.items)
-        partition.add_ask(app, ask, now if ask.create_time is None else ask.create_time)
-        if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
-            outcome.updates += advance(partition, app, AppEvent.RUN, now)
-        partition.journal.note(Asked(now, ask))
+        _resize_allocation(partition, app, request, ask, now)
 
 
-def _is_news(held: Ask, ask: Ask) -> bool:
-    """Whether an ask that is held is to change: merely said again it goes on waiting (S1)."""
-    return bool(ask.node_id) or ask.ask_class.items != held.ask_class.items
+def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
+    check_growth(partition, ask.key, (), ask.ask_class.items)
+    partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
+    if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
+        outcome.updates += advance(partition, app, AppEvent.RUN, now)
+    partition.journal.note(Asked(now, ask))
+
+
+def _is_news(assumed: Ask, ask: Ask) -> bool:
+    """Whether an assumed ask is to change: merely said again it goes on waiting (§ 5.3.5)."""
+    return bool(ask.node_id) or ask.ask_class.items != assumed.ask_class.items
 
 
 def _ask_again(
-    partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome
+    partition: Partition,
+    app: Application,
+    request: Request,
+    ask: Ask,
+    now: float,
+    outcome: Outcome,
 ) -> None:
     """A pending ask again: another size, or the node that the RM put it on itself (§ 5.3.5)."""
-    _, create_time, arrival, known = app.pending[ask.key]
+    known = request.ask
     resized = _resized(known, ask)
     if ask.node_id:
         if ask.node_id not in partition.nodes.by_id:
             raise Rejected(f"failed to find node {ask.node_id}")
         node = partition.nodes.by_id[ask.node_id]
         check_growth(partition, ask.key, (), resized.ask_class.items, node)
-        partition.drop_ask(app, ask.key)
-        placed = replace(resized, node_id=ask.node_id)
-        _book(partition, app, placed, create_time, now, outcome)
+        partition.asks.drop(app, request, now)
+        placed_by_rm = replace(resized, node_id=ask.node_id)
+        _book(partition, app, placed_by_rm, request.create_time, now, outcome)
     elif resized is not known:
         check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
-        _resize_ask(partition, app, resized, create_time, arrival)
+        _resize_ask(partition, app, request, resized, now)
 
 
 def _resize_ask(
-    partition: Partition, app: Application, ask: Ask, create_time: float, arrival: int
+    partition: Partition, app: Application, request: Request, ask: Ask, now: float
 ) -> None:
     """A pending ask of another size keeps its place, and its node if that can ever hold it."""
-    reservation = app.reservations.get(ask.key)
-    told = ask.key in app.runs[app.pending[ask.key][3].ask_class].told
-    partition.drop_ask(app, ask.key)
-    partition.add_ask(app, ask, create_time, arrival)
-    if told:
-        app.runs[ask.ask_class].told.add(ask.key)
+    reservation = request.reservation
+    other = partition.asks.replace(app, request, ask, now)
     if reservation is not None:
         node = partition.nodes.by_id[reservation.node_id]
         if reservation.required or node.holds(ask.ask_class.items):
-            leaf = partition.leaf_of(app)
-            entry = app.pending[ask.key]
-            partition.reservations.reserve(leaf, app, entry, node, reservation.time)
-            partition.node_changed(node)
+            partition.reservations.reserve(app, other, node, reservation.time, now)
+            partition.cluster.changed(node)
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
@@ -151,23 +157,26 @@ def _resized(known: Ask, ask: Ask) -> Ask:
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
-    resized = AskClass(ask.ask_class.resources, before.required_node, before.predicate)
+    resized = AskClass.of(ask.ask_class.resources, before.required_node, before.predicate)
     return replace(known, ask_class=resized)
 
 
-def _resize_allocation(partition: Partition, app: Application, ask: Ask, now: float) -> None:
+def _resize_allocation(
+    partition: Partition, app: Application, request: Request, ask: Ask, now: float
+) -> None:
     """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
-    known = app.allocations[ask.key]
-    resized = _resized(known.ask, ask)
-    if resized is known.ask:
+    known = request.ask
+    resized = _resized(known, ask)
+    if resized is known or request.allocation is None:
         return
-    node = partition.nodes.by_id[known.node_id]
-    check_growth(partition, ask.key, known.ask.ask_class.items, resized.ask_class.items, node)
-    partition.resize(app, ask.key, resized)
-    change = subtract(resized.ask_class.resources, known.ask.ask_class.resources)
+    node = partition.nodes.by_id[request.allocation.node_id]
+    check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items, node)
+    partition.allocations.resize(app, request, resized)
+    change = subtract(resized.ask_class.resources, known.ask_class.resources)
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
     partition.journal.note(Resized(now, app.owner, grown, shrunk))
+    roll_back_unfitting(partition, node, now)
 
 
 def _recover(
@@ -191,13 +200,16 @@ def _book(
     outcome: Outcome,
 ) -> None:
     assert ask.node_id is not None
-    allocation = Allocation(ask, ask.node_id, create_time, now)
-    partition.take(app, allocation)
+    app.arrivals += 1
+    request = Request(ask, create_time, app.arrivals)
+    node = partition.nodes.by_id[ask.node_id]
+    allocation = partition.allocations.take(app, request, node, now)
     partition.counters.allocations_recovered += 1
     if app.state is AppState.NEW:
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     outcome.updates += placed(partition, app, allocation, now)
     outcome.made.setdefault(partition, []).append(allocation)
+    roll_back_unfitting(partition, node, now)
 
 
 def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> None:
@@ -211,37 +223,46 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> N
     app = partition.applications.get(request.app_id)
     if app is None:
         return
-    if app.held:
-        _let_go(partition, app, request.key)
+    _roll_back(partition, app, request.key, now)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
         _ask_back(partition, app, request.key, now)
         return
     keeps_asks = request.termination is TerminationType.TIMEOUT
-    for key in [request.key] if request.key else [*app.pending, *app.allocations]:
-        if key in app.allocations:
-            _free(partition, app, key, request.termination, now, outcome)
-        elif key in app.pending and not keeps_asks:
-            cancel(partition, app, key, now)
+    for known in _meant(app, request.key):
+        if not known.is_pending:
+            _free(partition, app, known, request.termination, now, outcome)
+        elif not keeps_asks:
+            cancel(partition, app, known, now)
     outcome.updates += complete_if_idle(partition, app, now)
 
 
-def _let_go(partition: Partition, app: Application, key: AllocationKey) -> None:
-    """What is held is an ask to the RM, and a release means it as such."""
+def _meant(app: Application, key: AllocationKey) -> list[Request]:
+    """The request of a key; all for an empty one, those that wait first."""
     if not key:
-        put_all_back(partition, app)
-    elif key in app.held:
-        put_back(partition, app, key)
+        return [*app.pending(), *app.booked()]
+    request = app.requests.get(key)
+    return [] if request is None else [request]
+
+
+def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
+    """What is assumed is an ask to the RM, and a release means it as such."""
+    if not key:
+        roll_back_all(partition, app, now)
+        return
+    request = app.requests.get(key)
+    if request is not None and request.state is RequestState.ASSUMED:
+        roll_back(partition, app, request, now)
 
 
 def _free(
     partition: Partition,
     app: Application,
-    key: AllocationKey,
+    request: Request,
     termination: TerminationType,
     now: float,
     outcome: Outcome,
 ) -> None:
-    allocation = partition.release(app, key)
+    allocation = partition.allocations.release(app, request)
     completing = complete_if_idle(partition, app, now, noted=False)
     outcome.updates += completing
     detail = _ENDS.get(termination, EventDetail.ALLOC_CANCEL)
@@ -251,7 +272,7 @@ def _free(
     outcome.released.setdefault(partition, []).append(
         Release(
             app_id=app.app_id,
-            key=key,
+            key=request.key,
             termination=TerminationType.STOPPED_BY_RM,
             message=RELEASED_BY_RM,
         )
@@ -260,9 +281,10 @@ def _free(
 
 def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
     """The RM could not run it: the ask is pending again, last among its equals (spec § 1.4)."""
-    known = app.allocations.get(key)
-    if known is None or app.state not in (AppState.ACCEPTED, AppState.RUNNING):
+    request = app.requests.get(key)
+    if request is None or request.state is not RequestState.ALLOCATED:
         return
-    partition.release(app, key)
-    note_freed(partition, app, known, EventDetail.ALLOC_CANCEL, now, ask_gone=False)
-    partition.add_ask(app, replace(known.ask, node_id=None), known.request_time)
+    if app.state not in SCHEDULABLE:
+        return
+    allocation = partition.allocations.ask_back(app, request, now)
+    note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now, ask_gone=False)

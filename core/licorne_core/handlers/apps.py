@@ -24,7 +24,7 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
 from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
-from licorne_core.handlers.predicates import put_all_back
+from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import (
     advance,
@@ -91,6 +91,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     for queue in partition.tree.newest(len(partition.tree) - queues):
         partition.journal.note(QueueAdded(now, queue.path, managed=False))
     app = Application(app_id, leaf.path, placed.user, new.tags, now)
+    app.leaf = leaf
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
@@ -132,18 +133,18 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
     if partition is None or app is None:
         return []
     updates = drop_everything(partition, app, now)
-    released = [
-        Release(
-            app_id=app.app_id,
-            key=key,
-            termination=TerminationType.STOPPED_BY_RM,
-            message=f"Application {app.app_id} Removed",
-        )
-        for key in list(app.allocations)
-    ]
-    for release in released:
-        allocation = partition.release(app, release.key)
+    released = []
+    for request in list(app.booked()):
+        allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
+        released.append(
+            Release(
+                app_id=app.app_id,
+                key=request.key,
+                termination=TerminationType.STOPPED_BY_RM,
+                message=f"Application {app.app_id} Removed",
+            )
+        )
     unlink(partition, app, now)
     effects: list[Effect] = []
     if updates:
@@ -157,7 +158,7 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
 
 def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
     """Drop the asks; one that still has allocations is said to be completing (§ 14, 5.1.3)."""
-    put_all_back(partition, app)
-    for key in list(app.pending):
-        cancel(partition, app, key, now)
-    return advance(partition, app, AppEvent.COMPLETE, now) if app.allocations else []
+    roll_back_all(partition, app, now)
+    for request in list(app.pending()):
+        cancel(partition, app, request, now)
+    return advance(partition, app, AppEvent.COMPLETE, now) if app.allocation_count else []

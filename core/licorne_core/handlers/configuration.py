@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.requests import RequestState
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
 from licorne_core.config import load
@@ -22,7 +23,7 @@ from licorne_core.errors import ConfigError, Problem
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import GroupChanged
 from licorne_core.facts.nodes import NodeRemoved
-from licorne_core.handlers.predicates import put_all_back
+from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.ids import PartitionName, partition_name
 from licorne_core.lifecycle import (
     advance,
@@ -73,7 +74,7 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
 
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
     name = partition_name(rm.rm_id, config.name)
-    partition = rm.partitions[name] = Partition(name, rm.shared, config, now, options)
+    partition = rm.partitions[name] = Partition(name, rm.context, config, now, options)
     follow(partition, rm.extra)
     note_queue_changes(partition, {}, now)
     return partition
@@ -140,15 +141,14 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     groups = {app: app.group for app in partition.applications.values()}
     partition.placer = Placer(config.placement_rules)
     if config.node_sort != partition.config.node_sort:
-        partition.nodes.reorder(config.node_sort)
-        partition.index.forget()
+        partition.index.reorder(config.node_sort)
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
     partition.config = config
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
     note_queue_changes(partition, before, now)
     _note_groups(partition, groups, now)
-    partition.frontier.everything_changed()
+    partition.changes.everything_changed()
     for queue in list(partition.tree.walk()):
         if queue.is_empty:
             clean_later(partition, queue, now)
@@ -158,10 +158,11 @@ def _note_groups(partition: Partition, before: Mapping[Application, str], now: f
     """Those who watch hear which applications count for another group since then."""
     for app, group in before.items():
         if app.group != group:
-            # What is held was not told of yet.
+            # What is assumed was not told of yet.
             used = dict(app.allocated)
-            for key in app.held:
-                refund(used, app.allocations[key].ask.ask_class.items)
+            for request in app.booked():
+                if request.state is RequestState.ASSUMED:
+                    refund(used, request.ask.ask_class.items)
             fact = GroupChanged(now, app.app_id, app.queue_path, group, app.group, used)
             partition.journal.note(fact)
 
@@ -179,16 +180,16 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     releases: list[Release] = []
     for app in apps:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
-        put_all_back(partition, app)
-        for key in list(app.pending):
-            cancel(partition, app, key, now)
-        for key in list(app.allocations):
-            allocation = partition.release(app, key)
+        roll_back_all(partition, app, now)
+        for request in list(app.pending()):
+            cancel(partition, app, request, now)
+        for request in list(app.booked()):
+            allocation = partition.allocations.release(app, request)
             note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
             releases.append(
                 Release(
                     app_id=app.app_id,
-                    key=key,
+                    key=request.key,
                     termination=TerminationType.STOPPED_BY_RM,
                     message=PARTITION_REMOVED,
                 )
@@ -196,9 +197,9 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     ended: list[ApplicationUpdate] = []
     for app in apps:
         ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
-    for node_id in list(partition.nodes.by_id):
-        partition.remove_node(node_id)
-        partition.journal.note(NodeRemoved(now, node_id, partition.nodes.total))
+    for node in list(partition.nodes.by_id.values()):
+        partition.cluster.remove(node, now)
+        partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
     for fact in changes(queues_watched(partition), {}, now):
         partition.journal.note(fact)
     effects: list[Effect] = []

@@ -4,6 +4,7 @@ from licorne_core.asks import Allocation, Ask
 from licorne_core.errors import Rejected
 from licorne_core.facts.nodes import OccupiedChanged
 from licorne_core.handlers.bounds import check_node_growth, check_types
+from licorne_core.handlers.predicates import roll_back_unfitting
 from licorne_core.ids import AllocationKey
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
@@ -32,8 +33,9 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
         _note(partition, left, now)
     partition.foreign[ask.key] = node
     node.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
-    partition.occupy(node, (), ask.ask_class.items)
+    partition.cluster.occupy(node, (), ask.ask_class.items)
     _note(partition, node, now)
+    roll_back_unfitting(partition, node, now)
 
 
 def release_foreign(partition: Partition, key: AllocationKey, now: float) -> None:
@@ -47,7 +49,7 @@ def _drop(partition: Partition, key: AllocationKey) -> Node | None:
     """Forget it in the books; the node that it was on."""
     node = partition.foreign.pop(key, None)
     if node is not None:
-        partition.occupy(node, node.foreign.pop(key).ask.ask_class.items, ())
+        partition.cluster.occupy(node, node.foreign.pop(key).ask.ask_class.items, ())
     return node
 
 

@@ -21,7 +21,7 @@ def tell(
     partition.counters.allocations_made += 1
     leaf.counters.allocations_made += 1
     by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
-    starts = by_state and partition.frontier.is_state_aware(leaf)
+    starts = by_state and partition.changes.is_state_aware(leaf)
     if starts or leaf.newcomers.starter is app:
         note_start(partition, leaf, app, now)
     updates += placed(partition, app, allocation, now)

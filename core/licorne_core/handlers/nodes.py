@@ -17,7 +17,7 @@ from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.nodes import NodeAdded, NodeRemoved, NodeResized, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity
-from licorne_core.handlers.predicates import put_back
+from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import complete_if_idle, note_freed
 from licorne_core.nodes.node import Node
@@ -66,7 +66,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
-    partition.add_node(Node(node_id, capacity, update.attributes, schedulable=schedulable))
+    partition.cluster.add(Node(node_id, capacity, update.attributes, schedulable=schedulable))
     partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
 
@@ -87,7 +87,6 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     if update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
         schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
         _set_schedulable(partition, node, schedulable=schedulable, now=now)
-        partition.node_changed(node)
     elif update.capacity is not None and update.capacity != node.capacity:
         # What is said again changes nothing, least of all what the RM said of the node (§ 8.4). An
         # update is never answered, so one that cannot be is ignored as a whole.
@@ -98,32 +97,35 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
 
 
 def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now: float) -> None:
-    if node.schedulable != schedulable:
-        node.set_schedulable(schedulable=schedulable)
+    changed = node.schedulable != schedulable
+    partition.cluster.set_schedulable(node, schedulable=schedulable)
+    if changed:
         partition.journal.note(SchedulableChanged(now, node.node_id, schedulable))
+    if not schedulable:
+        # The RM was asked about a node that took asks.
+        roll_back_on(partition, node, now, gone=False)
 
 
 def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -> None:
     changed = not equals(node.capacity, capacity)
-    partition.resize_node(node, capacity)
+    partition.cluster.resize(node, capacity, now)
     if changed:
         partition.journal.note(NodeResized(now, node.node_id, capacity, partition.nodes.total))
+    roll_back_unfitting(partition, node, now)
 
 
 def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
     """Free all that is on the node, then let it go (spec § 7)."""
     message = f"Node {node.node_id} Removed"
     _set_schedulable(partition, node, schedulable=False, now=now)
+    roll_back_on(partition, node, now, gone=True)
     releases: list[Release] = []
     touched: dict[Application, None] = {}
     for key in node.foreign:
         del partition.foreign[key]
     for allocation in list(node.allocations):
         app = partition.applications[allocation.ask.app_id]
-        if allocation.key in app.held:
-            put_back(partition, app, allocation.key)
-            continue
-        partition.release(app, allocation.key)
+        partition.allocations.release(app, app.requests[allocation.key])
         note_freed(partition, app, allocation, EventDetail.ALLOC_NODEREMOVED, now)
         touched[app] = None
         releases.append(
@@ -134,7 +136,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
                 message=message,
             )
         )
-    partition.remove_node(node.node_id)
+    partition.cluster.remove(node, now)
     partition.counters.nodes_decommissioned += 1
     partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
     updates: list[ApplicationUpdate] = []

@@ -10,14 +10,13 @@ from licorne_core.effects import (
 )
 from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import answer_overdue, ask_again, hold, reserve
-from licorne_core.lifecycle import NO_APP, NO_KEY, on_time, rest
-from licorne_core.outstanding import untold, walk
+from licorne_core.handlers.predicates import answer_overdue, ask_again, assume, reserve
+from licorne_core.lifecycle import on_time
+from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
-from licorne_core.scheduling.cycle import Claimed
-from licorne_core.scheduling.questions import ANSWER, RETRY
+from licorne_core.scheduling.cycle import ToReserve
+from licorne_core.timers import Due, Timer
 
-INSPECT = "inspect"
 INSPECTION_TIME = 1.0
 """Seconds from a change until the RM is told which asks no node takes (spec § 8.12)."""
 
@@ -30,18 +29,17 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
     outcome = Outcome()
     told: list[Effect] = []
     while (due := partition.timers.take_due(now)) is not None:
-        what, name, _ = due
-        if what == ANSWER:
-            answer_overdue(partition, int(name), now, outcome)
-        elif what == RETRY:
-            ask_again(partition, int(name))
-        elif what == INSPECT:
+        if due.due is Due.ANSWER:
+            answer_overdue(partition, due.check, now, outcome)
+        elif due.due is Due.RETRY:
+            ask_again(partition, due.check)
+        elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
         else:
             outcome.updates += on_time(partition, due, now)
-    told += partition.questions.take_unsent()
-    if partition.walking is not None:
-        partition.timers.set((INSPECT, NO_APP, NO_KEY), now)
+    told += partition.predicates.take_unsent()
+    if partition.outstanding_scan is not None:
+        partition.timers.set(Timer(Due.INSPECT), now)
     return outcome.effects(partition.rm_id) + told
 
 
@@ -50,27 +48,26 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     made: list[Allocation] = []
     updates: list[ApplicationUpdate] = []
     cycle = partition.cycle
-    commit = partition.commit
-    questions = partition.questions
+    allocate = partition.allocations.allocate
+    predicates = partition.predicates
     partition.counters.turns += 1
     cycle.begin_turn(now, TRIES * (decisions + 1))
     for _ in range(decisions):
-        candidate = cycle.next()
-        if candidate is None:
-            partition.frontier.runnable = cycle.tired
+        decision = cycle.next()
+        if decision is None:
+            partition.changes.waiting.runnable = cycle.tired
             break
-        if isinstance(candidate, Claimed):
-            reserve(partition, candidate, now)
+        if isinstance(decision, ToReserve):
+            reserve(partition, decision, now)
             continue
-        leaf, app, entry, node = candidate
-        ask_class = entry[3].ask_class
-        if ask_class.predicate is not None and questions.needs(ask_class, node):
-            hold(partition, candidate, now)
+        leaf, app, request, node = decision
+        ask_class = request.ask.ask_class
+        if ask_class.predicate is not None and predicates.is_needed(ask_class, node):
+            assume(partition, decision, now)
             continue
-        allocation = commit(candidate, now)
+        allocation = allocate(decision, now)
         made.append(allocation)
         tell(partition, leaf, app, allocation, now, updates)
-    rest(partition)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []
     if updates:
@@ -79,8 +76,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         effects.append(
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
-    effects += questions.take_unsent()
-    wanted = partition.container_states and not partition.frontier.runnable
+    effects += predicates.take_unsent()
+    wanted = partition.rm.container_states and not partition.changes.waiting.runnable
     if wanted and partition.tree.root.pending:
         _inspect_later(partition, now)
     return effects
@@ -88,21 +85,21 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
 
 def _inspect_later(partition: Partition, now: float) -> None:
     """Something has changed for what waits: tell the autoscaler, but not too often (§ 8.12)."""
-    name = (INSPECT, NO_APP, NO_KEY)
-    if name not in partition.timers:
-        partition.timers.set(name, now + INSPECTION_TIME)
+    timer = Timer(Due.INSPECT)
+    if timer not in partition.timers:
+        partition.timers.set(timer, now + INSPECTION_TIME)
 
 
 def _inspect(partition: Partition, now: float) -> list[Effect]:
-    """One part of a walk over what waits; the next part follows in the next turn."""
+    """One part of a scan over what waits; the next part follows in the next turn."""
     if partition.holds:
-        partition.walking = None
+        partition.outstanding_scan = None
         _inspect_later(partition, now)
         return []
-    if partition.walking is None:
-        partition.frontier.settle()
-        partition.walking = walk(partition)
-    states, partition.walking = untold(partition.walking)
+    if partition.outstanding_scan is None:
+        partition.changes.settle()
+        partition.outstanding_scan = scan(partition)
+    states, partition.outstanding_scan = unreported(partition.outstanding_scan)
     if not states:
         return []
     return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]

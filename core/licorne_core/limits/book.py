@@ -81,9 +81,10 @@ class LimitBook:
             self.leave(app)
         for app in everyone:
             self.join(app, leaf_of(app))
-            for allocation in app.allocations.values():
-                for tracker in app.trackers:
-                    charge(tracker.allocated, allocation.ask.ask_class.items)
+            used = tuple(app.allocated.items())
+            for tracker in app.trackers:
+                charge(tracker.allocated, used)
+                if app.allocation_count:
                     tracker.applications[app.app_id] = None
 
 

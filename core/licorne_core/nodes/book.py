@@ -3,7 +3,7 @@
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.ids import NodeId
 from licorne_core.nodes.node import Node
-from licorne_core.nodes.sorting import NodeOrder
+from licorne_core.nodes.sorting import NodeOrder, node_order
 from licorne_core.resources import Resources, add, subtract, without_zeros
 
 
@@ -12,10 +12,13 @@ class NodeBook:
 
     __slots__ = ("_births", "by_id", "order", "total")
 
+    order: NodeOrder
+    """The order in which nodes are looked at."""
+
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Start empty, ordered by the policy."""
         self.by_id: dict[NodeId, Node] = {}
-        self.order = NodeOrder(policy)
+        self.order = node_order(policy)
         self.total: Resources = {}
         self._births = 0
 
@@ -25,22 +28,22 @@ class NodeBook:
         node.birth = self._births
         self.by_id[node.node_id] = node
         self.total = add(self.total, node.capacity)
-        node.score = self.order.score(node)
+        self.order.add(node)
 
     def remove(self, node: Node) -> None:
-        """Let a node go; it is not schedulable any more, whoever still holds it."""
+        """Let a node go; it is not schedulable any more, whoever still refers to it."""
         del self.by_id[node.node_id]
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
+        self.order.remove(node)
 
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""
         self.total = without_zeros(add(subtract(self.total, node.capacity), capacity))
-        node.resize(capacity)
-        node.score = self.order.score(node)
+        node.set_capacity(capacity)
 
     def reorder(self, policy: NodeSortPolicy) -> None:
         """Order by another policy from now on."""
-        self.order = NodeOrder(policy)
+        self.order = node_order(policy)
         for node in self.by_id.values():
-            node.score = self.order.score(node)
+            self.order.add(node)

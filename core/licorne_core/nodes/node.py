@@ -1,8 +1,9 @@
 """One node: capacity, what is on it, and what is left (spec § 7)."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from licorne_core.asks import Allocation, AskClass
+from licorne_core.asks import Allocation, AskClass, Shape
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, Resources
@@ -11,10 +12,8 @@ from licorne_core.resources import Items, Resources
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
-    `version` rises with every change of the node. What the RM said of it is forgotten with every
-    change that the RM knows of, and `unseen` counts the others: asks that wait for its word, booked
-    and put back. `birth` tells nodes apart that have the same id one after the other. An *open*
-    node is schedulable and reserved for nobody.
+    An *open* node is schedulable and reserved for nobody. The books write the amounts and nothing
+    else; the three parts below them belong to others, who are told of every change.
     """
 
     __slots__ = (
@@ -25,16 +24,43 @@ class Node:
         "birth",
         "capacity",
         "foreign",
+        "known_version",
         "node_id",
         "occupied",
         "open",
         "reservations",
+        "results",
         "schedulable",
         "score",
-        "unseen",
-        "verdicts",
         "version",
     )
+
+    allocated: dict[str, int]
+    """What is booked on it, by resource name."""
+    occupied: dict[str, int]
+    """What foreign allocations take of it, by resource name (spec § 7.3)."""
+    available: dict[str, int]
+    """What is left, by resource name."""
+    allocations: dict[Allocation, None]
+    """What is booked on it, in the order of booking."""
+    foreign: dict[AllocationKey, Allocation]
+    """What other schedulers run on it."""
+    reservations: dict[tuple[AppId, AllocationKey], Reservation]
+    """For which asks it is kept."""
+    birth: int
+    """Tells nodes apart that have the same id one after the other."""
+    score: Any
+    """Of the node index: its place in node order, the smallest first; None before it has one."""
+    version: int
+    """Of the node index: rises with every change of the node."""
+    known_version: int
+    """Of the predicate checks: rises with every change that the RM knows of."""
+    results: dict[tuple[AskClass, bool], str]
+    """Of the predicate checks: what the RM said of asks of a class while the node was as it is now.
+
+    Empty for «accepted», or the reason for which it refused; the flag is False where a
+    reservation was meant.
+    """
 
     def __init__(
         self,
@@ -50,19 +76,17 @@ class Node:
         self.schedulable = schedulable
         self.open = schedulable
         self.capacity: Resources = capacity
-        self.allocated: dict[str, int] = {}
-        self.occupied: dict[str, int] = {}
-        self.available: dict[str, int] = dict(capacity)
-        self.allocations: dict[Allocation, None] = {}
-        self.foreign: dict[AllocationKey, Allocation] = {}
-        self.reservations: dict[tuple[AppId, AllocationKey], Reservation] = {}
-        # What the RM said of asks of a class while the node was as it is now: empty for «accepted»,
-        # or the reason for which it refused; the flag is False where a reservation was meant.
-        self.verdicts: dict[tuple[AskClass, bool], str] = {}
+        self.allocated = {}
+        self.occupied = {}
+        self.available = dict(capacity)
+        self.allocations = {}
+        self.foreign = {}
+        self.reservations = {}
         self.birth = 0
-        self.score = 0.0
+        self.score = None
         self.version = 0
-        self.unseen = 0
+        self.known_version = 0
+        self.results = {}
 
     def __repr__(self) -> str:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
@@ -76,7 +100,6 @@ class Node:
         """Drain the node, or let it take asks again."""
         self.schedulable = schedulable
         self.open = schedulable and not self.reservations
-        self._changed()
 
     def add_reservation(self, reservation: Reservation) -> None:
         """Keep the node for an ask."""
@@ -88,74 +111,61 @@ class Node:
         del self.reservations[reservation.app_id, reservation.key]
         self.open = self.schedulable and not self.reservations
 
-    def accepts(self, ask_class: AskClass, *, allocate: bool = True) -> bool:
-        """Whether the RM has not refused asks of the class here (spec § 8.4)."""
-        return not self.verdicts or not self.verdicts.get((ask_class, allocate))
-
-    @property
-    def told(self) -> int:
-        """Rises with every change that the RM knows of."""
-        return self.version - self.unseen
-
-    def reveal(self) -> None:
-        """The RM is told of something that was booked unseen."""
-        self.unseen -= 1
-        self.verdicts.clear()
-
-    def _changed(self, *, seen: bool = True) -> None:
-        self.version += 1
-        if not seen:
-            self.unseen += 1
-        elif self.verdicts:
-            self.verdicts.clear()
-
-    def resize(self, capacity: Resources) -> None:
+    def set_capacity(self, capacity: Resources) -> None:
         """Replace the capacity; what runs goes on running."""
         self.capacity = capacity
-        self._changed()
-        self.available = dict(capacity)
+        self.derive_available()
+
+    def derive_available(self) -> None:
+        """Work out anew what is left."""
+        self.available = dict(self.capacity)
         for taken in (self.allocated, self.occupied):
             for name, value in taken.items():
                 self.available[name] = self.available.get(name, 0) - value
 
-    def fits(self, items: Items) -> bool:
-        """Whether the amounts fit in what is available, strictly: no such type, no fit."""
-        available = self.available
-        for name, value in items:
-            if available.get(name, 0) < value:
-                return False
-        return True
+    def takes(self, wanted: AskClass | Shape, *, reserved: bool = False) -> bool:
+        """Whether an ask may go here now, as far as known; see `refusal`, which says why not."""
+        return self.refusal(wanted, reserved=reserved) is None
+
+    def refusal(self, wanted: AskClass | Shape, *, reserved: bool = False) -> str | None:
+        """Why an ask may not go here now; None when it may. The one place that decides this.
+
+        A drained or reserved node takes nobody but those it is reserved for (`reserved`), and asks
+        that require it (spec §§ 7.4, 7.7). Of a shape, what the RM said of asks does not count.
+        """
+        shape = wanted if isinstance(wanted, Shape) else wanted.shape
+        if shape.required_node is not None:
+            if shape.required_node != self.node_id:
+                return "another node is required"
+        elif not (self.open or reserved):
+            return "reserved" if self.schedulable else "unschedulable"
+        short = _first_short(self.available, shape.items)
+        if short is not None:
+            never = _first_short(self.capacity, shape.items)
+            return f"full: {short}" if never is None else f"too small: {never}"
+        if self.results and isinstance(wanted, AskClass):
+            refused = self.results.get((wanted, True))
+            if refused:
+                return f"refused: {refused}"
+        return None
+
+    def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
+        """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7)."""
+        shape = wanted if isinstance(wanted, Shape) else wanted.shape
+        if shape.required_node is not None:
+            return shape.required_node == self.node_id
+        if not (self.open and self.holds(shape.items)):
+            return False
+        return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 
     def holds(self, items: Items) -> bool:
         """Whether the amounts would fit if nothing were on the node."""
-        return all(self.capacity.get(name, 0) >= value for name, value in items)
+        return _first_short(self.capacity, items) is None
 
-    def add_allocation(self, allocation: Allocation, *, seen: bool = True) -> None:
-        """Book an allocation, fitting or not: a replayed one must be taken (spec § 11.3)."""
-        self.allocations[allocation] = None
-        self.version += 1
-        if not seen:
-            self.unseen += 1
-        elif self.verdicts:
-            self.verdicts.clear()
-        allocated = self.allocated
-        available = self.available
-        for name, value in allocation.ask.ask_class.items:
-            allocated[name] = allocated.get(name, 0) + value
-            available[name] = available.get(name, 0) - value
 
-    def drop_allocation(self, allocation: Allocation, *, seen: bool = True) -> None:
-        """Forget an allocation that ended, or that the RM never saw."""
-        del self.allocations[allocation]
-        self._changed(seen=seen)
-        allocated = self.allocated
-        available = self.available
-        for name, value in allocation.ask.ask_class.items:
-            left = allocated[name] - value
-            if left:
-                allocated[name] = left
-            else:
-                del allocated[name]
-            available[name] += value
-            if not available[name] and name not in self.capacity:
-                del available[name]
+def _first_short(amounts: Mapping[str, int], items: Items) -> str | None:
+    """The first wanted type of which there is too little; a type that is not there is zero."""
+    for name, value in items:
+        if amounts.get(name, 0) < value:
+            return name
+    return None

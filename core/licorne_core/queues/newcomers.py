@@ -31,4 +31,7 @@ class Newcomers:
 
     def due(self) -> Application | None:
         """The accepted application whose turn it is."""
-        return None if self.starter is not None else self._accepted.top()
+        if self.starter is not None:
+            return None
+        first = self._accepted.top()
+        return None if first is None else first.item

@@ -5,7 +5,6 @@ from typing import Any
 
 from licorne_core.acl import Acl
 from licorne_core.apps.application import Application
-from licorne_core.asks import AskClass
 from licorne_core.config.properties import QueueSettings
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.counters import QueueCounters
@@ -55,7 +54,6 @@ class Queue:
         "running_applications",
         "settings",
         "share",
-        "short_of",
         "state",
         "submit_acl",
         "template",
@@ -99,7 +97,6 @@ class Queue:
         self.counted_priority = NO_PRIORITY
         self.ranking: Ranking[Any] = Ranking()
         self.newcomers = Newcomers()
-        self.short_of: dict[AskClass, None] = {}
 
     def __repr__(self) -> str:
         """``<Queue root.a leaf Active: allocated {...}, pending {...}>``."""

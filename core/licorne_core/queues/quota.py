@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from licorne_core import quotas
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, is_zero, min_undefined, without_zeros
 
@@ -33,10 +34,7 @@ def max_headroom(queue: Queue) -> Resources:
 def _tightest(queues: Iterable[Queue]) -> Resources:
     room: Resources = {}
     for queue in queues:
-        if queue.max is not None:
-            allocated = queue.allocated
-            left = {name: limit - allocated.get(name, 0) for name, limit in queue.max.items()}
-            room = min_undefined(room, left)
+        room = min_undefined(room, quotas.headroom(queue))
     return room
 
 

@@ -6,14 +6,20 @@ dealt with when it comes to the top.
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Any
+from typing import Any, NamedTuple
 
-from licorne_core.asks import AskClass
 from licorne_core.nodes.node import Node
-from licorne_core.resources import Items
 
-Entry = tuple[Any, str, int, Node, int]
-"""A node by rank, id and birth, as it was at the version at the end: it would do then."""
+
+class Entry(NamedTuple):
+    """A node by rank, id and birth, as it was at the version: it would do then."""
+
+    rank: Any
+    node_id: str
+    birth: int
+    version: int
+    node: Node
+
 
 _SLACK = 64
 
@@ -22,7 +28,7 @@ class NodeHeap:
     """All open nodes in node order; subclasses take only some, or rank them otherwise.
 
     `keys` has each node's valid entry, `read` a position in the log of changes, `used` says when
-    the heap was asked last. `steady`: a node that has not changed still does.
+    the heap was asked last. In a `steady` heap a node that has not changed still does.
     """
 
     __slots__ = ("entries", "keys", "read", "steady", "used")
@@ -53,7 +59,7 @@ class NodeHeap:
     def offer(self, node: Node) -> None:
         """Let a changed node in, or in again under its new rank."""
         entry = self.keys.get(node)
-        if entry is not None and entry[4] == node.version and entry[0] == self.rank(node):
+        if entry is not None and entry.version == node.version:
             return
         if self.takes(node):
             entry = self.keys[node] = self._entry(node)
@@ -68,10 +74,11 @@ class NodeHeap:
         keys = self.keys
         while entries:
             entry = entries[0]
-            node = entry[3]
-            if keys.get(node) is not entry:
+            node = entry.node
+            known = keys.get(node)
+            if known is None or known.version != entry.version:
                 heappop(entries)
-            elif entry[4] == node.version and node.open and (self.steady or self.takes(node)):
+            elif entry.version == node.version and node.open and (self.steady or self.takes(node)):
                 return node
             elif self.takes(node):
                 entry = keys[node] = self._entry(node)
@@ -88,57 +95,7 @@ class NodeHeap:
             aside.append(heappop(self.entries))
         for entry in aside:
             heappush(self.entries, entry)
-        return [entry[3] for entry in aside]
+        return [entry.node for entry in aside]
 
     def _entry(self, node: Node) -> Entry:
-        return (self.rank(node), node.node_id, node.birth, node, node.version)
-
-
-class FittingHeap(NodeHeap):
-    """Open nodes on which an ask of a class fits now, those that the RM refused it on left out."""
-
-    __slots__ = ("_ask_class", "_items")
-
-    def __init__(self, ask_class: AskClass) -> None:
-        """Nothing fits yet."""
-        super().__init__(steady=ask_class.predicate is None)
-        self._ask_class = ask_class
-        self._items = ask_class.items
-
-    def takes(self, node: Node) -> bool:
-        """Open, with room, and not refused."""
-        return node.open and node.fits(self._items) and node.accepts(self._ask_class)
-
-
-class ReservableHeap(NodeHeap):
-    """Open nodes that could be reserved for an ask of a class, the least short first (§ 8.5)."""
-
-    __slots__ = ("_ask_class", "_items")
-
-    def __init__(self, ask_class: AskClass) -> None:
-        """None could yet."""
-        super().__init__(steady=ask_class.predicate is None)
-        self._ask_class = ask_class
-        self._items = ask_class.items
-
-    def takes(self, node: Node) -> bool:
-        """Open, with the capacity, and a reservation not refused."""
-        return (
-            node.open and node.holds(self._items) and node.accepts(self._ask_class, allocate=False)
-        )
-
-    def rank(self, node: Node) -> tuple[float, float]:
-        """How short the node is of the ask, then its place in node order."""
-        return (fit_score(node, self._items), node.score)
-
-
-def fit_score(node: Node, items: Items) -> float:
-    """How short the node is of the amounts: 0.0 fits, 1.0 for each type of which there is none."""
-    score = 0.0
-    for name, wanted in items:
-        available = node.available.get(name, 0)
-        if available <= 0:
-            score += 1.0
-        elif available < wanted:
-            score += (wanted - available) / wanted
-    return score
+        return Entry(self.rank(node), node.node_id, node.birth, node.version, node)

@@ -1,105 +1,113 @@
 """Making and ending reservations, in all books at once (spec §§ 8.5-8.7)."""
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.runs import PendingAsk
+from licorne_core.apps.requests import Request
 from licorne_core.apps.states import AppState
 from licorne_core.events import Journal
 from licorne_core.facts.nodes import NodeReserved, ReservationEnded
-from licorne_core.ids import AllocationKey, AppId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.queues.queue import Queue
 from licorne_core.reservations import Reservation
-from licorne_core.scheduling.frontier import Frontier
-from licorne_core.timers import TimerName, Timers
+from licorne_core.scheduling.changes import Changes
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.reserved import Owner
+from licorne_core.timers import Due, Timer, Timers
 
 RESERVATION_TIME = 3600.0
 """Seconds after which a reservation ends if its ask could not be placed (spec § 8.6)."""
 
-UNRESERVE = "unreserve"
-
 
 class Reservations:
-    """Owns what is reserved for whom in one partition."""
+    """Makes and ends what is reserved for whom in one partition.
 
-    __slots__ = ("_frontier", "_journal", "_nodes", "_timers")
+    Always true: a request, its application and its node agree on its reservation, and each
+    reservation has a deadline.
+    """
+
+    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers")
 
     def __init__(
-        self, nodes: NodeBook, frontier: Frontier, timers: Timers[TimerName], journal: Journal
+        self,
+        nodes: NodeBook,
+        changes: Changes,
+        escalation: Escalation,
+        timers: Timers[Timer],
+        journal: Journal,
     ) -> None:
         """None yet."""
+        self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
-        self._frontier = frontier
+        self._changes = changes
         self._timers = timers
 
     def reserve(
-        self, leaf: Queue, app: Application, entry: PendingAsk, node: Node, since: float
+        self, app: Application, request: Request, node: Node, since: float, now: float
     ) -> Reservation:
-        """Keep the node for the ask, from unix seconds `since` on.
+        """Keep the node for the ask; it counts from unix seconds `since` on.
 
         An ask that may go nowhere else ends the reservations of those that may.
         """
-        ask = entry[3]
+        ask = request.ask
         required = ask.ask_class.required_node is not None
         if required:
-            self.give_way(node)
+            self.give_way(node, now)
         reservation = Reservation(app.app_id, ask.key, node.node_id, since, required)
-        app.reservations[ask.key] = reservation
+        request.reservation = reservation
+        app.reserved[ask.key] = request
         node.add_reservation(reservation)
-        self._frontier.reserved.add(reservation, (leaf, app, ask.ask_class))
-        self._timers.set(_name(app.app_id, ask.key), since + RESERVATION_TIME)
-        note_allocating(leaf, app)
-        self._frontier.app_changed(app, leaf)
-        size = ask.ask_class.resources
-        self._journal.note(NodeReserved(self._journal.now, node.node_id, ask.key, size))
+        self._changes.reserved.add(reservation, Owner(app.leaf, app, request))
+        self._timers.set(_timer(reservation), since + RESERVATION_TIME)
+        note_allocating(app)
+        wants = app.group_of(ask).reservation_request
+        if wants is not None:
+            self._escalation.rank(wants, now)
+        self._changes.app_changed(app)
+        self._journal.note(NodeReserved(now, node.node_id, ask.key, ask.ask_class.resources))
         return reservation
 
-    def end(self, app: Application, key: AllocationKey) -> None:
-        """The ask was served or dropped, or has lost its node; it may then claim another one."""
-        reservation = app.reservations.pop(key)
-        leaf, _, ask_class = self._frontier.reserved.remove(reservation)
+    def end(self, reservation: Reservation, now: float) -> None:
+        """The ask was served or dropped, or has lost its node; it may then have another one."""
+        _, app, request = self._changes.reserved.remove(reservation)
+        request.reservation = None
+        del app.reserved[reservation.key]
         node = self._nodes.by_id[reservation.node_id]
         node.drop_reservation(reservation)
-        self._timers.cancel(_name(app.app_id, key))
-        note_allocating(leaf, app)
+        self._timers.cancel(_timer(reservation))
+        note_allocating(app)
         if not app.is_allocating:
-            self._frontier.may_run_again(leaf.lineage)
-        entry = app.pending.get(key)
-        if entry is not None:
-            claim = app.runs[ask_class].claim
-            if claim is not None:
-                app.claim_again(claim, entry)
-        self._frontier.app_changed(app, leaf)
-        self._frontier.node_changed(node)
-        size = ask_class.resources
-        self._journal.note(ReservationEnded(self._journal.now, node.node_id, key, size))
+            self._changes.may_run_again(app.leaf.lineage)
+        if request.is_pending:
+            wants = app.group_of(request.ask).reservation_request
+            if wants is not None:
+                wants.add(request.place, now)
+                self._escalation.rank(wants, now)
+        self._changes.app_changed(app)
+        self._changes.node_improved(node)
+        size = request.ask.ask_class.resources
+        self._journal.note(ReservationEnded(now, node.node_id, reservation.key, size))
 
-    def give_way(self, node: Node) -> None:
+    def give_way(self, node: Node, now: float) -> None:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
-            self.end_one(reservation)
+            self.end(reservation, now)
 
-    def leave(self, node: Node) -> None:
+    def leave(self, node: Node, now: float) -> None:
         """The node goes: nothing is reserved there any more."""
         for reservation in list(node.reservations.values()):
-            self.end_one(reservation)
+            self.end(reservation, now)
 
-    def end_one(self, reservation: Reservation) -> None:
-        """End a reservation, whosever it is."""
-        _, app, _ = self._frontier.reserved.owner(reservation)
-        self.end(app, reservation.key)
-
-    def shrunk(self, node: Node) -> None:
+    def shrunk(self, node: Node, now: float) -> None:
         """The node has another capacity: asks that it can never hold need another one."""
         for reservation in list(node.reservations.values()):
-            _, _, ask_class = self._frontier.reserved.owner(reservation)
-            if not (reservation.required or node.holds(ask_class.items)):
-                self.end_one(reservation)
+            request = self._changes.reserved.owner(reservation).request
+            if not (reservation.required or node.holds(request.ask.ask_class.items)):
+                self.end(reservation, now)
 
 
-def note_allocating(leaf: Queue, app: Application) -> None:
+def note_allocating(app: Application) -> None:
     """Keep the queues' lists of accepted applications that are about to run (spec § 4.12)."""
+    leaf = app.leaf
     if app.state is AppState.ACCEPTED and app.is_allocating:
         for queue in leaf.lineage:
             queue.allocating[app.app_id] = None
@@ -108,5 +116,5 @@ def note_allocating(leaf: Queue, app: Application) -> None:
             del queue.allocating[app.app_id]
 
 
-def _name(app_id: AppId, key: AllocationKey) -> TimerName:
-    return (UNRESERVE, app_id, key)
+def _timer(reservation: Reservation) -> Timer:
+    return Timer(Due.UNRESERVE, reservation.app_id, reservation.key)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.runs import Run
+from licorne_core.apps.groups import AskGroup
 from licorne_core.events import Journal
 from licorne_core.facts.allocations import PredicatesRefused, QueueRoomChanged, UserQuotaChanged
 from licorne_core.facts.apps import Bound, MayRunChanged
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, room_for
-from licorne_core.scheduling.gates import Gate, QuotaGate
+from licorne_core.scheduling.blockers import Blocker, QuotaShortage
 from licorne_core.trackers import Tracker
 
 
@@ -22,45 +22,45 @@ class Watch:
         """Tell this journal."""
         self._journal = journal
 
-    def room(self, leaf: Queue, app: Application, run: Run, gate: Gate | None, now: float) -> None:
-        """A run was looked at: has it run into a maximum, or got past one (spec § 12.1.3)?
+    def room(self, leaf: Queue, group: AskGroup, blocker: Blocker | None, now: float) -> None:
+        """A group was tried: has it run into a maximum, or got past one (spec § 12.1.3)?
 
         Users and groups come first: as long as they are in the way, nobody asks the queues.
         """
         journal = self._journal
         if not journal.on:
             return
-        short = gate.quota if isinstance(gate, QuotaGate) else None
-        items, ask = run.ask_class.items, run.heap[0][3]
+        short = blocker.quota if isinstance(blocker, QuotaShortage) else None
+        items, ask = group.ask_class.items, group.first().request.ask
         over_quota = isinstance(short, Tracker)
-        if over_quota != run.over_quota:
-            run.over_quota = over_quota
-            room = room_for(items, app.trackers) if over_quota else None
+        if over_quota != group.over_quota:
+            group.over_quota = over_quota
+            room = room_for(items, group.app.trackers) if over_quota else None
             journal.note(UserQuotaChanged(now, ask, room))
         over_queue = isinstance(short, Queue)
-        if not over_quota and over_queue != run.over_queue:
-            run.over_queue = over_queue
+        if not over_quota and over_queue != group.over_queue:
+            group.over_queue = over_queue
             room = room_for(items, leaf.lineage) if over_queue else None
             journal.note(QueueRoomChanged(now, ask, leaf.path, room))
 
-    def refused(self, run: Run, reasons: Mapping[str, int], now: float) -> None:
-        """The RM wants a run's asks on no node that has room: for how many it gave each reason."""
+    def refused(self, group: AskGroup, reasons: Mapping[str, int], now: float) -> None:
+        """The RM wants the asks on no node that has room: for how many it gave each reason."""
         for reason in reasons:
-            run.note(reason, now)
+            group.note(reason, now)
         if self._journal.on and reasons:
-            self._journal.note(PredicatesRefused(now, run.heap[0][3], reasons))
+            self._journal.note(PredicatesRefused(now, group.first().request.ask, reasons))
 
     def may_run(self, app: Application, now: float) -> None:
         """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""
         journal = self._journal
         if not journal.on:
             return
-        kept_by = {
+        blocked_by = {
             Bound.QUOTA if isinstance(quota, Tracker) else Bound.QUEUE
             for quota in app.quotas
             if not may_start(quota, app.app_id)
         }
         for bound in Bound:
-            if (bound in kept_by) != (bound in app.kept_by):
-                journal.note(MayRunChanged(now, app.app_id, bound, bound not in kept_by))
-        app.kept_by = tuple(bound for bound in Bound if bound in kept_by)
+            if (bound in blocked_by) != (bound in app.blocked_by):
+                journal.note(MayRunChanged(now, app.app_id, bound, bound not in blocked_by))
+        app.blocked_by = tuple(bound for bound in Bound if bound in blocked_by)

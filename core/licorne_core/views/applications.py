@@ -1,24 +1,20 @@
 """Applications with their asks and allocations.
 
-While an allocation is *held*, the RM has not heard of it yet: it is shown as an ask.
+While an allocation is *assumed*, the RM has not heard of it yet: it is shown as an ask.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.runs import PendingAsk, Run
-from licorne_core.asks import Allocation, AskClass
+from licorne_core.apps.groups import AskGroup, group_key
+from licorne_core.apps.requests import Place, RequestState
+from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound
-from licorne_core.ids import AllocationKey, AppId
+from licorne_core.ids import AppId
 from licorne_core.partition import Partition
-from licorne_core.reports import AppReport, AskLogEntry, AskReport
+from licorne_core.reports import AppReport, AskLogEntry, AskReport, ReservationReport
 from licorne_core.views.nodes import reservation_report
-
-_OfRun = tuple[tuple[AskLogEntry, ...], bool, set[AllocationKey]]
-"""What a run's asks have in common: log, whether they were attempted, which were told."""
-
-_NO_RUN: _OfRun = ((), False, set())
 
 
 def applications_of(
@@ -73,44 +69,53 @@ def app_report(
         max_allocated=dict(app.max_allocated),
         pending=dict(app.pending_total),
         max_priority=app.priorities.top,
-        pending_count=len(app.pending) + len(app.held),
-        allocation_count=len(app.allocations) - len(app.held),
-        reservations=tuple(map(reservation_report, app.reservations.values())),
+        pending_count=app.pending_count + app.assumed_count,
+        allocation_count=app.allocation_count - app.assumed_count,
+        reservations=tuple(_reservations(app)),
         state_log=tuple((time, state.value) for time, state in app.state_log),
         asks=list(_ask_reports(app, app.asks_in_order(limit))) if detail else (),
         allocations=list(islice(_allocations(app), limit)) if detail else (),
     )
 
 
-def _allocations(app: Application) -> Iterable[Allocation]:
+def _reservations(app: Application) -> Iterator[ReservationReport]:
+    for request in app.reserved.values():
+        if request.reservation is not None:
+            yield reservation_report(request.reservation)
+
+
+def _allocations(app: Application) -> Iterator[Allocation]:
     """Those that the RM knows."""
-    made = app.allocations.values()
-    return made if not app.held else (item for item in made if item.key not in app.held)
+    for request in app.requests.values():
+        if request.allocation is not None and request.state is not RequestState.ASSUMED:
+            yield request.allocation
 
 
-def _ask_reports(app: Application, entries: Iterable[PendingAsk]) -> Iterator[AskReport]:
-    """What there is to say of a run is made once for all of its asks: there may be very many."""
-    held, reserved = app.held, app.reservations
-    known: dict[AskClass, _OfRun] = {}
-    for _, created, _, ask in entries:
-        key = ask.key
-        of_run = known.get(ask.ask_class)
-        if of_run is None:
-            of_run = known[ask.ask_class] = _of_run(app.runs.get(ask.ask_class))
-        log, attempted, told = of_run
-        reserved_node = reserved[key].node_id if key in reserved else ""
-        held_node = app.allocations[key].node_id if key in held else ""
-        yield AskReport(ask, created, log, attempted, key in told, reserved_node, held_node)
+def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskReport]:
+    """What there is to say of a group is made once for all of its asks: there may be very many."""
+    logs: dict[object, tuple[AskLogEntry, ...]] = {}
+    for place in places:
+        request = place.request
+        key = group_key(request.ask)
+        group = app.groups.get(key)
+        log = logs.get(key)
+        if log is None:
+            log = logs[key] = () if group is None else _log(group)
+        reservation, allocation = request.reservation, request.allocation
+        yield AskReport(
+            request.ask,
+            request.create_time,
+            log,
+            group is not None and group.attempted,
+            request.reported,
+            "" if reservation is None else reservation.node_id,
+            "" if allocation is None else allocation.node_id,
+        )
 
 
-def _of_run(run: Run | None) -> _OfRun:
-    """Nothing is known of a run that was forgotten since its last ask was held."""
-    return _NO_RUN if run is None else (_log(run), run.attempted, run.told)
-
-
-def _log(run: Run) -> tuple[AskLogEntry, ...]:
-    """What kept the asks of a run back so far, the latest reason last."""
-    found = sorted((entry.time, message, entry.times) for message, entry in run.log.items())
+def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:
+    """What kept the asks of a group back so far, the latest reason last."""
+    found = sorted((entry.time, message, entry.times) for message, entry in group.log.items())
     return tuple(
         AskLogEntry(message=message, last_time=time, count=times) for time, message, times in found
     )

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from licorne_core.apps.requests import RequestState
 from licorne_core.asks import Allocation
 from licorne_core.nodes.node import Node
+from licorne_core.nodes.sorting import utilization
 from licorne_core.partition import Partition
 from licorne_core.reports import NodeReport, ReservationReport
 from licorne_core.reservations import Reservation
@@ -21,7 +23,7 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
         allocated=dict(node.allocated),
         occupied=dict(node.occupied),
         available=dict(node.available),
-        utilization=partition.nodes.order.utilization(node),
+        utilization=utilization(node, partition.nodes.order.policy),
         allocation_count=len(allocations),
         foreign_count=len(node.foreign),
         reservations=tuple(_in_order(node)),
@@ -31,11 +33,15 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
 
 
 def _allocations(partition: Partition, node: Node) -> list[Allocation]:
-    """Those that the RM knows: one that waits for its word is shown as an ask."""
-    if not partition.questions.waiting:
+    """Those that the RM knows: an assumed one is shown as an ask."""
+    if not partition.predicates.waiting:
         return list(node.allocations)
     apps = partition.applications
-    return [item for item in node.allocations if item.key not in apps[item.ask.app_id].held]
+    return [
+        item
+        for item in node.allocations
+        if apps[item.ask.app_id].requests[item.key].state is not RequestState.ASSUMED
+    ]
 
 
 def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport]:

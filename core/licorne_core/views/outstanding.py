@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from licorne_core.asks import AskClass
+from licorne_core.asks import Shape
 from licorne_core.ids import QueuePath
 from licorne_core.outstanding import Outstanding
 from licorne_core.reports import OutstandingShape
@@ -10,9 +10,9 @@ from licorne_core.reports import OutstandingShape
 
 def outstanding_shapes(found: Iterable[Outstanding]) -> tuple[OutstandingShape, ...]:
     """What was found, by size: the most frequent size first."""
-    sizes: dict[AskClass, dict[QueuePath, int]] = {}
-    for leaf, _, run, count in found:
-        queues = sizes.setdefault(run.ask_class.size, {})
+    sizes: dict[Shape, dict[QueuePath, int]] = {}
+    for leaf, _, group, count in found:
+        queues = sizes.setdefault(group.ask_class.shape, {})
         queues[leaf.path] = queues.get(leaf.path, 0) + count
     ranked = sorted(sizes.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     return tuple(

@@ -25,13 +25,13 @@ def rm_report(rm: Rm) -> RmReport:
 
 
 def partition_report(partition: Partition) -> PartitionReport:
-    """One partition. An allocation that waits for the RM's word still counts as an ask."""
+    """One partition. An assumed allocation still counts as an ask."""
     apps = partition.applications.values()
     policy = partition.nodes.order.policy
     states = Counter(app.state.value for app in apps)
     states.update(app.state.value for app in partition.completed.values())
     states.update(app.state.value for app in partition.rejected.values())
-    held = partition.questions.waiting
+    assumed = partition.predicates.waiting
     return PartitionReport(
         name=partition.name,
         bare_name=bare_partition(partition.name),
@@ -41,8 +41,8 @@ def partition_report(partition: Partition) -> PartitionReport:
         capacity=dict(partition.nodes.total),
         allocated=dict(partition.tree.root.allocated),
         nodes=len(partition.nodes.by_id),
-        allocations=sum(len(app.allocations) for app in apps) - held,
-        pending_asks=sum(len(app.pending) for app in apps) + held,
+        allocations=sum(app.allocation_count for app in apps) - assumed,
+        pending_asks=sum(app.pending_count for app in apps) + assumed,
         applications=dict(states),
         node_sort_policy=policy.type.value,
         node_sort_weights=dict(policy.weights),

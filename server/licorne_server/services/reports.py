@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
 from licorne_core.reasons import (
-    ApplicationGate,
-    BackoffGate,
-    Gate,
-    LimitGate,
-    NodesGate,
-    PartitionGate,
-    PredicatesGate,
-    QueueGate,
-    RunningGate,
-    StartingGate,
+    AnswersCheck,
+    BackOffCheck,
+    Check,
+    LimitCheck,
+    NodesCheck,
+    PartitionCheck,
+    QueueCheck,
+    RunningCheck,
+    StartingCheck,
+    StateCheck,
 )
 from licorne_core.reports import (
     AppReport,
@@ -125,7 +125,7 @@ def ask_message(report: AskReport) -> pb.Ask:
         scheduling_attempted=report.scheduling_attempted,
         triggered_scale_up=report.triggered_scale_up,
         reserved_node=report.reserved_node,
-        held_node=report.held_node,
+        held_node=report.assumed_node,
         required_node=ask.ask_class.required_node or "",
     )
 
@@ -211,36 +211,36 @@ def explain_message(report: Explanation) -> pb.ExplainResponse:
         queue=report.queue,
         verdict=report.verdict,
         summary=report.summary,
-        gates=[_gate_message(gate) for gate in report.gates],
+        gates=[_gate_message(gate) for gate in report.checks],
         asks_ahead=report.asks_ahead,
         applications_ahead=report.applications_ahead,
     )
 
 
-def _gate_message(gate: Gate) -> pb.Gate:
+def _gate_message(gate: Check) -> pb.Gate:
     message = pb.Gate(passed=gate.passed, code=gate.code, message=gate.message())
     match gate:
-        case PartitionGate():
+        case PartitionCheck():
             message.kind, message.subject = "partition", gate.partition
-        case ApplicationGate():
+        case StateCheck():
             message.kind, message.subject = "application", gate.app_id
-        case StartingGate():
+        case StartingCheck():
             message.kind, message.subject = "starting", gate.queue
-        case BackoffGate():
+        case BackOffCheck():
             message.kind, message.subject = "backoff", gate.app_id
             message.until = nanoseconds(gate.until)
-        case RunningGate():
+        case RunningCheck():
             message.kind, message.subject = "running", gate.subject
-        case LimitGate():
+        case LimitCheck():
             message.kind, message.subject = gate.kind, f"{gate.name} in {gate.queue}"
-        case QueueGate():
+        case QueueCheck():
             message.kind, message.subject = "queue", gate.queue
-        case PredicatesGate():
+        case AnswersCheck():
             message.kind = "predicates"
-        case NodesGate():
+        case NodesCheck():
             message.kind, message.subject = "nodes", gate.required_node or ""
             message.causes.update(gate.causes)
-    if isinstance(gate, LimitGate | QueueGate):
+    if isinstance(gate, LimitCheck | QueueCheck):
         message.requested.update(amounts(gate.requested))
         message.used.update(amounts(gate.allocated))
         message.limit.update(amounts(gate.max))

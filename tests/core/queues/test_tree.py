@@ -171,12 +171,12 @@ def test_clean_removes_empty_dynamic_queues() -> None:
 
 
 def test_clean_takes_a_queue_out_of_the_order() -> None:
-    """A removed queue is no candidate any more, ranked or parked."""
+    """A removed queue is no candidate any more, active or set aside."""
     tree = tree_of(OPEN)
     for name in ("x", "y"):
         child = queue_at(tree, create(tree, f"root.a.{name}"))
         queue_at(tree, "root.a").ranking.put(child, (child.path,))
-    queue_at(tree, "root.a").ranking.park(queue_at(tree, "root.a.y"), ["some gate"])
+    queue_at(tree, "root.a").ranking.set_aside(queue_at(tree, "root.a.y"))
     tree.clean()
     assert len(queue_at(tree, "root.a").ranking) == 0
 

@@ -4,36 +4,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.asks import AskClass
+from licorne_core.books import book_on_node, unbook_on_node
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
-from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.scheduling import candidates
+from licorne_core.resources import Items
+from licorne_core.scheduling import heaps
 from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.supply import Supply
 
 SHAPES = [
-    AskClass({"vcore": 1}),
-    AskClass({"vcore": 3, "memory": 1}),
-    AskClass({"memory": 4}),
-    AskClass({"gpu": 1}),
-    AskClass({"vcore": 1}, NodeId("n2")),
+    AskClass.of({"vcore": 1}),
+    AskClass.of({"vcore": 3, "memory": 1}),
+    AskClass.of({"memory": 4}),
+    AskClass.of({"gpu": 1}),
+    AskClass.of({"vcore": 1}, NodeId("n2")),
 ]
 
 
 def book_of(policy: NodeSortType, *capacities: dict[str, int]) -> NodeBook:
-    """Nodes n0, n1, … of these capacities."""
-    book = NodeBook(NodeSortPolicy(type=policy))
+    """Nodes n0, n1, … of these capacities, in two zones by turns."""
+    attribute = "zone" if policy is NodeSortType.SPREAD else ""
+    book = NodeBook(NodeSortPolicy(type=policy, attribute=attribute))
     for number, capacity in enumerate(capacities):
-        book.add(Node(NodeId(f"n{number}"), capacity, {}, schedulable=True))
+        where = {"zone": f"z{number % 2}"}
+        book.add(Node(NodeId(f"n{number}"), capacity, where, schedulable=True))
     return book
 
 
-def put_on(book: NodeBook, node: Node, ask_class: AskClass, key: str) -> None:
-    """Allocate on the node."""
-    ask = Ask(AllocationKey(key), AppId("a"), ask_class)
-    node.add_allocation(Allocation(ask, node.node_id, 0.0, 0.0))
-    node.score = book.order.score(node)
+def index_of(book: NodeBook, *, indexed: bool = True) -> NodeIndex:
+    """An index that knows the nodes as they are."""
+    index = NodeIndex(book, indexed=indexed)
+    for node in book.by_id.values():
+        index.improved(node)
+    return index
+
+
+def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
+    """The node for an ask of the class, if there is one."""
+    found = index.best(ask_class)
+    return found if isinstance(found, Node) else None
 
 
 steps = st.lists(
@@ -48,75 +60,90 @@ steps = st.lists(
 
 @given(st.sampled_from(NodeSortType), steps)
 def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int, int]]) -> None:
-    """After any history of nodes both find the same node for every class."""
+    """After any history of nodes both find the same node for every class, whatever the order."""
     book = book_of(policy, *({"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)))
-    index = NodeIndex(book, indexed=True)
-    scan = NodeIndex(book, indexed=False)
-    made = 0
+    index, scan = index_of(book), index_of(book, indexed=False)
+    booked: dict[Node, list[Items]] = {node: [] for node in book.by_id.values()}
     for what, shape, number in history:
         node = book.by_id.get(NodeId(f"n{number}"))
         if what == "ask":
-            found = index.best(SHAPES[shape])
-            assert found is scan.best(SHAPES[shape])
+            found = node_for(index, SHAPES[shape])
+            assert found is node_for(scan, SHAPES[shape])
             if found is not None:
-                made += 1
-                put_on(book, found, SHAPES[shape], f"k{made}")
-                if book.order.fullest_first:
-                    index.changed(found)
+                booked[found].append(SHAPES[shape].items)
+                book_on_node(SHAPES[shape].items, found)
+                index.took(found)
             continue
         if node is None:
             continue
-        if what == "release" and node.allocations:
-            node.drop_allocation(next(iter(node.allocations)))
-        elif what == "drain":
-            node.schedulable = False
-        elif what == "undrain":
-            node.schedulable = True
+        if what == "release" and booked[node]:
+            unbook_on_node(booked[node].pop(), node)
+        elif what in ("drain", "undrain"):
+            node.set_schedulable(schedulable=what == "undrain")
         elif what == "resize":
             book.resize(node, {"vcore": 1 + shape * 2, "memory": 5})
         elif what == "remove":
             book.remove(node)
+            index.took(node)
             continue
-        node.score = book.order.score(node)
-        index.changed(node)
+        index.improved(node)
 
 
-def test_a_starved_class_is_fed_by_the_node_that_fits() -> None:
+def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
     """A class that found no node is reported by the first change that would give it one."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})
-    index = NodeIndex(book, indexed=True)
-    big = AskClass({"vcore": 3})
-    assert index.best(big) is None
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
     node = book.by_id[NodeId("n0")]
-    assert index.changed(node) == []
+    assert index.improved(node) == []
     book.resize(node, {"vcore": 3})
-    assert index.changed(node) == [big]
-    assert index.changed(node) == []
+    assert index.improved(node) == [supply]
+    assert index.improved(node) == []
+    assert supply.lets_through()
     assert index.best(big) is node
 
 
-def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that feeds a class when the log is full is found later, whoever waits meanwhile."""
-    monkeypatch.setattr(candidates, "LOG_SLACK", -1000)
+def test_hope_ends_when_the_room_is_taken() -> None:
+    """A supply that was given hope lets nobody through once its node is full again."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})
-    index = NodeIndex(book, indexed=True)
-    big = AskClass({"vcore": 3})
-    assert index.best(big) is None
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
     node = book.by_id[NodeId("n0")]
     book.resize(node, {"vcore": 3})
-    assert index.changed(node) == [big]
-    index.starved.leave(big)
+    index.improved(node)
+    book_on_node((("vcore", 1),), node)
+    index.took(node)
+    assert not supply.lets_through()
+    assert index.best(big) is supply
+
+
+def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that helps a supply when the log is full is found later, whoever waits meanwhile."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    book = book_of(NodeSortType.FAIR, {"vcore": 2})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 3})
+    supply = index.best(big)
+    assert isinstance(supply, Supply)
+    node = book.by_id[NodeId("n0")]
+    book.resize(node, {"vcore": 3})
+    assert index.improved(node) == [supply]
+    supply.end_pass()
     assert index.best(big) is node
 
 
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of classes is served, though only so many have an index of their own."""
-    monkeypatch.setattr(candidates, cap, 3)
-    small = [{"vcore": 1}] * (2 * candidates.PROBES)
+    """Any number of classes is served, though only so many have a heap of their own."""
+    monkeypatch.setattr(heaps, cap, 3)
+    small = [{"vcore": 1}] * (2 * heaps.PROBES)
     book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
-    index = NodeIndex(book, indexed=True)
+    index = index_of(book)
     large = book.by_id[NodeId(f"n{len(small)}")]
     for _ in range(2):
         for size in range(2, 40):
-            assert index.best(AskClass({"vcore": size})) is large
+            assert index.best(AskClass.of({"vcore": size})) is large

@@ -14,8 +14,8 @@ from licorne_core.commands import (
 )
 from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.ids import NodeId, RmId
-from licorne_core.reasons import NodesGate
-from licorne_core.scheduling import questions
+from licorne_core.reasons import NodesCheck
+from licorne_core.scheduling import predicate_checks, predicate_results
 from support.builders import (
     app,
     apps,
@@ -161,7 +161,7 @@ def test_silence_is_not_held_against_a_node_for_ever() -> None:
     (late,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert asked(core.wait(3)) == []
     assert core.do(answer(late)) == []
-    (again,) = asked(core.wait(questions.RETRY_TIME))
+    (again,) = asked(core.wait(predicate_results.RETRY_TIME))
     assert placed(core.do(answer(again))) == [("one", "k", "n1")]
 
 
@@ -172,9 +172,9 @@ def test_a_silent_rm_is_asked_little_until_it_answers() -> None:
     assert len(asked(core.do(asks(*each)))) == len(each)
     for _ in range(10):
         effects = core.wait(POLICY.deadline)
-        assert len(asked(effects)) <= questions.MAX_UNHEARD
-    last = asked(core.wait(POLICY.deadline + questions.RETRY_TIME))[-1]
-    assert len(asked(core.do(answer(last)))) == len(each) - questions.MAX_UNHEARD
+        assert len(asked(effects)) <= predicate_checks.MAX_ASSUMED_IN_SILENCE
+    last = asked(core.wait(POLICY.deadline + predicate_results.RETRY_TIME))[-1]
+    assert len(asked(core.do(answer(last)))) == len(each) - predicate_checks.MAX_ASSUMED_IN_SILENCE
 
 
 def test_other_asks_do_not_wait_for_an_answer() -> None:
@@ -186,28 +186,28 @@ def test_other_asks_do_not_wait_for_an_answer() -> None:
 
 def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the bound asks are not looked at until an answer comes; explain says so."""
-    monkeypatch.setattr(questions, "MAX_HELD", 2)
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
     (question,) = asked(effects)
     (partition,) = core.scheduler.partitions
     verdicts = [core.views.explain(partition, "one", f"k{n}").verdict for n in range(3)]
-    assert verdicts == ["held", "held", "pending"]
+    assert verdicts == ["assumed", "assumed", "pending"]
     assert [key for _, key, _ in placed(core.do(answer(question)))] == ["k0", "k1", "k2"]
 
 
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """While too many wait for answers they count for no back-off; afterwards they do (§ 8.3a)."""
-    monkeypatch.setattr(questions, "MAX_HELD", 1)
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
     core.do(apps(app("two", "root.a")))
     core.do(asks(ask("one", "nowhere", vcore=1, required_node="gone", predicate="q")))
     core.do(asks(ask("two", "held", vcore=1, predicate="p")))
     assert asked(core.do(asks(ask("one", "behind", vcore=1, predicate="q")))) == []
-    assert "rests" not in core.views.explain(partition, "one", "behind").summary
+    assert "backs off" not in core.views.explain(partition, "one", "behind").summary
     core.do(releases(release("two", "held")))
-    assert "rests" in core.views.explain(partition, "one", "behind").summary
+    assert "backs off" in core.views.explain(partition, "one", "behind").summary
 
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
@@ -250,8 +250,8 @@ def test_reasons_are_counted_and_explained() -> None:
     core.do(answer(question, n1="taint", n2="taint"))
     (partition,) = core.scheduler.partitions
     explanation = core.views.explain(partition, "one", "k")
-    gate = explanation.gates[-1]
-    assert isinstance(gate, NodesGate)
+    gate = explanation.checks[-1]
+    assert isinstance(gate, NodesCheck)
     assert gate.causes == {"full: vcore": 1, "refused: taint": 2}
     assert "2 refused: taint" in explanation.summary
 
@@ -306,6 +306,4 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
     core.do(asks(ask("one", "daemon", vcore=1, required_node="n1")))
     core.do(answer(question, n1="taint"))
     (partition,) = core.scheduler.partitions.values()
-    assert [key for owner in partition.applications.values() for key in owner.reservations] == [
-        "big"
-    ]
+    assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]

@@ -17,6 +17,7 @@ from support.builders import (
     reload,
 )
 from support.driver import Driver, placed, released
+from support.requests import reservations as reservations_of
 
 ONE_LEAF = config("[{name: a}]")
 
@@ -27,7 +28,7 @@ def reserved(core: Driver, rm: str = "rm1") -> dict[str, str]:
     return {
         f"{owner.app_id}/{key}": reservation.node_id
         for owner in partition.applications.values()
-        for key, reservation in owner.reservations.items()
+        for key, reservation in reservations_of(owner).items()
     }
 
 

@@ -33,7 +33,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
     driver.do(apps(*(app(app_id, "root.a") for app_id in app_ids)))
     driver.do(asks(ask(app_ids[0], "big", vcore=8)))
     driver.wait(3)
-    assert driver.scheduler.partitions[DEFAULT].applications[AppId(app_ids[0])].reservations
+    assert driver.scheduler.partitions[DEFAULT].applications[AppId(app_ids[0])].reserved
     return driver
 
 
@@ -110,7 +110,7 @@ def test_an_application_that_rests_may_go() -> None:
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")
     driver.do(asks(ask("big", "huge", vcore=9, priority=2), ask("big", "small", vcore=1)))
-    assert "rests" in driver.views.explain(DEFAULT, "big", "small").summary
+    assert "backs off" in driver.views.explain(DEFAULT, "big", "small").summary
     driver.do(remove_apps("big"))
     driver.wait(60)
     assert list(driver.scheduler.partitions[DEFAULT].applications) == ["fill"]

@@ -73,7 +73,7 @@ def test_what_is_held_is_an_ask() -> None:
 
     explained = driver.views.explain(DEFAULT, "one")
 
-    assert [(item.ask.key, item.held_node) for item in report.asks] == [("k1", "n1"), ("k3", "")]
+    assert [(item.ask.key, item.assumed_node) for item in report.asks] == [("k1", "n1"), ("k3", "")]
     assert [item.key for item in report.allocations] == ["k2"]
     assert (report.pending_count, report.allocation_count) == (2, 1)
     assert [item.ask.key for item in limited.asks] == ["k1"]
@@ -82,7 +82,7 @@ def test_what_is_held_is_an_ask() -> None:
     assert (holding.allocation_count, list(holding.allocations)) == (0, [])
     assert holding.allocated == {"vcore": 6}
     assert (other.allocation_count, len(other.allocations)) == (1, 1)
-    assert (explained.key, explained.verdict, explained.node_id) == ("k1", "held", "n1")
+    assert (explained.key, explained.verdict, explained.node_id) == ("k1", "assumed", "n1")
 
 
 def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:
@@ -94,4 +94,4 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
     driver.do(asks(occupied), asks(ask("one", "k", vcore=5, created=START - 10)))
     assert driver.views.application(DEFAULT, "one").asks[0].reserved_node == "n1"
     explanation = driver.views.explain(DEFAULT, "one", "k")
-    assert [gate.code for gate in explanation.gates if not gate.passed] == ["NO_NODE_FITS"]
+    assert [check.code for check in explanation.checks if not check.passed] == ["NO_NODE_FITS"]

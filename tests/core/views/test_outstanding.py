@@ -1,6 +1,7 @@
 """How much a cluster is short of, by size of what waits."""
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup
 from licorne_core.asks import AskClass
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId
@@ -16,7 +17,9 @@ B = Queue("b", ROOT, is_leaf=True, managed=True)
 def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) -> Outstanding:
     """So many asks of a size in one application."""
     owner = Application(AppId("app"), leaf.path, UserGroup("ann"), {}, 0.0)
-    return Outstanding(leaf, owner, owner.run_of(AskClass(size, predicate=predicate)), count)
+    return Outstanding(
+        leaf, owner, AskGroup(owner, (AskClass.of(size, predicate=predicate), "", False)), count
+    )
 
 
 def test_sizes_are_counted_by_queue() -> None:

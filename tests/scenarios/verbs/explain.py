@@ -9,7 +9,7 @@ def run(stage: Stage, line: Line) -> list[str]:
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     app_id, key = line.words
     explanation = stage.driver.views.explain(name, app_id, key)
-    marks = ((" ok " if gate.passed else "STOP", gate.message()) for gate in explanation.gates)
+    marks = ((" ok " if gate.passed else "STOP", gate.message()) for gate in explanation.checks)
     return [
         f"{explanation.verdict}: {explanation.summary}",
         *(f"[{mark}] {message}" for mark, message in marks),

@@ -92,7 +92,7 @@ def foreign(key: str, **resources: int) -> Ask:
     return Ask(
         key=AllocationKey(key),
         app_id=AppId(""),
-        ask_class=AskClass(resources),
+        ask_class=AskClass.of(resources),
         node_id=NodeId("n1"),
         tags=tags,
     )

@@ -67,11 +67,15 @@ class AskRecord:
 
 @dataclass
 class AllocationRecord:
-    """An allocation: the ask as it was, and its node. The RM does not know of one that is held."""
+    """An allocation: the ask as it was, and its node. The RM does not know of one that is held.
+
+    `number` says which of the core's decisions it was.
+    """
 
     ask: AskRecord
     node_id: str
     held: bool = False
+    number: int = 0
 
 
 @dataclass

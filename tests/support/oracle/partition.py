@@ -9,6 +9,7 @@ from support.oracle.config import creates_queues, node_order, queue_records, tag
 from support.oracle.limits import group_of
 from support.oracle.predicates import Question, Questions, put_back
 from support.oracle.timers import Timers
+from support.oracle.usage import Usage
 
 COMPLETING_SECONDS = 30.0
 CLEANING_SECONDS = 10.0
@@ -37,6 +38,7 @@ class PartitionOracle:
         self.most_held = most_held
         self.policy = policy
         self.unheard = False
+        self.decisions = 0
         self.questions = Questions()
         self.timers = Timers()
         self.queues = queue_records(config)
@@ -83,12 +85,17 @@ class PartitionOracle:
                 known.capacity = dict(update.capacity)
                 known.changed()
                 self._unreserve_too_large(known)
+                self.put_back_unfitting(known)
         elif action is NodeAction.DECOMISSION:
             del self.nodes[update.node_id]
             self._drop_allocations_on(update.node_id, now)
         elif known.schedulable is not (action is NodeAction.DRAIN_TO_SCHEDULABLE):
             known.schedulable = not known.schedulable
             known.changed()
+        if action is NodeAction.DRAIN_NODE and known is not None:
+            for app, key in self._held_on(known):
+                if app.allocations[key].ask.required_node is None:
+                    self.put_back(app, key)
 
     def _drop_allocations_on(self, node_id: str, now: float) -> None:
         """The node is gone, and so is what ran there."""
@@ -192,6 +199,22 @@ class PartitionOracle:
         """What was held is pending again, whatever the RM is going to say."""
         self.questions.let_go(app.app_id, key)
         put_back(app, key)
+
+    def put_back_unfitting(self, node: NodeRecord) -> None:
+        """The RM has taken room on the node: the latest that is held there gives way first."""
+        for app, key in reversed(self._held_on(node)):
+            available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
+            if any(available.get(name, 0) < 0 for name in app.allocations[key].ask.size):
+                self.put_back(app, key)
+
+    def _held_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
+        held = [
+            (app.allocations[key].number, app, key)
+            for app in self.apps.values()
+            for key in app.held_keys()
+            if app.allocations[key].node_id == node.node_id
+        ]
+        return [(app, key) for _, app, key in sorted(held, key=lambda one: one[0])]
 
     def await_answer(self, said: PredicatesAsked, now: float) -> Question:
         """A question was put, and has a deadline."""

@@ -38,6 +38,7 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
             app.allocations[ask.key] = AllocationRecord(record, ask.node_id)
             partition.nodes[ask.node_id].changed()
             _start(partition, app, "Running")
+            partition.put_back_unfitting(partition.nodes[ask.node_id])
     elif ask.key in app.asks:
         _resize(partition, app, app.asks[ask.key], size)
     else:
@@ -66,6 +67,7 @@ def _resize_allocation(
     if allocation.ask.size != size:
         allocation.ask.size = size
         partition.nodes[allocation.node_id].changed()
+        partition.put_back_unfitting(partition.nodes[allocation.node_id])
 
 
 def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
@@ -86,6 +88,7 @@ def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
         _drop_foreign(partition, ask.key)
         partition.nodes[ask.node_id].foreign[ask.key] = size
         partition.nodes[ask.node_id].changed()
+        partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
 def _drop_foreign(partition: PartitionOracle, key: str) -> None:

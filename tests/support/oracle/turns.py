@@ -79,7 +79,8 @@ def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> boo
         waits_for.held.append((app.app_id, ask.key))
     del app.asks[ask.key]
     ask.reservation = None
-    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, held)
+    partition.decisions += 1
+    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, held, partition.decisions)
     if not held:
         make_known(partition, app, node, now)
     return not held

@@ -7,6 +7,7 @@ from licorne_core.ids import RmId, bare_partition
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
+from support.requests import allocations, assumed, pending
 from support.wire.items import Amounts, amounts
 from support.wire.things import Held, Occupied, Standing
 
@@ -49,13 +50,14 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
         (app.app_id, key): Held(
             "", ask.ask_class.items, ask.priority, ask.ask_class.required_node or ""
         )
-        for key, (_, _, _, ask) in app.pending.items()
+        for key, ask in pending(app).items()
     }
-    for key, allocation in app.allocations.items():
+    unknown = assumed(app)
+    for key, allocation in allocations(app).items():
         ask = allocation.ask
-        # What is held until the RM agrees is pending to the RM.
+        # What is assumed until the RM agrees is pending to the RM.
         held[app.app_id, key] = Held(
-            "" if key in app.held else allocation.node_id,
+            "" if key in unknown else allocation.node_id,
             ask.ask_class.items,
             ask.priority,
             ask.ask_class.required_node or "",
@@ -102,8 +104,11 @@ def _app(app: Application) -> Any:
         app.queue_path,
         app.state.value,
         app.submission_time,
-        [(ask.key, ask.ask_class, created) for _, created, _, ask in app.asks_in_order()],
-        [(held.key, held.node_id, held.request_time) for held in app.allocations.values()],
+        [
+            (place.request.key, place.request.ask.ask_class, place.create_time)
+            for place in app.asks_in_order()
+        ],
+        [(made.key, made.node_id, made.request_time) for made in allocations(app).values()],
         _keys(app),
     )
 

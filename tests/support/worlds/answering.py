@@ -58,10 +58,8 @@ class Answers:
         app = partition.applications.get(question.app_id) if partition else None
         if app is None:
             return None
-        if question.key in app.allocations:
-            return app.allocations[question.key].ask.ask_class.predicate
-        pending = app.pending.get(question.key)
-        return pending[3].ask_class.predicate if pending else None
+        request = app.requests.get(question.key)
+        return request.ask.ask_class.predicate if request else None
 
     def _judge(self, what: str) -> int:
         """A number that depends on what is judged, and on how often it was before."""

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from licorne_core.apps.requests import RequestState
 from licorne_core.commands import Command, Tick
 from licorne_core.effects import AllocationsMade, ContainerStatesChanged, Effect, PredicatesAsked
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.states import QueueState
-from licorne_core.scheduling.questions import MAX_HELD, MAX_UNHEARD
+from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
 from support.oracle import Decision, Oracle, PartitionOracle
@@ -33,7 +34,7 @@ def compare(
     tuning: Tuning | None = None,
     *,
     reserving: bool = True,
-    most_held: tuple[int, int] = (MAX_HELD, MAX_UNHEARD),
+    most_held: tuple[int, int] = (MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE),
 ) -> int:
     """Play the script to both; raises Disagreement, or returns how many decisions were compared.
 
@@ -84,7 +85,7 @@ class _Pair:
             told_of = _waiting(effects, name)
             # Asks behind a full house are not looked at again when a maximum gets in the way too;
             # whether they count as looked at then makes no difference to anybody.
-            assert told_of == sorted(waiting) or self.oracle.most_held[0] < MAX_HELD, (
+            assert told_of == sorted(waiting) or self.oracle.most_held[0] < MAX_ASSUMED, (
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
         for name, theirs in self.oracle.partitions.items():
@@ -159,8 +160,8 @@ class _Pair:
         theirs = self.oracle.partitions[core.name]
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
-            runs = core.applications[AppId(app_id)].runs.values()
-            kinds = [run.ask_class for run in runs if run.attempted]
+            groups = core.applications[AppId(app_id)].groups.values()
+            kinds = [group.ask_class for group in groups if group.attempted]
             seen = {(kind.items, kind.required_node, kind.predicate) for kind in kinds}
             looked_at = [ask for ask in asks if ask.ask_class in seen]
             mark_attempted(theirs, outcome._replace(attempted={app_id: looked_at}))
@@ -184,8 +185,8 @@ class _Pair:
                     app.queue_path,
                     app.state.value,
                     app.backoff_until,
-                    set(app.pending),
-                    set(app.allocations),
+                    {request.key for request in app.pending()},
+                    {request.key for request in app.booked()},
                 )
                 for app in partition.applications.values()
             },
@@ -269,14 +270,16 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
 def _unseen(partition: Partition) -> tuple[Keys, Keys]:
     """What shows in no effect: which nodes are reserved for which asks, and what is held."""
     reserved: Keys = {
-        (app.app_id, key): reservation.node_id
+        (app.app_id, key): request.reservation.node_id
         for app in partition.applications.values()
-        for key, reservation in app.reservations.items()
+        for key, request in app.reserved.items()
+        if request.reservation is not None
     }
     held: Keys = {
-        (app.app_id, key): app.allocations[key].node_id
+        (app.app_id, request.key): request.allocation.node_id
         for app in partition.applications.values()
-        for key in app.held
+        for request in app.booked()
+        if request.state is RequestState.ASSUMED and request.allocation is not None
     }
     return reserved, held
 

@@ -14,9 +14,10 @@ from licorne_core.commands import (
 from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.ids import AppId, NodeId, PartitionName
-from licorne_core.scheduling import questions
+from licorne_core.scheduling import predicate_checks, predicate_results
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import Driver, placed
+from support.requests import assumed
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]
@@ -178,19 +179,19 @@ def test_a_question_is_about_as_many_nodes_as_may_be_needed() -> None:
 def test_only_so_many_verdicts_are_kept_for_a_node() -> None:
     """Asks that are each a class of their own do not fill the memory with what was said of them."""
     core = cluster(2)
-    for number in range(questions.SWEEP_VERDICTS + 50):
+    for number in range(predicate_results.SWEEP_RESULTS + 50):
         name = f"k{number}"
         answered(core, core.do(asks(ask("one", name, vcore=1, predicate=name))), lambda _, __: "no")
         core.do(releases(release("one", name)))
     partition = core.scheduler.partitions[PARTITION]
-    kept = {len(node.verdicts) for node in partition.nodes.by_id.values()}
-    assert max(kept) <= questions.SWEEP_VERDICTS
+    kept = {len(node.results) for node in partition.nodes.by_id.values()}
+    assert max(kept) <= predicate_results.SWEEP_RESULTS
 
 
 def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
     """However many asks of a class of their own no node takes, each is asked about once a node."""
     core = cluster(2)
-    count = questions.SWEEP_VERDICTS + 50
+    count = predicate_results.SWEEP_RESULTS + 50
     core.do(nodes(*(node(f"n{number}", NodeAction.UPDATE, vcore=2 * count) for number in (1, 2))))
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(count)]
     pairs: list[tuple[str, str]] = []
@@ -222,7 +223,7 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It was passed over while the RM owed too many answers, and nothing else changes for it."""
-    monkeypatch.setattr(questions, "MAX_HELD", 1)
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("one", "filler", vcore=8)))
@@ -231,9 +232,9 @@ def test_a_reserved_ask_goes_on_when_there_is_room_for_one_more_that_waits(
     core.do(asks(ask("one", "small", vcore=1, predicate="small")))
     core.do(releases(release("one", "filler")))
     partition = core.scheduler.partitions[PARTITION]
-    assert list(partition.applications[AppId("one")].held) == ["small"]
+    assert list(assumed(partition.applications[AppId("one")])) == ["small"]
     core.do(releases(release("one", "small")))
-    assert list(partition.applications[AppId("one")].held) == ["big"]
+    assert list(assumed(partition.applications[AppId("one")])) == ["big"]
 
 
 def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:

@@ -1,0 +1,190 @@
+"""What becomes of a request on its way from pending to released, in all books at once.
+
+Every step books or unbooks, follows the request's table of states, and then says what has changed.
+"""
+
+from dataclasses import replace
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.asks import Allocation, Ask
+from licorne_core.books import book, unbook
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.pending import PendingAsks
+from licorne_core.queues.queue import Queue
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.changes import Changes
+from licorne_core.scheduling.cycle import Candidate
+from licorne_core.scheduling.predicate_results import note_known_change
+from licorne_core.scheduling.reserving import Reservations, note_allocating
+
+
+class Allocations:
+    """Makes, confirms, takes back and ends the allocations of one partition."""
+
+    __slots__ = ("_asks", "_changes", "_index", "_nodes", "_reservations")
+
+    def __init__(
+        self,
+        nodes: NodeBook,
+        index: NodeIndex,
+        changes: Changes,
+        asks: PendingAsks,
+        reservations: Reservations,
+    ) -> None:
+        """None yet."""
+        self._nodes = nodes
+        self._index = index
+        self._changes = changes
+        self._asks = asks
+        self._reservations = reservations
+
+    def allocate(self, candidate: Candidate, now: float) -> Allocation:
+        """Carry out a decision that the RM hears of at once."""
+        allocation = self._place(candidate, RequestEvent.ALLOCATE, now)
+        self._note_known(candidate.node)
+        return allocation
+
+    def assume(self, candidate: Candidate, now: float) -> None:
+        """Carry out a decision that the RM has to agree to first (spec § 8.4)."""
+        self._place(candidate, RequestEvent.ASSUME, now)
+        self._index.took(candidate.node)
+        note_allocating(candidate.app)
+
+    def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
+        """Book a pending ask on its node, and rank what lies between it and root.
+
+        The hot path: nothing else is looked at.
+        """
+        leaf, app, request, node = candidate
+        top = app.priorities.top
+        request.follow(event)
+        if request.state is RequestState.ASSUMED:
+            app.group_of(request.ask).assumed += 1
+        self._asks.leave(app, request)
+        allocation = Allocation(request.ask, node.node_id, request.create_time, now)
+        self._book(request, allocation, app, node)
+        if request.reservation is not None:
+            self._reservations.end(request.reservation, now)
+        if node.reservations and request.ask.ask_class.required_node is not None:
+            self._reservations.give_way(node, now)
+        if app.reserved and app.allocation_count == 1:
+            self._changes.app_counts(app)
+        self._changes.allocated(app, leaf, same_priority=app.priorities.top == top)
+        return allocation
+
+    def confirm(self, app: Application, request: Request) -> Allocation:
+        """The RM agrees to an assumed request's node, and may judge the node anew now."""
+        allocation, node = self._where(request)
+        self._end_assumption(app, request)
+        request.follow(RequestEvent.CONFIRM)
+        if note_known_change(node):
+            self._changes.node_improved(node)
+        return allocation
+
+    def roll_back(self, app: Application, request: Request, now: float) -> None:
+        """An assumed request, of which the RM never heard, is pending again in its old place."""
+        allocation, node = self._where(request)
+        self._unbook(request, allocation, app, node)
+        app.assumed_count -= 1
+        request.follow(RequestEvent.ROLL_BACK)
+        self._asks.enter(app, request, now)
+        app.group_of(request.ask).assumed -= 1
+        self._freed(app, node)
+        note_allocating(app)
+        self._changes.may_run_again(app.leaf.lineage)
+
+    def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
+        """Book what exists already, whatever the limits say (spec § 11.3).
+
+        The request is new, or it was pending and is not counted as such any more.
+        """
+        request.follow(RequestEvent.ALLOCATE)
+        allocation = Allocation(request.ask, node.node_id, request.create_time, now)
+        self._book(request, allocation, app, node)
+        self._note_known(node)
+        self._changes.app_changed(app)
+        leaf: Queue = app.leaf
+        leaf.counters.allocations_made += 1
+        return allocation
+
+    def release(self, app: Application, request: Request) -> Allocation:
+        """Free an allocation; nothing is left of the request."""
+        allocation = self._end(app, request, RequestEvent.RELEASE)
+        del app.requests[request.key]
+        return allocation
+
+    def ask_back(self, app: Application, request: Request, now: float) -> Allocation:
+        """Free an allocation that could not be run: it waits again, last among its equals."""
+        allocation = self._end(app, request, RequestEvent.ASK_BACK)
+        app.arrivals += 1
+        request.arrival = app.arrivals
+        request.is_queued = False
+        request.reported = False
+        request.ask = replace(request.ask, node_id=None)
+        self._asks.enter(app, request, now)
+        return allocation
+
+    def resize(self, app: Application, request: Request, ask: Ask) -> None:
+        """Give an allocation another size in its place."""
+        allocation, node = self._where(request)
+        self._unbook(request, allocation, app, node)
+        request.ask = ask
+        self._book(request, replace(allocation, ask=ask), app, node)
+        note_known_change(node)
+        self._freed(app, node)
+
+    def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
+        allocation, node = self._where(request)
+        self._unbook(request, allocation, app, node)
+        request.follow(event)
+        note_known_change(node)
+        self._freed(app, node)
+        return allocation
+
+    def _end_assumption(self, app: Application, request: Request) -> None:
+        app.assumed_count -= 1
+        group = app.group_of(request.ask)
+        group.assumed -= 1
+        if group.is_idle:
+            self._asks.class_went(app, group)
+
+    def _where(self, request: Request) -> tuple[Allocation, Node]:
+        allocation = request.allocation
+        assert allocation is not None, f"{request!r} is not booked"
+        return allocation, self._nodes.by_id[allocation.node_id]
+
+    def _note_known(self, node: Node) -> None:
+        """The RM knows of what was booked; its refusals are void, so the node may do for others."""
+        if note_known_change(node):
+            self._changes.node_improved(node)
+        else:
+            self._index.took(node)
+
+    def _freed(self, app: Application, node: Node) -> None:
+        """Something of the application on the node may have become free: who waits for it?"""
+        if not app.allocation_count:
+            self._changes.may_run_again(app.trackers)
+        self._changes.app_changed(app)
+        self._changes.room_in(app.quotas)
+        self._changes.node_improved(node)
+
+    @staticmethod
+    def _book(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
+        book(allocation.ask.ask_class.items, node, app)
+        node.allocations[allocation] = None
+        app.take(request, allocation)
+        if app.allocation_count == 1:
+            for tracker in app.trackers:
+                tracker.applications[app.app_id] = None
+
+    @staticmethod
+    def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
+        unbook(allocation.ask.ask_class.items, node, app)
+        del node.allocations[allocation]
+        request.allocation = None
+        app.allocation_count -= 1
+        if not app.allocation_count:
+            for tracker in app.trackers:
+                del tracker.applications[app.app_id]

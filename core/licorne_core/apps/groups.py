@@ -1,0 +1,250 @@
+"""The pending asks of an application by class: what is tried, and what a node may be reserved for.
+
+The asks of a group fit alike, so when one finds no node, none does. Each of them may then have a
+node reserved once it is old enough, in the order in which asks are looked at (spec §§ 5.3, 8.5).
+"""
+
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Any, NamedTuple
+
+from licorne_core.apps.requests import Place, Request
+from licorne_core.asks import Ask, AskClass
+
+SLACK = 64
+"""Places of asks that are gone that a group may keep, beside one for each that waits."""
+
+MAX_REASONS = 16
+"""Reasons that a group keeps, the latest: an RM may find ever new words for a refusal."""
+
+RESERVATION_AGE = 2.0
+"""Seconds that an ask has to have waited before a node is reserved for it (spec § 8.5)."""
+
+GroupKey = tuple[AskClass, str, bool]
+"""What asks of one group have in common: class, task group, and whether they are placeholders."""
+
+
+def group_key(ask: Ask) -> GroupKey:
+    """The key of the group that the ask belongs to."""
+    return (ask.ask_class, ask.task_group, ask.placeholder)
+
+
+class LogEntry(NamedTuple):
+    """A reason for which asks of a group were passed over: when last (unix seconds), how often."""
+
+    time: float
+    times: int
+
+
+class AskGroup:
+    """The pending asks of one class and task group in one application, the first in order on top.
+
+    Always true: every pending ask of the group has its place in the heap. Places of asks that are
+    not pending any more are forgotten when they come to the top.
+    """
+
+    __slots__ = (
+        "app",
+        "ask_class",
+        "assumed",
+        "attempted",
+        "blocker",
+        "heap",
+        "key",
+        "log",
+        "over_queue",
+        "over_quota",
+        "refusals",
+        "refused_at",
+        "reported",
+        "reservation_request",
+        "unplaceable",
+        "waiting",
+    )
+
+    app: Any
+    """The application that the asks are of; what it is, this module need not know."""
+    blocker: Any
+    """What the group waits for, while it is not tried (`scheduling/waiting.py`); else None."""
+    waiting: int
+    """Asks that are pending."""
+    assumed: int
+    """Asks that are booked while the RM is asked about their nodes (spec § 8.4)."""
+    reported: int
+    """Pending asks of which the RM knows that no node takes them (spec § 8.12)."""
+    refusals: int
+    """How often the RM refused a node that one of the asks was to have."""
+    refused_at: float
+    """When the RM's reasons for refusing all nodes were noted last, in unix seconds."""
+    attempted: bool
+    """Whether the asks were within their user's quota when they were tried last."""
+    unplaceable: bool
+    """Whether no node would take them when they were tried last."""
+    over_queue: bool
+    """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
+    over_quota: bool
+    """Whether those who watch know the asks to exceed a limit of their user or group."""
+    reservation_request: "ReservationRequest | None"
+    """Their request for a node to reserve, once they have found none."""
+
+    def __init__(self, app: Any, key: GroupKey) -> None:
+        """Start empty."""
+        self.app = app
+        self.key = key
+        self.ask_class = key[0]
+        self.heap: list[Place] = []
+        self.waiting = 0
+        self.assumed = 0
+        self.reported = 0
+        self.refusals = 0
+        self.refused_at = -inf
+        self.attempted = False
+        self.unplaceable = False
+        self.over_queue = False
+        self.over_quota = False
+        self.log: dict[str, LogEntry] = {}
+        self.blocker = None
+        self.reservation_request = None
+
+    def __repr__(self) -> str:
+        """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
+        return f"<AskGroup {self.ask_class!r}: {self.waiting} waiting>"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the group waits, neither for a node nor for an answer of the RM."""
+        return not (self.waiting or self.assumed)
+
+    def push(self, place: Place) -> None:
+        """An ask is pending; if its place is still in the heap it is valid again."""
+        self.waiting += 1
+        if place.request.reported:
+            self.reported += 1
+        if not place.request.is_queued:
+            place.request.is_queued = True
+            heappush(self.heap, place)
+
+    def drop(self, request: Request) -> None:
+        """An ask is not pending any more; call it after the request's state has changed."""
+        self.waiting -= 1
+        if request.reported:
+            self.reported -= 1
+        if not self.waiting:
+            self._empty()
+        elif len(self.heap) > SLACK + 2 * self.waiting:
+            kept = []
+            for known in self.heap:
+                if waits(known):
+                    kept.append(known)
+                else:
+                    known.request.is_queued = False
+            heapify(kept)
+            self.heap = kept
+
+    def _empty(self) -> None:
+        for place in self.heap:
+            place.request.is_queued = False
+        self.heap.clear()
+        self.over_queue = self.over_quota = False
+
+    def start_afresh(self) -> None:
+        """Nothing of the group waits for anything: who comes later has not been looked at yet."""
+        self.attempted = False
+        self.refused_at = -inf
+        if self.log:
+            self.log.clear()
+
+    def first(self) -> Place:
+        """The first ask that is pending; only for a group that has one."""
+        heap = self.heap
+        while not waits(heap[0]):
+            heappop(heap).request.is_queued = False
+        return heap[0]
+
+    def note(self, reason: str, now: float) -> None:
+        """Its asks were passed over for this reason."""
+        before = self.log.pop(reason, None)
+        if len(self.log) >= MAX_REASONS:
+            del self.log[next(iter(self.log))]
+        self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
+
+    def comes_before(self, other: Place | None) -> bool:
+        """Whether any of its asks stands before another one; without one, whether any waits."""
+        return self.waiting > 0 and (other is None or self.first() < other)
+
+    def count_before(self, other: Place | None, most: int) -> int:
+        """How many of its asks stand before another one, or wait at all; counts up to `most`."""
+        heap, positions, count = self.heap, [0], 0
+        while positions and count < most:
+            position = positions.pop()
+            # What is below an entry of a heap does not come before it.
+            if position < len(heap) and (other is None or heap[position] < other):
+                count += waits(heap[position])
+                positions += (2 * position + 1, 2 * position + 2)
+        return count
+
+
+def waits(place: Place) -> bool:
+    """Whether the request is pending, at this place."""
+    request = place.request
+    return request.is_pending and request.arrival == place.arrival
+
+
+class ReservationRequest:
+    """The asks of a group that found no node and have none reserved, as one item among the groups.
+
+    An ask may have a node reserved when it is old enough, one that requires its node at once.
+    `_ready` has those that are, in order; `_young` the others, the oldest first. Asks that are gone
+    or have a node are forgotten when they come to the top.
+    """
+
+    __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group")
+
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Over all asks of the group."""
+        self.app = group.app
+        self.group = group
+        self.blocker: Any = None
+        self._age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
+        self._fill(now)
+
+    def add(self, place: Place, now: float) -> None:
+        """One more ask without a node."""
+        if place.create_time + self._age <= now:
+            heappush(self._ready, place)
+        else:
+            heappush(self._young, (place.create_time, place))
+        if len(self._ready) + len(self._young) > SLACK + 2 * self.group.waiting:
+            self._fill(now)
+
+    def first(self) -> Place | None:
+        """The first ask in order that is old enough and has no node."""
+        ready = self._ready
+        while ready and not _lacks_node(ready[0]):
+            heappop(ready)
+        return ready[0] if ready else None
+
+    def mature(self, now: float) -> None:
+        """Those that have become old enough are ready."""
+        young = self._young
+        while young and young[0][0] + self._age <= now:
+            heappush(self._ready, heappop(young)[1])
+
+    def next_time(self) -> float | None:
+        """When the next ask will be old enough, in unix seconds."""
+        young = self._young
+        while young and not _lacks_node(young[0][1]):
+            heappop(young)
+        return young[0][0] + self._age if young else None
+
+    def _fill(self, now: float) -> None:
+        places = [place for place in self.group.heap if _lacks_node(place)]
+        old = now - self._age
+        self._ready = [place for place in places if place.create_time <= old]
+        self._young = [(p.create_time, p) for p in places if p.create_time > old]
+        heapify(self._ready)
+        heapify(self._young)
+
+
+def _lacks_node(place: Place) -> bool:
+    return waits(place) and place.request.reservation is None

@@ -1,0 +1,84 @@
+"""The books: what a booking takes of a node, of queues, users and groups, and of an application.
+
+A booking is arithmetic and nothing else. It can be taken back by `unbook`, in any order, and then
+the books are as they were. Nothing here wakes anybody, bumps a version or forgets a result: whoever
+decides books first, and then says what has changed. So a what-if question books and unbooks on the
+live books, and nobody notices (DESIGN § 2).
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from licorne_core.apps.application import Application
+from licorne_core.nodes.node import Node
+from licorne_core.resources import Items, charge, refund
+
+
+class HasPending(Protocol):
+    """A queue, as far as its demand goes."""
+
+    pending: dict[str, int]
+    """What its pending asks want, by resource name."""
+
+
+def book(items: Items, node: Node, app: Application) -> None:
+    """Book the amounts on the node, in every quota of the application, and in the application.
+
+    A quota is a queue from the leaf up to root, or what a user or a group has in one of them.
+    """
+    book_on_node(items, node)
+    for quota in app.quotas:
+        allocated = quota.allocated
+        for name, value in items:
+            allocated[name] = allocated.get(name, 0) + value
+    charge(app.allocated, items)
+
+
+def unbook(items: Items, node: Node, app: Application) -> None:
+    """Take a booking back, or end it: the inverse of `book`."""
+    unbook_on_node(items, node)
+    for quota in app.quotas:
+        refund(quota.allocated, items)
+    refund(app.allocated, items)
+
+
+def book_on_node(items: Items, node: Node) -> None:
+    """Book the amounts on the node only."""
+    allocated = node.allocated
+    available = node.available
+    for name, value in items:
+        allocated[name] = allocated.get(name, 0) + value
+        available[name] = available.get(name, 0) - value
+
+
+def unbook_on_node(items: Items, node: Node) -> None:
+    """The inverse of `book_on_node`."""
+    refund(node.allocated, items)
+    available = node.available
+    for name, value in items:
+        left = available[name] + value
+        if left or name in node.capacity:
+            available[name] = left
+        else:
+            del available[name]
+
+
+def book_foreign(before: Items, after: Items, node: Node) -> None:
+    """Replace what a foreign allocation takes of the node (spec § 7.3)."""
+    refund(node.occupied, before)
+    charge(node.occupied, after)
+    node.derive_available()
+
+
+def book_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:
+    """Book the amounts as pending in the application and in its queues up to root."""
+    charge(app.pending_total, items)
+    for queue in queues:
+        charge(queue.pending, items)
+
+
+def unbook_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:
+    """The inverse of `book_demand`."""
+    refund(app.pending_total, items)
+    for queue in queues:
+        refund(queue.pending, items)

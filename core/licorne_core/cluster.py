@@ -1,0 +1,78 @@
+"""The nodes of one partition come, change and go (spec § 7)."""
+
+from licorne_core.books import book_foreign
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.queues.tree import QueueTree
+from licorne_core.resources import Items, Resources
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.changes import Changes
+from licorne_core.scheduling.predicate_results import note_known_change
+from licorne_core.scheduling.reserving import Reservations
+
+
+class Cluster:
+    """Changes nodes, and says what has changed for those who wait."""
+
+    __slots__ = ("_changes", "_index", "_nodes", "_reservations", "_tree")
+
+    def __init__(
+        self,
+        tree: QueueTree,
+        nodes: NodeBook,
+        index: NodeIndex,
+        changes: Changes,
+        reservations: Reservations,
+    ) -> None:
+        """Of one partition."""
+        self._tree = tree
+        self._nodes = nodes
+        self._index = index
+        self._changes = changes
+        self._reservations = reservations
+
+    def add(self, node: Node) -> None:
+        """Take a node in; the cluster grows."""
+        self._nodes.add(node)
+        self.resized()
+        self.changed(node)
+
+    def resize(self, node: Node, capacity: Resources, now: float) -> None:
+        """Replace a node's capacity (spec § 7.2: nothing is killed)."""
+        self._nodes.resize(node, capacity)
+        note_known_change(node)
+        self._reservations.shrunk(node, now)
+        self.resized()
+        self.changed(node)
+
+    def remove(self, node: Node, now: float) -> None:
+        """Let an empty node go; the cluster shrinks."""
+        self._reservations.leave(node, now)
+        self._nodes.remove(node)
+        self._index.took(node)
+        self.resized()
+
+    def set_schedulable(self, node: Node, *, schedulable: bool) -> None:
+        """Drain the node, or let it take asks again."""
+        if node.schedulable != schedulable:
+            node.set_schedulable(schedulable=schedulable)
+            note_known_change(node)
+        self.changed(node)
+
+    def occupy(self, node: Node, before: Items, after: Items) -> None:
+        """Replace what a foreign allocation takes of a node (spec § 7.3)."""
+        book_foreign(before, after, node)
+        note_known_change(node)
+        self.changed(node)
+
+    def changed(self, node: Node) -> None:
+        """The node has more room, may be schedulable again or come earlier in the order."""
+        self._changes.node_improved(node)
+
+    def resized(self) -> None:
+        """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
+        root = self._tree.root
+        root.max = self._nodes.total
+        self._tree.shares_stale = True
+        self._changes.room_in((root,))
+        self._changes.waiting.runnable = True

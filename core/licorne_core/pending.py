@@ -1,0 +1,115 @@
+"""Pending asks come and go: in the application, in its queues and in the order of all (§ 5.3)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup
+from licorne_core.apps.requests import Request, RequestEvent
+from licorne_core.asks import Ask
+from licorne_core.books import book_demand, unbook_demand
+from licorne_core.queues.queue import Queue
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.changes import Changes
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.order import settle_priority
+from licorne_core.scheduling.reserving import Reservations
+
+
+class PendingAsks:
+    """Books demand, and says what has changed for those who wait."""
+
+    __slots__ = ("_changes", "_escalation", "_index", "_reservations")
+
+    def __init__(
+        self,
+        index: NodeIndex,
+        changes: Changes,
+        escalation: Escalation,
+        reservations: Reservations,
+    ) -> None:
+        """Of one partition."""
+        self._index = index
+        self._changes = changes
+        self._escalation = escalation
+        self._reservations = reservations
+
+    def add(self, app: Application, ask: Ask, create_time: float, now: float) -> Request:
+        """A new ask waits for a node; `create_time` is in unix seconds."""
+        app.arrivals += 1
+        request = Request(ask, create_time, app.arrivals)
+        app.requests[ask.key] = request
+        self.enter(app, request, now)
+        return request
+
+    def enter(self, app: Application, request: Request, now: float) -> None:
+        """A request is pending: a new one, or one that is pending again."""
+        leaf: Queue = app.leaf
+        ask = request.ask
+        before = (app.priorities.top, app.submission_time)
+        group = app.group_of(ask)
+        if group.is_idle:
+            self._changes.class_came(ask.ask_class)
+        was_first = app.enqueue(group, request, now)
+        book_demand(ask.ask_class.items, app, leaf.lineage)
+        if leaf.priorities.add(ask.priority):
+            settle_priority(leaf)
+        if was_first:
+            self._rank(group)
+        wants = group.reservation_request
+        if wants is not None:
+            self._escalation.rank(wants, now)
+        counts_asks = leaf.settings.backoff_threshold > 0
+        moves = before != (app.priorities.top, app.submission_time)
+        if was_first or wants is not None or counts_asks or moves:
+            self._changes.app_changed(app)
+        else:
+            self._changes.leaf_changed(leaf)
+
+    def leave(self, app: Application, request: Request) -> None:
+        """A request is not pending any more, as its state says; its queues are not ranked yet."""
+        leaf: Queue = app.leaf
+        ask = request.ask
+        group = app.dequeue(request)
+        unbook_demand(ask.ask_class.items, app, leaf.lineage)
+        if leaf.priorities.remove(ask.priority):
+            settle_priority(leaf)
+        if group.waiting:
+            self._rank(group)
+            return
+        self._changes.waiting.unpark(group)
+        app.ranking.discard(group)
+        self._escalation.forget_group(group)
+        if group.is_idle:
+            self.class_went(app, group)
+
+    def drop(self, app: Application, request: Request, now: float) -> None:
+        """The RM does not want a pending ask any more."""
+        request.follow(RequestEvent.RELEASE)
+        del app.requests[request.key]
+        self.leave(app, request)
+        self._changes.app_changed(app)
+        if request.reservation is not None:
+            self._reservations.end(request.reservation, now)
+
+    def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
+        """A pending ask has another size: it keeps its place, its age and what the RM knows of it.
+
+        Whoever calls this sees to its reservation.
+        """
+        self.drop(app, request, now)
+        other = Request(ask, request.create_time, request.arrival)
+        other.reported = request.reported
+        app.requests[ask.key] = other
+        self.enter(app, other, now)
+        return other
+
+    def class_went(self, app: Application, group: AskGroup) -> None:
+        """Nothing of the group waits for a node or for an answer any more."""
+        self._index.class_went(group.ask_class)
+        app.forget_idle(group)
+
+    def _rank(self, group: AskGroup) -> None:
+        """Rank the group by its first ask; a changed key is worth another try."""
+        key = group.first()[:3]
+        entry = group.app.ranking.entry(group)
+        if entry is None or entry.key != key:
+            self._changes.waiting.unpark(group)
+            group.app.ranking.put(group, key)

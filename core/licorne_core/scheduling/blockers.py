@@ -1,0 +1,179 @@
+"""Blockers: what keeps ask groups or applications from being served, each with one question.
+
+`lets_through` asks whether it would let somebody through now. A blocker knows whom it blocks:
+`scheduling/waiting.py` puts them on its shelves and takes them off.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import Shape
+from licorne_core.quotas import Quota, headroom, may_run_one_more, within_max
+from licorne_core.ranking import Ranking
+from licorne_core.reservations import Reservation
+from licorne_core.resources import Items
+from licorne_core.scheduling.fitting import FittingIndex
+from licorne_core.scheduling.shelf import Shelf
+
+
+class Blocker(ABC):
+    """Something that is in the way of those who wait for it.
+
+    `shelves` has, for each ranking on the way from root to those who wait, the items that lead to
+    them; `reserved` the reservations whose asks wait for it.
+    """
+
+    __slots__ = ("reserved", "shelves")
+
+    def __init__(self) -> None:
+        """It blocks nobody yet."""
+        self.shelves: dict[Ranking[Any], Shelf] = {}
+        self.reserved: dict[Reservation, None] = {}
+
+    @abstractmethod
+    def lets_through(self) -> bool:
+        """Whether it would let one of those who wait through now."""
+
+    def end_pass(self) -> None:  # noqa: B027 - most have nothing to do
+        """A pass is through, and nobody who waits needed it although it was open."""
+
+    def retire(self) -> None:  # noqa: B027 - most have nothing to do
+        """Nobody waits for it any more."""
+
+    @property
+    def blocks_nobody(self) -> bool:
+        """Whether nobody waits for it."""
+        return not (self.shelves or self.reserved)
+
+
+class QuotaShortage(Blocker):
+    """The maximum of a queue, a user or a group is in the way of a shape (spec § 8.3c, e)."""
+
+    __slots__ = ("_all", "quota", "shape")
+
+    def __init__(self, quota: Quota, shape: Shape, shortages: "QuotaShortages") -> None:
+        """It is one of those shortages."""
+        super().__init__()
+        self.quota = quota
+        self.shape = shape
+        self._all = shortages
+
+    @property
+    def items(self) -> Items:
+        """The amounts that do not fit."""
+        return self.shape.items
+
+    def lets_through(self) -> bool:
+        """Whether the shape fits under the maximum."""
+        return within_max(self.quota, self.shape.items)
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(self)
+
+
+class RunningLimit(Blocker):
+    """A queue, a user or a group lets no further application start (spec §§ 4.12, 10.5)."""
+
+    __slots__ = ("_all", "quota")
+
+    def __init__(self, quota: Quota, limits: "RunningLimits") -> None:
+        """It is one of those limits."""
+        super().__init__()
+        self.quota = quota
+        self._all = limits
+
+    def lets_through(self) -> bool:
+        """Whether another application may start."""
+        return may_run_one_more(self.quota)
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(self)
+
+
+class BackOff(Blocker):
+    """An application is not tried for a while, as too many of its asks found no node (§ 8.3a)."""
+
+    __slots__ = ("app",)
+
+    def __init__(self, app: Application) -> None:
+        """It blocks this application only."""
+        super().__init__()
+        self.app = app
+
+    def lets_through(self) -> bool:
+        """Whether the back-off is over."""
+        return not self.app.backoff_until
+
+
+class QuotaShortages:
+    """The shortages of all quotas, by quota and shape; only those that block somebody stay."""
+
+    __slots__ = ("_by_quota",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_quota: dict[Quota, tuple[dict[Shape, QuotaShortage], FittingIndex]] = {}
+
+    def get(self, quota: Quota, shape: Shape) -> QuotaShortage:
+        """The shortage of the quota for the shape."""
+        known, index = self._by_quota.setdefault(quota, ({}, FittingIndex()))
+        shortage = known.get(shape)
+        if shortage is None:
+            shortage = known[shape] = QuotaShortage(quota, shape, self)
+            index.add(shortage)
+        return shortage
+
+    def that_fit(self, quota: Quota) -> Iterator[QuotaShortage]:
+        """Those that would let their shape through now that something of the quota is free."""
+        entry = self._by_quota.get(quota)
+        if entry is None:
+            return
+        for shortage in entry[1].that_may_fit(headroom(quota)):
+            if shortage.lets_through():
+                yield shortage
+
+    def drop(self, shortage: QuotaShortage) -> None:
+        """It blocks nobody any more."""
+        known, index = self._by_quota[shortage.quota]
+        del known[shortage.shape]
+        index.remove(shortage)
+        if not known:
+            del self._by_quota[shortage.quota]
+
+    def __iter__(self) -> Iterator[QuotaShortage]:
+        """All of them."""
+        for known, _ in self._by_quota.values():
+            yield from known.values()
+
+
+class RunningLimits:
+    """The limits on running applications that block somebody, by quota."""
+
+    __slots__ = ("_by_quota",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_quota: dict[Quota, RunningLimit] = {}
+
+    def get(self, quota: Quota) -> RunningLimit:
+        """The limit of the quota."""
+        limit = self._by_quota.get(quota)
+        if limit is None:
+            limit = self._by_quota[quota] = RunningLimit(quota, self)
+        return limit
+
+    def find(self, quota: Quota) -> RunningLimit | None:
+        """The limit of the quota, if it blocks somebody."""
+        return self._by_quota.get(quota)
+
+    def drop(self, limit: RunningLimit) -> None:
+        """It blocks nobody any more."""
+        del self._by_quota[limit.quota]
+
+    def __iter__(self) -> Iterator[RunningLimit]:
+        """All of them."""
+        return iter(self._by_quota.values())

@@ -1,0 +1,233 @@
+"""What has changed since the last pass, so that a pass looks at nothing else.
+
+Applications and queues whose key may have changed are ranked again before the next decision.
+What may have become free goes to the blockers concerned.
+"""
+
+from collections.abc import Iterable
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.asks import AskClass
+from licorne_core.config.properties import AppSortPolicy
+from licorne_core.nodes.node import Node
+from licorne_core.queues.newcomers import Newcomers
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.quota import denominators, share
+from licorne_core.queues.states import QueueState
+from licorne_core.queues.tree import QueueTree
+from licorne_core.quotas import Quota, may_run_one_more
+from licorne_core.scheduling.blockers import QuotaShortages, RunningLimits
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.order import app_key, queue_key, settle_priority
+from licorne_core.scheduling.reserved import ReservedAsks
+from licorne_core.scheduling.waiting import Waiting
+
+
+class Changes:
+    """The changes of one partition that the next pass has to take up, and who waits for them.
+
+    Always true after `settle`: an application is ranked in its leaf if and only if it has pending
+    asks and may be looked at, a queue in its parent if and only if it has; both under the key that
+    their books give.
+    """
+
+    __slots__ = (
+        "_apps",
+        "_index",
+        "_leaves",
+        "_tree",
+        "reserved",
+        "running_limits",
+        "shortages",
+        "state_aware_as_fifo",
+        "types",
+        "waiting",
+    )
+
+    def __init__(self, tree: QueueTree, index: NodeIndex) -> None:
+        """Over these queues and nodes."""
+        self._tree = tree
+        self._index = index
+        self._apps: dict[Application, None] = {}
+        self._leaves: dict[Queue, None] = {}
+        self.types: tuple[str, ...] = ()
+        """The resource types that asks were heard of with, sorted: all count in queues' keys."""
+        self.reserved = ReservedAsks()
+        self.waiting = Waiting(self.reserved)
+        self.shortages = QuotaShortages()
+        self.running_limits = RunningLimits()
+        self.state_aware_as_fifo = False
+        """Whether state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
+
+    # What may have become free
+
+    def node_improved(self, node: Node) -> None:
+        """The node is new, has more room, is open again, or comes earlier: who can use it?"""
+        for supply in self._index.improved(node):
+            self.waiting.changed(supply)
+        if node.reservations:
+            self.reserved.wake_on(node)
+            self.waiting.runnable = True
+
+    def room_in(self, quotas: Iterable[Quota]) -> None:
+        """Something was freed below these maxima: which shapes fit now?"""
+        for quota in quotas:
+            for shortage in list(self.shortages.that_fit(quota)):
+                self.waiting.changed(shortage)
+
+    def may_run_again(self, quotas: Iterable[Quota]) -> None:
+        """One application less runs in these quotas: may another one start?"""
+        for quota in quotas:
+            limit = self.running_limits.find(quota)
+            if limit is not None and may_run_one_more(quota):
+                self.waiting.changed(limit)
+
+    def app_counts(self, app: Application) -> None:
+        """The application counts in its quotas: its reserved asks need not wait for its start."""
+        if app.reserved:
+            found = (request.reservation for request in app.reserved.values())
+            self.reserved.wake([r for r in found if r is not None])
+
+    # What has to be ranked again
+
+    def app_changed(self, app: Application) -> None:
+        """The application's key, state or asks changed, and so did its queues' keys."""
+        self._apps[app] = None
+        self._leaves[app.leaf] = None
+        self.waiting.runnable = True
+
+    def leaf_changed(self, leaf: Queue) -> None:
+        """Pending or allocated amounts of the leaf and those above it changed."""
+        self._leaves[leaf] = None
+        self.waiting.runnable = True
+
+    def everything_changed(self) -> None:
+        """Settings or sizes changed: rank all queues and applications again, try all asks."""
+        self._tree.shares_stale = True
+        leaves = list(self._tree.leaves())
+        for leaf in leaves:
+            for app in leaf.applications.values():
+                self._unpark_all(app)
+        for queue in self._tree.walk():
+            queue.ranking.clear()
+            queue.newcomers = Newcomers(queue.newcomers.starter)
+        for leaf in leaves:
+            for app in leaf.applications.values():
+                self.app_changed(app)
+        self.reserved.wake_all()
+        self.waiting.runnable = True
+
+    def forget(self, app: Application) -> None:
+        """The application is gone; in a state-aware leaf the next one may be let in."""
+        self._apps.pop(app, None)
+        self._unpark_all(app)
+        newcomers = app.leaf.newcomers
+        newcomers.note(app, present=False)
+        due = newcomers.due()
+        if due is not None:
+            self.app_changed(due)
+        app.leaf.ranking.discard(app)
+
+    def starter_changed(self, leaf: Queue, starter: Application | None) -> None:
+        """Another application is starting in a state-aware leaf, or none is any more."""
+        newcomers = leaf.newcomers
+        before = newcomers.due()
+        newcomers.starter = starter
+        for app in (before, newcomers.due()):
+            if app is not None:
+                self.app_changed(app)
+
+    def class_came(self, ask_class: AskClass) -> None:
+        """One more group asks for the class; a new resource type changes every queue's key."""
+        self._index.class_came(ask_class)
+        for name, _ in ask_class.items:
+            if name not in self.types:
+                self.types = tuple(sorted((*self.types, name)))
+                self._tree.shares_stale = True
+
+    def settle(self) -> None:
+        """Rank anew what has changed."""
+        if self._tree.shares_stale:
+            self._derive_shares()
+        if not self._leaves:
+            return
+        self.reserved.stale = True
+        for app in self._apps:
+            self.rank_app(app)
+        queues: dict[Queue, None] = {}
+        for leaf in self._leaves:
+            for queue in leaf.lineage:
+                queues[queue] = None
+        for queue in queues:
+            queue.share = share(queue)
+            self._rank_queue(queue)
+        self._apps.clear()
+        self._leaves.clear()
+
+    def allocated(self, app: Application, leaf: Queue, *, same_priority: bool) -> None:
+        """An ask of the application was served: rank what lies between it and root.
+
+        In a fifo leaf an application keeps its place as long as its priority is the same. No key
+        becomes smaller by it.
+        """
+        stays = same_priority and app.pending_count and leaf.settings.app_sort is AppSortPolicy.FIFO
+        if not stays:
+            self.rank_app(app)
+        for queue in leaf.lineage[:-1]:
+            queue.share = share(queue)
+            self._rank_queue(queue)
+
+    def rank_app(self, app: Application) -> None:
+        """Put the application in its place, or take it out when there is nothing to do for it."""
+        leaf: Queue = app.leaf
+        if not self.is_state_aware(leaf):
+            self._place(app, leaf, due=True)
+            return
+        newcomers = leaf.newcomers
+        before = newcomers.due()
+        newcomers.note(app, present=app.app_id in leaf.applications)
+        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is newcomers.due())
+        for other in (before, newcomers.due()):
+            if other is not None and other is not app:
+                self._place(other, leaf, due=other is newcomers.due())
+
+    def is_state_aware(self, leaf: Queue) -> bool:
+        """Whether new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""
+        return leaf.settings.app_sort is AppSortPolicy.STATE_AWARE and not self.state_aware_as_fifo
+
+    def _place(self, app: Application, leaf: Queue, *, due: bool) -> None:
+        present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
+        if present and due:
+            if app.blocker is not None:
+                self.waiting.unpark(app)
+            leaf.ranking.put(app, app_key(app, leaf))
+        elif app in leaf.ranking:
+            # Nobody looks inside until it comes back, and blockers may change meanwhile.
+            self._unpark_all(app)
+            leaf.ranking.discard(app)
+
+    def _unpark_all(self, app: Application) -> None:
+        self.waiting.unpark(app)
+        self.waiting.unpark_inside(app)
+
+    def _rank_queue(self, queue: Queue) -> None:
+        """Put the queue in its place among its siblings (spec § 4.9: only those with pending)."""
+        parent = queue.parent
+        if parent is None:
+            return
+        if queue.pending and queue.state is not QueueState.STOPPED:
+            key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
+            parent.ranking.put(queue, key)
+        else:
+            parent.ranking.discard(queue)
+
+    def _derive_shares(self) -> None:
+        """Cluster size or settings changed: every share and key may have."""
+        self._tree.shares_stale = False
+        queues = list(self._tree.walk())
+        for queue in reversed(queues):
+            queue.denominators = denominators(queue)
+            settle_priority(queue)
+            if queue.is_leaf:
+                self._leaves[queue] = None

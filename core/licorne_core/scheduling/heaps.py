@@ -1,0 +1,154 @@
+"""Heaps of nodes, kept in order without sorting (spec § 7.6).
+
+One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
+its own. What happens to nodes is written to a log, and a heap reads on in the log when it is asked:
+a node that became better or roomier enters again, one that became worse or full is dealt with when
+it comes to the top. So a decision costs about log(nodes), and a class that fits nowhere costs
+nothing until a node changes that would do.
+"""
+
+from heapq import heappop, heappush
+
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.scheduling.node_heap import Entry, NodeHeap
+from licorne_core.scheduling.supply import ReservableSupply, Supply, SupplyHeap
+
+MAX_HEAPS = 2_000
+"""Supplies that have a heap at a time; half of them, those asked longest ago, give way."""
+
+MAX_FILL = 64
+"""Entries that all heaps together may have for each node; a supply in short has next to none."""
+
+LOG_SLACK = 256
+"""Changes that the log may have, beside two for each node, before all heaps catch up."""
+
+PROBES = 8
+"""Nodes of the heap of all that are tried before a supply gets a heap of its own."""
+
+
+class NodeHeaps:
+    """The heap of all open nodes, and those of supplies.
+
+    Always true: what a heap has not read of the log is all that became better since it was asked.
+    `work` counts what filling heaps has cost, in units of about a microsecond.
+    """
+
+    __slots__ = ("_everything", "_filled", "_log", "_nodes", "_supplies", "_uses", "work")
+
+    def __init__(self, nodes: NodeBook) -> None:
+        """Over these nodes."""
+        self._nodes = nodes
+        self._uses = 0
+        self._supplies: dict[Supply, None] = {}
+        self.work = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """The order of all nodes changed."""
+        for supply in self._supplies:
+            supply.heap = None
+        self._supplies = {}
+        self._filled = 0
+        self._log: list[Node] = []
+        self._everything = NodeHeap()
+        self._everything.fill(self._nodes.by_id.values())
+
+    def write(self, node: Node) -> None:
+        """The node became better, or roomier, or may be chosen again."""
+        self._log.append(node)
+        if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
+            self._catch_up()
+
+    def first(self, supply: Supply) -> Node | None:
+        """The first node of the supply."""
+        heap = supply.heap
+        if heap is None:
+            node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
+            if node is not None:
+                return node
+            heap = self._start(supply)
+        else:
+            self._read_for(supply, heap)
+        self._uses += 1
+        heap.used = self._uses
+        return heap.best()
+
+    def ahead(self, supply: Supply, count: int) -> list[Node]:
+        """The first nodes in the supply's heap, or else of all."""
+        if supply.heap is None:
+            self._read(self._everything)
+            return self._everything.first(count)
+        self._read_for(supply, supply.heap)
+        return supply.heap.first(count)
+
+    def drop(self, supply: Supply) -> None:
+        """Nobody asks for the supply any more, or it has to make room."""
+        if supply.heap is not None:
+            self._filled -= supply.heap.filled
+            supply.heap = None
+            del self._supplies[supply]
+
+    def _probe(self, supply: Supply) -> Node | None:
+        """The first node that will do, if it is among the first few of all."""
+        everything = self._everything
+        if everything.read < len(self._log):
+            self._read(everything)
+        node = everything.best()
+        if node is None or supply.takes(node):
+            return node
+        aside: list[Entry] = []
+        while node is not None and len(aside) < PROBES and not supply.takes(node):
+            aside.append(heappop(everything.entries))
+            node = everything.best()
+        for entry in aside:
+            heappush(everything.entries, entry)
+        return node if node is not None and supply.takes(node) else None
+
+    def _read_for(self, supply: Supply, heap: SupplyHeap) -> None:
+        """Read on; of what a short supply would read, its hopeful nodes are all that matters."""
+        if supply.is_short:
+            for node in supply.hopeful:
+                heap.offer(node)
+            heap.read = len(self._log)
+        else:
+            self._read(heap)
+
+    def _read(self, heap: NodeHeap) -> None:
+        log = self._log
+        if heap.read < len(log):
+            for node in log[heap.read :]:
+                heap.offer(node)
+            heap.read = len(log)
+
+    def _start(self, supply: Supply) -> SupplyHeap:
+        """Fill a heap of the supply's own; those not used for longest make room."""
+        heap = supply.heap = SupplyHeap(supply)
+        heap.fill(self._nodes.by_id.values())
+        heap.read = len(self._log)
+        self.work += len(self._nodes.by_id) // 4
+        self._supplies[supply] = None
+        self._filled += heap.filled
+        if len(self._supplies) > MAX_HEAPS or self._filled > MAX_FILL * (
+            len(self._nodes.by_id) + 1
+        ):
+            self._make_room(supply)
+        return heap
+
+    def _make_room(self, newest: Supply) -> None:
+        by_use = sorted(
+            (s for s in self._supplies if s is not newest),
+            key=lambda s: s.heap.used if s.heap else 0,
+        )
+        for supply in by_use[: (len(by_use) + 1) // 2]:
+            self.drop(supply)
+
+    def _catch_up(self) -> None:
+        """Let every heap read the log to its end, so that it can start anew."""
+        self._read(self._everything)
+        for supply in self._supplies:
+            assert supply.heap is not None, "a supply among the heaps has one"
+            self._read_for(supply, supply.heap)
+            supply.heap.read = 0
+        self._everything.read = 0
+        self._log.clear()

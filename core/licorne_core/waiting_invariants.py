@@ -1,0 +1,61 @@
+"""What must hold of who waits for what (rules W1 to W3 of `invariants.py`)."""
+
+from collections.abc import Iterator
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Request
+from licorne_core.errors import InvariantBroken
+from licorne_core.explain import checks_of
+from licorne_core.partition import Partition
+from licorne_core.scheduling.blockers import Blocker
+from licorne_core.scheduling.waiting import Parked, way_up
+
+
+def check_waiting(partition: Partition) -> None:
+    """Raises InvariantBroken, naming the rule and who breaks it."""
+    for item in _parked(partition):
+        _check_parked(item)
+    for blocker in _blockers(partition):
+        if blocker.blocks_nobody:
+            raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
+    if not partition.is_runnable and not partition.changes.waiting.runnable:
+        _check_at_rest(partition)
+
+
+def _parked(partition: Partition) -> Iterator[Parked]:
+    for app in partition.applications.values():
+        for item in (app, *app.ranking.ordered()):
+            if item.blocker is not None:
+                yield item
+
+
+def _check_parked(item: Parked) -> None:
+    """W2: the blocker has the item, and all that leads to it, on its shelves; none is active."""
+    blocker = item.blocker
+    for level, (ranking, member) in enumerate(way_up(item)):
+        shelf = blocker.shelves.get(ranking)
+        if shelf is None or member not in shelf.members:
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
+        if not level and ranking.is_active(member):
+            raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
+
+
+def _blockers(partition: Partition) -> Iterator[Blocker]:
+    yield from partition.changes.shortages
+    yield from partition.changes.running_limits
+
+
+def _check_at_rest(partition: Partition) -> None:
+    """W1: nobody waits who could be served."""
+    for app in partition.applications.values():
+        for request in _first_of_each_group(app):
+            if all(check.passed for check in checks_of(partition, app, request)):
+                raise InvariantBroken(f"W1: {request!r} waits for nothing")
+
+
+def _first_of_each_group(app: Application) -> Iterator[Request]:
+    """Asks of a group fit alike; those that a node is reserved for are looked at one by one."""
+    for group in app.groups.values():
+        if group.waiting:
+            yield group.first().request
+    yield from app.reserved.values()

@@ -1,0 +1,44 @@
+"""What an application of the core wants and has, as tests ask for it."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Place, RequestState
+from licorne_core.asks import Allocation, Ask
+from licorne_core.ids import AllocationKey
+from licorne_core.reservations import Reservation
+
+
+def pending(app: Application) -> dict[AllocationKey, Ask]:
+    """The asks that wait for a node, assumed ones not among them."""
+    return {request.key: request.ask for request in app.pending()}
+
+
+def allocations(app: Application) -> dict[AllocationKey, Allocation]:
+    """All that is booked, assumed allocations included, in the order of booking."""
+    return {
+        request.key: request.allocation
+        for request in app.booked()
+        if request.allocation is not None
+    }
+
+
+def assumed(app: Application) -> dict[AllocationKey, Allocation]:
+    """What is booked while the RM is asked about the node."""
+    return {
+        key: allocation
+        for key, allocation in allocations(app).items()
+        if app.requests[key].state is RequestState.ASSUMED
+    }
+
+
+def reservations(app: Application) -> dict[AllocationKey, Reservation]:
+    """The nodes that are kept for its asks."""
+    return {
+        key: request.reservation
+        for key, request in app.reserved.items()
+        if request.reservation is not None
+    }
+
+
+def waiting(app: Application) -> list[Place]:
+    """What waits in the eyes of the RM, in order."""
+    return app.asks_in_order()
