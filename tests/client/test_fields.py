@@ -84,8 +84,8 @@ def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: 
     refused(lambda: cache.update_node("n1", amounts), "n1", text)
     other = application(application_id="b", placeholder_resources=amounts)
     refused(lambda: cache.submit([other]), "b", text)
-    assert (len(cache.nodes), len(cache.applications), len(cache.held)) == (1, 1, 1)
-    assert cache.held["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
+    assert (len(cache.nodes), len(cache.applications), len(cache.asks)) == (1, 1, 1)
+    assert cache.asks["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
 
 
 def test_whole_numbers_of_other_types_are_welcome() -> None:
@@ -122,7 +122,7 @@ def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], re
     bad = ask(key="k2", **fields)
     refused(lambda: cache.ask([ask(key="k3"), bad], NOW), "k2", reason)
     refused(lambda: cache.report([Allocation(ask=bad, node_id="n1")], NOW), "k2", reason)
-    assert list(cache.held) == ["k1"]
+    assert list(cache.asks) == ["k1"]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_list_is_a_list(
     for given in ([5], [None], [single, b"k1"]):
         with pytest.raises(TypeError, match=f"^{name} holds .*: it must be a list of {wanted}$"):
             call(cache, given)
-    assert list(cache.held) == ["k1"]
+    assert list(cache.asks) == ["k1"]
 
 
 def test_an_allocation_is_of_an_ask(cache: Cache) -> None:

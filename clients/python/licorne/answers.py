@@ -134,18 +134,17 @@ class Answers:
     def _forget_application(self, key: AppKey) -> None:
         cache = self._cache
         del cache.applications[key]
-        for held in list(cache.by_application.get(key, ())):
-            cache.drop(held)
+        for ask_key in list(cache.by_application.get(key, ())):
+            cache.drop(ask_key)
 
     def allocations(self, response: si.AllocationResponse) -> list[Event]:
         """Asks that got a node, allocations that ended or should end, and what was not taken."""
         events: list[Event] = []
         cache = self._cache
-        held = cache.held
         for new in response.new:
             key, node_id = new.allocationKey, new.nodeID
-            known = held.get(key)
-            # One that we do not hold was released while the answer was on its way.
+            known = cache.asks.get(key)
+            # One that we do not know was released while the answer was on its way.
             if known is None:
                 continue
             if known.node_id == node_id:
@@ -168,7 +167,7 @@ class Answers:
     def _released(self, released: si.AllocationRelease) -> Iterator[Event]:
         cache = self._cache
         key = released.allocationKey
-        known = cache.held.get(key)
+        known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
             if known is not None and known.node_id:
@@ -186,7 +185,7 @@ class Answers:
     def _rejected(self, rejected: si.RejectedAllocation) -> Event:
         cache = self._cache
         key = rejected.allocationKey
-        known = cache.held.get(key)
+        known = cache.asks.get(key)
         # What the server knows stays, as it was; it was a change of it that was refused.
         if known is None or cache.undo(key):
             pass

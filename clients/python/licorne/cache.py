@@ -43,12 +43,14 @@ class KnownApplication:
     heard: ApplicationStateChanged | None = None
 
 
-class Held(NamedTuple):
-    """An ask, when it was made (unix seconds), and its node, empty while it is pending."""
+class KnownAsk(NamedTuple):
+    """An ask that has not ended: pending, or allocated to a node."""
 
     ask: Ask
     asked_at: int
+    """When the caller made it, in unix seconds."""
     node_id: str = ""
+    """The node that it is allocated to; empty while it is pending."""
 
 
 class Cache:
@@ -59,7 +61,7 @@ class Cache:
         self.nodes: dict[str, KnownNode] = {}
         self.applications: dict[AppKey, KnownApplication] = {}
         self.partitions: set[str] = set()
-        self.held: dict[str, Held] = {}
+        self.asks: dict[str, KnownAsk] = {}
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
         self.by_node: defaultdict[str, set[str]] = defaultdict(set)
         # Released by us while they ran; the server has not confirmed it yet.
@@ -67,7 +69,7 @@ class Cache:
         # Reported as running; the server has not echoed them yet.
         self.unconfirmed: set[str] = set()
         # What an ask was before each change of it, which the server may yet refuse.
-        self._before: dict[str, deque[Held]] = {}
+        self._before: dict[str, deque[KnownAsk]] = {}
 
     # ---- Nodes ----
 
@@ -136,8 +138,8 @@ class Cache:
         """An application goes with all it has. An unknown one has gone already."""
         if self.applications.pop(key, None) is None:
             return []
-        for held in list(self.by_application.get(key, ())):
-            self.expect_release(held)
+        for ask_key in list(self.by_application.get(key, ())):
+            self.expect_release(ask_key)
         partition, application_id = key
         return [si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)]
 
@@ -145,15 +147,15 @@ class Cache:
 
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
         """Asks that come; one with a known key and other resources is resized."""
-        held = self.held
+        known_asks = self.asks
         fresh = [
             ask
             for ask in fields.asks(asks)
-            if (known := held.get(ask.key)) is None or known.ask.resources != ask.resources
+            if (known := known_asks.get(ask.key)) is None or known.ask.resources != ask.resources
         ]
         messages = [wire.allocation(ask) for ask in fresh]
         for ask in fresh:
-            self._hold(ask, now)
+            self._note(ask, now)
         return messages
 
     def report(self, allocations: Iterable[Allocation], now: int) -> list[si.Allocation]:
@@ -161,31 +163,31 @@ class Cache:
         messages = []
         fresh = []
         for item in fields.allocations(allocations):
-            known = self.held.get(item.ask.key)
+            known = self.asks.get(item.ask.key)
             if known is None or not known.node_id:
                 messages.append(wire.allocation(item.ask, item.node_id))
                 fresh.append(item)
         for item in fresh:
-            self._hold(item.ask, now)
+            self._note(item.ask, now)
             self._settle_on(item.ask.key, item.node_id)
             self.unconfirmed.add(item.ask.key)
         return messages
 
-    def _hold(self, ask: Ask, now: int) -> None:
-        known = self.held.get(ask.key)
+    def _note(self, ask: Ask, now: int) -> None:
+        known = self.asks.get(ask.key)
         if known is None:
-            self.held[ask.key] = Held(ask, now)
+            self.asks[ask.key] = KnownAsk(ask, now)
             self.by_application[ask.partition, ask.application_id].add(ask.key)
         else:
             self._before.setdefault(ask.key, deque(maxlen=REMEMBERED_CHANGES)).append(known)
             resized = dataclasses.replace(known.ask, resources=ask.resources)
-            self.held[ask.key] = known._replace(ask=resized)
+            self.asks[ask.key] = known._replace(ask=resized)
 
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
         messages = []
         for key in fields.keys(keys):
-            known = self.held.get(key)
+            known = self.asks.get(key)
             if known is not None:
                 messages.append(wire.release(known.ask, termination))
                 # The server answers the releases of our own will only, not our confirmations.
@@ -198,27 +200,27 @@ class Cache:
     # ---- Shared with what the server says ----
 
     def place(self, key: str, node_id: str) -> None:
-        """A held ask has got its node from the server, whatever of it was changed before."""
+        """A known ask has got its node from the server, whatever of it was changed before."""
         before = self._before.get(key)
         if before is not None:
-            placed = [held._replace(node_id=node_id) for held in before]
+            placed = [known._replace(node_id=node_id) for known in before]
             self._before[key] = deque(placed, REMEMBERED_CHANGES)
         self._settle_on(key, node_id)
 
     def _settle_on(self, key: str, node_id: str) -> None:
-        held = self.held[key]
-        if held.node_id:
-            _discard(self.by_node, held.node_id, key)
-        self.held[key] = Held(held.ask, held.asked_at, node_id)
+        known = self.asks[key]
+        if known.node_id:
+            _discard(self.by_node, known.node_id, key)
+        self.asks[key] = KnownAsk(known.ask, known.asked_at, node_id)
         self.by_node[node_id].add(key)
 
     def undo(self, key: str) -> bool:
-        """The last change of a held ask was refused: it is what it was; False if it was new."""
+        """The last change of a known ask was refused: it is what it was; False if it was new."""
         before = self._before.get(key)
         if not before:
             return False
-        known, self.held[key] = self.held[key], before.pop()
-        if known.node_id != self.held[key].node_id:
+        known, self.asks[key] = self.asks[key], before.pop()
+        if known.node_id != self.asks[key].node_id:
             self.unconfirmed.discard(key)
             _discard(self.by_node, known.node_id, key)
         return True
@@ -227,21 +229,21 @@ class Cache:
         """The server is told everything anew, as it is now."""
         self._before.clear()
 
-    def drop(self, key: str) -> Held:
-        """Forget a held ask or allocation."""
-        held = self.held.pop(key)
+    def drop(self, key: str) -> KnownAsk:
+        """Forget a known ask or allocation."""
+        known = self.asks.pop(key)
         self._before.pop(key, None)
         self.unconfirmed.discard(key)
-        _discard(self.by_application, (held.ask.partition, held.ask.application_id), key)
-        if held.node_id:
-            _discard(self.by_node, held.node_id, key)
-        return held
+        _discard(self.by_application, (known.ask.partition, known.ask.application_id), key)
+        if known.node_id:
+            _discard(self.by_node, known.node_id, key)
+        return known
 
     def expect_release(self, key: str) -> None:
         """Forget it, and if it runs remember that the server has to confirm its end."""
-        held = self.drop(key)
-        if held.node_id and wire.FOREIGN_TAG not in held.ask.tags:
-            self.releasing[key] = Released(key, held.ask.application_id, held.node_id, "")
+        known = self.drop(key)
+        if known.node_id and wire.FOREIGN_TAG not in known.ask.tags:
+            self.releasing[key] = Released(key, known.ask.application_id, known.node_id, "")
 
 
 def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:

@@ -123,7 +123,7 @@ class Callbacks:
 
 def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
     """A question as the caller sees it."""
-    held = cache.held.get(wire.allocation_key)
+    known = cache.asks.get(wire.allocation_key)
     return Question(
         id=wire.id,
         key=wire.allocation_key,
@@ -132,7 +132,7 @@ def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
         nodes=tuple(wire.node_ids),
         allocate=wire.allocate,
         deadline=wire.deadline_milliseconds / 1000,
-        ask=None if held is None else held.ask,
+        ask=None if known is None else known.ask,
     )
 
 

@@ -77,7 +77,7 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
 
 
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
-    """An application. `force` keeps one that holds allocations from ever being rejected."""
+    """An application. `force` keeps one that has allocations from ever being rejected."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags
