@@ -7,12 +7,12 @@ from typing import TypeVar
 from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.callbacks import Callbacks
-from licorne.calls import Calls
 from licorne.errors import Closed, LicorneError
 from licorne.inbox import Inbox
 from licorne.options import Limits
 from licorne.outgoing import Outgoing
 from licorne.packer import Packer
+from licorne.runners import CallbackRunners
 from licorne.session import Session, Stamp
 from licorne.stats import Stats
 from licorne.v1.session_pb2 import UpdateRequest
@@ -32,7 +32,7 @@ class ClientState:
         self.cache = Cache()
         self.answers = Answers(self.cache)
         self.stats = Stats()
-        self.calls = Calls(callbacks, self._answer, self.stats, limits.events)
+        self.callbacks = CallbackRunners(callbacks, self._answer, self.stats, limits.events)
         self.wake = asyncio.Event()
         self.outgoing = Outgoing(limits.outgoing)
         self.inbox = Inbox(limits.events, self.consumed)
@@ -59,7 +59,7 @@ class ClientState:
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")
-        self.calls.stop()
+        self.callbacks.stop()
         self.outgoing.close()
         self.inbox.close(failure)
         self.live.set()

@@ -186,13 +186,15 @@ class Stream:
 
     def _call_back(self, response: UpdateResponse) -> None:
         """Hand on what the caller wants to be asked or told."""
-        state, calls = self._state, self._state.calls
-        if response.HasField("predicates") and calls.judge is not None:
-            calls.judge.ask(state.session.stamp, question(response.predicates, state.cache))
-        elif response.HasField("container_states") and calls.states is not None:
-            calls.states.put(container_states(response.container_states))
-        elif response.HasField("events") and calls.events is not None:
-            calls.events.put(event_records(response.events))
+        state, callbacks = self._state, self._state.callbacks
+        if response.HasField("predicates") and callbacks.predicates is not None:
+            callbacks.predicates.start(
+                state.session.stamp, question(response.predicates, state.cache)
+            )
+        elif response.HasField("container_states") and callbacks.states is not None:
+            callbacks.states.put(container_states(response.container_states))
+        elif response.HasField("events") and callbacks.events is not None:
+            callbacks.events.put(event_records(response.events))
 
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._state

@@ -62,7 +62,7 @@ class Feed(Generic[T]):
                 LOG.exception("%r failed on %d items", self._function, len(items))
 
 
-class Judge:
+class PredicateRunner:
     """Has questions answered by the caller's function: async ones at once, as tasks of the loop,
     plain ones one after the other, in a thread of their own.
 
@@ -80,9 +80,9 @@ class Judge:
         self._thread: ThreadPoolExecutor | None = None
         self._stats = stats
 
-    def ask(self, stamp: Stamp, asked: Question) -> None:
+    def start(self, stamp: Stamp, question: Question) -> None:
         """Have a question answered some time."""
-        task = asyncio.create_task(self._answer(stamp, asked))
+        task = asyncio.create_task(self._answer(stamp, question))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -93,32 +93,32 @@ class Judge:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, stamp: Stamp, asked: Question) -> None:
+    async def _answer(self, stamp: Stamp, question: Question) -> None:
         try:
-            async with asyncio.timeout(asked.deadline):
-                refused = await self._judged(asked)
-            self._send(stamp, answer(asked, refused))
+            async with asyncio.timeout(question.deadline):
+                refused = await self._refusals(question)
+            self._send(stamp, answer(question, refused))
         except TimeoutError:
             self._stats.unanswered += 1
-            LOG.warning("no answer about %s within %.3f s", asked.key, asked.deadline)
+            LOG.warning("no answer about %s within %.3f s", question.key, question.deadline)
         except Exception:
             self._stats.unanswered += 1
-            LOG.exception("no answer about %s: %r failed", asked.key, self._function)
+            LOG.exception("no answer about %s: %r failed", question.key, self._function)
 
-    async def _judged(self, asked: Question) -> Refusals:
+    async def _refusals(self, question: Question) -> Refusals:
         result: Any
         if self._is_async:
-            result = self._function(asked)
+            result = self._function(question)
         else:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "licorne-predicates")
-            call = partial(self._function, asked)
+            call = partial(self._function, question)
             result = await asyncio.get_running_loop().run_in_executor(self._thread, call)
         refused: Refusals = await result if inspect.isawaitable(result) else result
         return refused
 
 
-class Calls:
+class CallbackRunners:
     """All that the caller wants to be asked and told."""
 
     def __init__(
@@ -129,12 +129,14 @@ class Calls:
         limit: int,
     ) -> None:
         """At most about `limit` events wait; their ids tell that some were dropped."""
-        self.judge = Judge(callbacks.predicates, send, stats) if callbacks.predicates else None
+        self.predicates = (
+            PredicateRunner(callbacks.predicates, send, stats) if callbacks.predicates else None
+        )
         self.states = Feed(callbacks.container_states) if callbacks.container_states else None
         self.events = Feed(callbacks.events, limit) if callbacks.events else None
 
     def stop(self) -> None:
         """Call nothing any more."""
-        for part in (self.judge, self.states, self.events):
+        for part in (self.predicates, self.states, self.events):
             if part is not None:
                 part.stop()
