@@ -48,12 +48,9 @@ class Answers:
         self.replaying = False
 
     def begin_replay(self) -> list[Event]:
-        """The server has dropped everything: what we were releasing is gone with it."""
+        """The server has dropped everything, and with it what we were releasing."""
         self.replaying = True
-        self._cache.forget_changes()
-        gone = list(self._cache.releasing.values())
-        self._cache.releasing.clear()
-        return [*gone]
+        return [*self._cache.begin_replay()]
 
     def end_replay(self) -> list[Event]:
         """The server has everything again; tells which applications are in another state now."""
@@ -85,33 +82,58 @@ class Answers:
     def applications(self, response: si.ApplicationResponse) -> list[Event]:
         """Applications that were taken or not, and what state they are in."""
         events: list[Event] = []
-        for rejected in response.rejected:
-            matching = self._matching(rejected.applicationID)
-            gone = [key for key, known in matching if self.replaying or not known.accepted]
-            if matching and not gone:
-                LOG.warning("application %s stays: %s", rejected.applicationID, rejected.reason)
-                continue
-            for key in gone:
-                self._forget_application(key)
-            events.append(ApplicationRejected(rejected.applicationID, rejected.reason))
+        # Acceptances come first: of two namesakes the one that is left is the rejected one.
         for accepted in response.accepted:
-            for _, known in self._matching(accepted.applicationID):
-                if not known.accepted:
-                    known.accepted = True
-                    events.append(ApplicationAccepted(accepted.applicationID))
-                    break
+            events += self._application_accepted(accepted.applicationID)
+        for rejected in response.rejected:
+            events += self._application_rejected(rejected)
         for updated in response.updated:
             events += self._state(updated)
         return events
 
+    def _application_accepted(self, application_id: str) -> Iterator[Event]:
+        waiting = self._waiting(application_id)
+        if not waiting:
+            return
+        key = next(filter(self._runs, waiting), waiting[0])
+        known = self._cache.applications[key]
+        known.accepted = True
+        if not known.told_accepted:
+            known.told_accepted = True
+            yield ApplicationAccepted(application_id)
+
+    def _application_rejected(self, rejected: si.RejectedApplication) -> Iterator[Event]:
+        application_id = rejected.applicationID
+        waiting = self._waiting(application_id)
+        if waiting:
+            idle = (key for key in waiting if not self._runs(key))
+            self._forget_application(next(idle, waiting[0]))
+        elif self._matching(application_id):
+            LOG.warning("application %s stays: %s", application_id, rejected.reason)
+            return
+        yield ApplicationRejected(application_id, rejected.reason)
+
+    def _waiting(self, application_id: str) -> list[AppKey]:
+        """The applications of that id that the server has not accepted, the oldest first.
+
+        It answers in the order of the requests, so the next answer is about the oldest.
+        """
+        return [key for key, known in self._matching(application_id) if not known.accepted]
+
+    def _runs(self, key: AppKey) -> bool:
+        """Whether the application has an allocation: a replay forces it, so it is not rejected."""
+        cache = self._cache
+        return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
+
     def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
-        """The applications of that id, one for every partition that has one.
+        """The applications of that id, one for every partition that has one, the oldest first.
 
         Answers do not say which partition they are about.
         """
         cache = self._cache
         keys = [(partition, application_id) for partition in cache.partitions]
-        return [(key, cache.applications[key]) for key in keys if key in cache.applications]
+        found = [(key, cache.applications[key]) for key in keys if key in cache.applications]
+        return sorted(found, key=lambda item: item[1].number)
 
     def _state(self, updated: si.UpdatedApplication) -> list[Event]:
         heard = ApplicationStateChanged(

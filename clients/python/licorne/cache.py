@@ -35,12 +35,19 @@ class KnownNode:
 
 @dataclass(slots=True)
 class KnownApplication:
-    """An application; the state last told to the caller, and what the server said last."""
+    """An application, and what the server has said about it."""
 
     application: Application
+    number: int
+    """Rises with every application that is submitted; a replay sends them in this order."""
     accepted: bool = False
+    """Whether the server has accepted it since the last registration."""
+    told_accepted: bool = False
+    """Whether the caller has been told of an acceptance; it is told once."""
     told_state: str = ""
+    """The state that the caller was told last."""
     heard: ApplicationStateChanged | None = None
+    """The state that the server reported last."""
 
 
 class KnownAsk(NamedTuple):
@@ -61,6 +68,7 @@ class Cache:
         self.nodes: dict[str, KnownNode] = {}
         self.applications: dict[AppKey, KnownApplication] = {}
         self.partitions: set[str] = set()
+        self._submitted = 0
         self.asks: dict[str, KnownAsk] = {}
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
         self.by_node: defaultdict[str, set[str]] = defaultdict(set)
@@ -130,7 +138,8 @@ class Cache:
         fresh = {key: item for key, item in given.items() if key not in self.applications}
         messages = [wire.application(item) for item in fresh.values()]
         for key, item in fresh.items():
-            self.applications[key] = KnownApplication(item)
+            self._submitted += 1
+            self.applications[key] = KnownApplication(item, self._submitted)
             self.partitions.add(item.partition)
         return messages
 
@@ -225,9 +234,17 @@ class Cache:
             _discard(self.by_node, known.node_id, key)
         return True
 
-    def forget_changes(self) -> None:
-        """The server is told everything anew, as it is now."""
+    def begin_replay(self) -> list[Released]:
+        """Note that the server has dropped everything; returns the releases that are over by that.
+
+        No application is accepted any more, and no earlier change can be refused any more.
+        """
         self._before.clear()
+        for known in self.applications.values():
+            known.accepted = False
+        released = list(self.releasing.values())
+        self.releasing.clear()
+        return released
 
     def drop(self, key: str) -> KnownAsk:
         """Forget a known ask or allocation."""
