@@ -94,7 +94,7 @@ async def test_rejections_of_a_former_registration_are_dropped(
 
 
 async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
-    """Both sides count from 1 again; what was not sent or not dealt with goes in the replay, once."""
+    """Both sides count from 1 again; what the server has not dealt with goes once, by replay."""
     sent: list[UpdateRequest] = []
     reached, asked = asyncio.Event(), asyncio.Event()
 
