@@ -114,7 +114,7 @@ class Cache:
 
     def remove_node(self, node_id: str) -> list[si.NodeInfo]:
         """A node goes, and what runs on it ends. An unknown one has gone already."""
-        known = self.nodes.pop(node_id, None)
+        known = self.nodes.pop(fields.identifier("node_id", node_id), None)
         if known is None:
             return []
         for key in list(self.by_node.get(node_id, ())):
@@ -122,7 +122,7 @@ class Cache:
         return [wire.node_change(known.node, si.NodeInfo.DECOMISSION)]
 
     def _node(self, node_id: str) -> KnownNode:
-        known = self.nodes.get(node_id)
+        known = self.nodes.get(fields.identifier("node_id", node_id))
         if known is None:
             raise Rejected(node_id, "there is no such node")
         return known
@@ -145,11 +145,13 @@ class Cache:
 
     def remove_application(self, key: AppKey) -> list[si.RemoveApplicationRequest]:
         """An application goes with all it has. An unknown one has gone already."""
+        partition, application_id = key
+        fields.identifier("partition", partition)
+        fields.identifier("application_id", application_id)
         if self.applications.pop(key, None) is None:
             return []
         for ask_key in list(self.by_application.get(key, ())):
             self.expect_release(ask_key)
-        partition, application_id = key
         return [si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)]
 
     # ---- Asks and allocations ----
@@ -194,6 +196,8 @@ class Cache:
 
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
+        if not isinstance(termination, Termination):
+            raise TypeError(f"termination is {fields.shown(termination)}: it must be a Termination")
         messages = []
         for key in fields.keys(keys):
             known = self.asks.get(key)

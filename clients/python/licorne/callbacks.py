@@ -7,6 +7,7 @@ from enum import Enum
 from google.protobuf.descriptor import EnumValueDescriptor
 
 from licorne.cache import Cache
+from licorne.fields import seconds, shown
 from licorne.model import Ask
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as pb
@@ -101,12 +102,12 @@ class Callbacks:
     events: OnEvents | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a deadline that no server takes."""
-        if not MIN_DEADLINE <= self.deadline <= MAX_DEADLINE:
-            raise ValueError(
-                f"the deadline of predicates is {self.deadline} s, it must lie between "
-                f"{MIN_DEADLINE} and {MAX_DEADLINE:.0f} s"
-            )
+        """Raises ValueError for a deadline or a mode that no server takes; names the argument."""
+        problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)
+        if problem:
+            raise ValueError(problem)
+        if not isinstance(self.fail_mode, FailMode):
+            raise ValueError(f"fail_mode is {shown(self.fail_mode)}: it must be a FailMode")
 
     def wire(self) -> pb.Callbacks:
         """As the hello says it."""

@@ -42,7 +42,7 @@ class Client:
     there is a connection; it waits only while too much waits before it. Each of them raises what
     has ended the client (`SessionFenced`, `Unauthorized`, `ConfigInvalid`, `RegistrationInvalid`,
     `ProtocolError`, `ConnectionLost` or `Closed`), and, without having done anything, `Rejected`
-    for an item that cannot be sent at all and TypeError for an argument that is no list of them.
+    for an item that cannot be sent at all and TypeError for an argument of the wrong type.
 
     ::
 

@@ -5,6 +5,7 @@ would name neither, take None for "not said" and bytes for text. A list that is 
 of the program, and a TypeError.
 """
 
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -76,6 +77,15 @@ def whole(limits: Range, field: str, value: object) -> str:
     if not limits.low <= number <= limits.high:
         return f"{field} is {shown(number)}: {limits.subject} must lie between {limits.bounds}"
     return ""
+
+
+def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
+    """What is wrong with a time in seconds, or the empty text."""
+    # "Not a number" lies between no two numbers.
+    if isinstance(value, int | float) and low <= value <= high:
+        return ""
+    bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
+    return f"{field} is {shown(value)}: it must be seconds, {bounds}"
 
 
 def flag(field: str, value: object) -> str:
@@ -195,6 +205,13 @@ def allocations(given: Iterable[Allocation]) -> list[Allocation]:
 def keys(given: Iterable[str]) -> list[str]:
     """The keys of asks. Raises TypeError for what is no list of them."""
     return _listed("keys", "keys", str, given)
+
+
+def identifier(name: str, given: str) -> str:
+    """The id that a method was given. Raises TypeError for what is no text."""
+    if not isinstance(given, str):
+        raise TypeError(f"{name} is {shown(given)}: it must be a text")
+    return given
 
 
 def check_registration(**values: object) -> None:
