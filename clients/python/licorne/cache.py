@@ -1,7 +1,7 @@
 """Everything that a resource manager has told and been told: the source of every replay.
 
-Pure bookkeeping, no wire and no loop. Every change answers what has to be sent for
-it; a change that says nothing new answers nothing, which makes all of them idempotent by key.
+The cache is pure bookkeeping and knows no stream and no loop. Every change returns the messages
+to send for it. A change that says nothing new returns none, so all changes are idempotent by key.
 """
 
 import dataclasses
@@ -20,17 +20,19 @@ AppKey = tuple[str, str]
 """Partition and application id."""
 
 REMEMBERED_CHANGES = 8
-"""Changes of one ask that may be under way at once and be refused one by one."""
+"""Changes of one ask that are kept until they are answered; each can be refused by itself."""
 
 _K = TypeVar("_K")
 
 
 @dataclass(slots=True)
 class KnownNode:
-    """A node as it is now, and whether the server has accepted it at some time."""
+    """A node, and what the server has said about it."""
 
     node: Node
+    """The node as the caller described it last."""
     accepted: bool = False
+    """Whether the server has ever accepted it."""
 
 
 @dataclass(slots=True)
@@ -61,28 +63,35 @@ class KnownAsk(NamedTuple):
 
 
 class Cache:
-    """Nodes, applications, asks and allocations, each in the order in which they came."""
+    """Nodes, applications, asks and allocations, each in the order in which they were added."""
 
     def __init__(self) -> None:
         """Start with nothing."""
         self.nodes: dict[str, KnownNode] = {}
+        """The nodes, by id."""
         self.applications: dict[AppKey, KnownApplication] = {}
+        """The applications that have not ended, by partition and id."""
         self.partitions: set[str] = set()
+        """All partitions that an application was ever submitted to."""
         self._submitted = 0
+        """How many applications were ever submitted."""
         self.asks: dict[str, KnownAsk] = {}
+        """The pending asks and the allocations, by key."""
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
+        """The keys in `asks` of each application that has any."""
         self.by_node: defaultdict[str, set[str]] = defaultdict(set)
-        # Released by us while they ran; the server has not confirmed it yet.
+        """The keys of the allocations on each node that has any."""
         self.releasing: dict[str, Released] = {}
-        # Reported as running; the server has not echoed them yet.
+        """By key: the event that is due when the server confirms the release of an allocation."""
         self.unconfirmed: set[str] = set()
-        # What an ask was before each change of it, which the server may yet refuse.
+        """The keys of reported allocations that the server has not echoed yet."""
         self._before: dict[str, deque[KnownAsk]] = {}
+        """By key: the ask before each change that the server may still refuse, oldest first."""
 
     # ---- Nodes ----
 
     def add_nodes(self, nodes: Iterable[Node]) -> list[si.NodeInfo]:
-        """Nodes that come. A known one is taken for a new capacity of it."""
+        """Add nodes. A known node takes the capacity that is given; all else of it stays."""
         given = {node.node_id: node for node in fields.nodes(nodes)}
         fresh = [node for node in given.values() if node.node_id not in self.nodes]
         changed = [
@@ -99,11 +108,11 @@ class Cache:
         return messages
 
     def update_node(self, node_id: str, capacity: Mapping[str, int]) -> list[si.NodeInfo]:
-        """A node has another capacity. Raises Rejected for an unknown node."""
+        """Change the capacity of a node. Raises Rejected for an unknown node."""
         return self.add_nodes([dataclasses.replace(self._node(node_id).node, capacity=capacity)])
 
     def set_drained(self, node_id: str, *, drained: bool) -> list[si.NodeInfo]:
-        """A node takes nothing new any more, or again. Raises Rejected for an unknown node."""
+        """Drain a node, or end its drain. Raises Rejected for an unknown node."""
         known = self._node(node_id)
         if known.node.drained == drained:
             return []
@@ -113,7 +122,7 @@ class Cache:
         return [wire.node_change(known.node, si.NodeInfo.DRAIN_TO_SCHEDULABLE)]
 
     def remove_node(self, node_id: str) -> list[si.NodeInfo]:
-        """A node goes, and what runs on it ends. An unknown one has gone already."""
+        """Remove a node and the allocations on it. An unknown node needs no message."""
         known = self.nodes.pop(fields.identifier("node_id", node_id), None)
         if known is None:
             return []
@@ -130,7 +139,7 @@ class Cache:
     # ---- Applications ----
 
     def submit(self, applications: Iterable[Application]) -> list[si.AddApplicationRequest]:
-        """Applications that come; known ones are there already."""
+        """Add applications. Known ones stay as they are."""
         given = {
             (item.partition, item.application_id): item
             for item in fields.applications(applications)
@@ -144,7 +153,7 @@ class Cache:
         return messages
 
     def remove_application(self, key: AppKey) -> list[si.RemoveApplicationRequest]:
-        """An application goes with all it has. An unknown one has gone already."""
+        """Remove an application and its asks. An unknown application needs no message."""
         partition, application_id = key
         fields.identifier("partition", partition)
         fields.identifier("application_id", application_id)
@@ -157,7 +166,7 @@ class Cache:
     # ---- Asks and allocations ----
 
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
-        """Asks that come; one with a known key and other resources is resized."""
+        """Add asks. A known ask with other resources is resized; all else of it stays."""
         known_asks = self.asks
         fresh = [
             ask
@@ -170,7 +179,7 @@ class Cache:
         return messages
 
     def report(self, allocations: Iterable[Allocation], now: int) -> list[si.Allocation]:
-        """Allocations that exist already, or asks that the caller has placed itself."""
+        """Add allocations that exist already, and place pending asks where the caller put them."""
         messages = []
         fresh = []
         for item in fields.allocations(allocations):
@@ -195,7 +204,7 @@ class Cache:
             self.asks[ask.key] = known._replace(ask=resized)
 
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
-        """Asks that are wanted no longer, allocations that run no longer; unknown keys are gone."""
+        """Remove asks and allocations. Unknown keys need no message."""
         if not isinstance(termination, Termination):
             raise TypeError(f"termination is {fields.shown(termination)}: it must be a Termination")
         messages = []
@@ -203,17 +212,21 @@ class Cache:
             known = self.asks.get(key)
             if known is not None:
                 messages.append(wire.release(known.ask, termination))
-                # The server answers the releases of our own will only, not our confirmations.
+                # Any other termination confirms a release that the server has asked for. The
+                # server does not answer a confirmation.
                 if termination is Termination.STOPPED:
                     self.expect_release(key)
                 else:
                     self.drop(key)
         return messages
 
-    # ---- Shared with what the server says ----
+    # ---- What the server says ----
 
     def place(self, key: str, node_id: str) -> None:
-        """A known ask has got its node from the server, whatever of it was changed before."""
+        """The server has allocated a known ask to a node.
+
+        The node stays when an earlier change of the ask is refused later.
+        """
         before = self._before.get(key)
         if before is not None:
             placed = [known._replace(node_id=node_id) for known in before]
@@ -228,7 +241,10 @@ class Cache:
         self.by_node[node_id].add(key)
 
     def undo(self, key: str) -> bool:
-        """The last change of a known ask was refused: it is what it was; False if it was new."""
+        """Take back the last change of a known ask, because it was refused.
+
+        Returns False if there was no change, so that the ask itself was refused.
+        """
         before = self._before.get(key)
         if not before:
             return False
@@ -239,9 +255,10 @@ class Cache:
         return True
 
     def begin_replay(self) -> list[Released]:
-        """Note that the server has dropped everything; returns the releases that are over by that.
+        """Note that the server has dropped everything of this RM.
 
-        No application is accepted any more, and no earlier change can be refused any more.
+        Returns the releases that were due: they have happened. No application is accepted any
+        more, and no earlier change can be refused any more.
         """
         self._before.clear()
         for known in self.applications.values():
@@ -251,7 +268,7 @@ class Cache:
         return released
 
     def drop(self, key: str) -> KnownAsk:
-        """Forget a known ask or allocation."""
+        """Forget a known ask or allocation, and return it."""
         known = self.asks.pop(key)
         self._before.pop(key, None)
         self.unconfirmed.discard(key)
@@ -261,7 +278,10 @@ class Cache:
         return known
 
     def expect_release(self, key: str) -> None:
-        """Forget it, and if it runs remember that the server has to confirm its end."""
+        """Forget an ask or allocation. Of an allocation remember that its release is due.
+
+        The server does not confirm the release of a foreign allocation.
+        """
         known = self.drop(key)
         if known.node_id and wire.FOREIGN_TAG not in known.ask.tags:
             self.releasing[key] = Released(key, known.ask.application_id, known.node_id, "")
@@ -275,5 +295,5 @@ def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:
 
 
 def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
-    """How a node comes: drained or not."""
+    """The action that adds a node, drained or not."""
     return si.NodeInfo.CREATE_DRAIN if node.drained else si.NodeInfo.CREATE

@@ -1,4 +1,4 @@
-"""Everything that the cache holds, as the requests of one replay."""
+"""Everything that the cache knows, as the requests of one replay."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,13 @@ from licorne.v1.session_pb2 import ReplayBegin, ReplayEnd, UpdateRequest
 
 
 class Replay:
-    """A snapshot of the cache. It is taken at once and turned into messages as they are sent,
-    so that what changes meanwhile is simply sent after it."""
+    """A snapshot of the cache, turned into requests one by one.
+
+    The snapshot is taken when the replay is made. Later changes are sent after the replay.
+    """
 
     def __init__(self, cache: Cache) -> None:
-        """Note what there is now."""
+        """Take the snapshot."""
         self._nodes = [known.node for known in cache.nodes.values()]
         asks = list(cache.asks.values())
         self._allocations = [known for known in asks if known.node_id]
@@ -24,9 +26,10 @@ class Replay:
         ]
 
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
-        """Begin; nodes, applications, allocations and asks in chunks; end with their counts.
+        """The begin; nodes, applications, allocations and asks; the end with their counts.
 
-        Applications that have allocations are forced: what runs must never be turned away.
+        No request has more than `max_items` items. Applications that have allocations are forced,
+        because the server must not reject what runs.
         """
         yield UpdateRequest(replay_begin=ReplayBegin())
         packer = Packer(max_items)
@@ -51,7 +54,7 @@ class Replay:
 
 
 def _full(packer: Packer) -> Iterator[UpdateRequest]:
-    """The requests that take no more items."""
+    """All requests but the last, which takes more items."""
     while len(packer) > 1:
         request = packer.take()
         assert request is not None
