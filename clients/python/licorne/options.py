@@ -1,4 +1,4 @@
-"""What a client can be told about its connection."""
+"""The options of a client's connection."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +12,17 @@ from licorne.fields import seconds, shown
 class TlsConfig:
     """Certificate files in PEM. They are read again for every new channel, so they can be renewed.
 
-    Without `ca` the roots of gRPC are trusted; `certificate` and `key` make it mutual TLS.
-    `server_name` is the name to expect in the server's certificate where it is not the target's.
+    With `certificate` and `key` the server can authenticate the client (mutual TLS).
     """
 
     ca: Path | None = None
+    """The authorities to trust; None for those of gRPC."""
     certificate: Path | None = None
+    """The client's certificate chain."""
     key: Path | None = None
+    """The private key of the client's certificate."""
     server_name: str = ""
+    """The name to expect in the server's certificate; empty for the host of the target."""
 
     def credentials(self) -> grpc.ChannelCredentials:
         """The credentials as the files are now. Raises OSError when one cannot be read."""
