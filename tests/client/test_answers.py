@@ -123,15 +123,15 @@ def test_the_older_of_two_namesakes_is_the_one_submitted_first(cache: Cache) -> 
     assert list(cache.applications) == [HERE, ("default", "b")]
 
 
-def test_a_rejection_beside_an_acceptance_is_of_the_other_namesake(namesakes: Cache) -> None:
-    """One answer that takes one namesake and refuses one leaves one that is accepted."""
+def test_namesakes_that_one_answer_takes_and_refuses_stay(namesakes: Cache) -> None:
+    """Nobody knows which of them the server has: the rejection is told, and no ask is forgotten."""
     answers = Answers(namesakes)
     assert answers.applications(BOTH) == [
         ApplicationAccepted("a"),
         ApplicationRejected("a", "is there"),
     ]
-    assert list(namesakes.applications) == [HERE]
-    assert answers.applications(REJECTED) == []
+    assert list(namesakes.applications) == [HERE, THERE]
+    assert list(namesakes.asks) == ["here", "there"]
 
 
 @pytest.mark.parametrize("running", [HERE, THERE], ids=["older", "younger"])

@@ -84,12 +84,12 @@ class Answers:
     def applications(self, response: si.ApplicationResponse) -> list[Event]:
         """Applications that the server accepted or rejected, and changes of their states."""
         events: list[Event] = []
-        # Acceptances first: if one message accepts one of two namesakes and rejects the other, the
-        # one that is still waiting is the rejected one.
+        doubtful = self._doubtful(response)
+        # Acceptances first: what one message accepts it has not rejected.
         for accepted in response.accepted:
             events += self._application_accepted(accepted.applicationID)
         for rejected in response.rejected:
-            events += self._application_rejected(rejected)
+            events += self._application_rejected(rejected, doubtful)
         for updated in response.updated:
             events += self._state(updated)
         return events
@@ -105,10 +105,29 @@ class Answers:
             known.told_accepted = True
             yield ApplicationAccepted(application_id)
 
-    def _application_rejected(self, rejected: si.RejectedApplication) -> Iterator[Event]:
+    def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
+        """The ids of which this message accepts one namesake and rejects another.
+
+        Nobody knows which is which if neither runs, so both stay known. To forget the accepted one
+        would leave it out of the next replay, which would end its allocations. The server rejects
+        the other one again in that replay, which does no harm.
+        """
+        if not response.rejected:
+            return set()
+        accepted = {item.applicationID for item in response.accepted}
+        both = accepted.intersection(item.applicationID for item in response.rejected)
+        return {
+            name for name in both if sum(not self._runs(key) for key in self._waiting(name)) > 1
+        }
+
+    def _application_rejected(
+        self, rejected: si.RejectedApplication, doubtful: set[str]
+    ) -> Iterator[Event]:
         application_id = rejected.applicationID
         waiting = self._waiting(application_id)
-        if waiting:
+        if application_id in doubtful:
+            LOG.warning("an application %s was rejected: %s", application_id, rejected.reason)
+        elif waiting:
             idle = (key for key in waiting if not self._runs(key))
             self._forget_application(next(idle, waiting[0]))
         elif self._matching(application_id):
