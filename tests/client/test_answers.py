@@ -1,8 +1,21 @@
-"""Rejections of what was accepted before: they are about a repetition (clients/README.md, 7)."""
+"""What answers mean that do not say everything: of repetitions and of namesakes.
+
+A rejection of what was accepted is about a repetition (clients/README.md, 7). Namesakes are
+applications of one id in several partitions; no answer says which of them it is about.
+"""
 
 import pytest
 
-from licorne import Application, ApplicationRejected, Node, NodeRejected
+from licorne import (
+    Allocation,
+    Application,
+    ApplicationAccepted,
+    ApplicationRejected,
+    ApplicationStateChanged,
+    Ask,
+    Node,
+    NodeRejected,
+)
 from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.si.v1 import si_pb2 as si
@@ -14,6 +27,11 @@ ACCEPTED = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID
 REJECTED = si.ApplicationResponse(
     rejected=[si.RejectedApplication(applicationID="a", reason="is there")]
 )
+BOTH = si.ApplicationResponse(accepted=ACCEPTED.accepted, rejected=REJECTED.rejected)
+ENDED = si.ApplicationResponse(
+    updated=[si.UpdatedApplication(applicationID="a", state="Completed", message="done")]
+)
+HERE, THERE = ("default", "a"), ("gpu", "a")
 
 
 @pytest.fixture
@@ -55,3 +73,89 @@ def test_the_same_id_in_another_partition_can_be_refused(cache: Cache) -> None:
     cache.submit([Application(application_id="a", user="ann", partition="gpu")])
     assert answers.applications(REJECTED) == [ApplicationRejected("a", "is there")]
     assert list(cache.applications) == [("default", "a")]
+
+
+@pytest.fixture
+def namesakes(cache: Cache) -> Cache:
+    """The application and its namesake in another partition, each with an ask."""
+    cache.submit([Application(application_id="a", user="ann", partition="gpu")])
+    for partition, key in (HERE, "here"), (THERE, "there"):
+        cache.ask([Ask(key=key, application_id="a", resources={}, partition=partition[0])], 1)
+    return cache
+
+
+def test_the_end_of_an_application_spares_its_namesakes(namesakes: Cache) -> None:
+    """Of two accepted namesakes it is not known which has ended: both stay, with their asks."""
+    answers = Answers(namesakes)
+    answers.applications(ACCEPTED)
+    answers.applications(ACCEPTED)
+    ended = ApplicationStateChanged("a", "Completed", 0.0, "done")
+    assert answers.applications(ENDED) == [ended]
+    assert list(namesakes.applications) == [HERE, THERE]
+    assert list(namesakes.asks) == ["here", "there"]
+
+
+def test_the_last_namesake_can_end(namesakes: Cache) -> None:
+    """Once the caller has removed one namesake, an end is of the other, which is forgotten."""
+    answers = Answers(namesakes)
+    answers.applications(ACCEPTED)
+    answers.applications(ACCEPTED)
+    namesakes.remove_application(HERE)
+    answers.applications(ENDED)
+    assert not namesakes.applications
+    assert not namesakes.asks
+
+
+def test_one_rejection_is_of_one_namesake(namesakes: Cache) -> None:
+    """The server answers in the order of submission, so a rejection is of the older namesake."""
+    answers = Answers(namesakes)
+    assert answers.applications(REJECTED) == [ApplicationRejected("a", "is there")]
+    assert list(namesakes.applications) == [THERE]
+    assert answers.applications(ACCEPTED) == [ApplicationAccepted("a")]
+    assert list(namesakes.asks) == ["there"]
+
+
+def test_the_older_of_two_namesakes_is_the_one_submitted_first(cache: Cache) -> None:
+    """The order of submission counts, whatever partition was heard of first."""
+    cache.submit([Application(application_id="b", partition=name) for name in ("gpu", "default")])
+    response = si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="b")])
+    Answers(cache).applications(response)
+    assert list(cache.applications) == [HERE, ("default", "b")]
+
+
+def test_namesakes_that_one_answer_takes_and_refuses_stay(namesakes: Cache) -> None:
+    """Nobody knows which of them the server has: the rejection is told, and no ask is forgotten."""
+    answers = Answers(namesakes)
+    assert answers.applications(BOTH) == [
+        ApplicationAccepted("a"),
+        ApplicationRejected("a", "is there"),
+    ]
+    assert list(namesakes.applications) == [HERE, THERE]
+    assert list(namesakes.asks) == ["here", "there"]
+
+
+@pytest.mark.parametrize("running", [HERE, THERE], ids=["older", "younger"])
+@pytest.mark.parametrize("response", [BOTH, REJECTED], ids=["both", "rejected"])
+def test_a_replay_does_not_lose_the_namesake_that_runs(
+    namesakes: Cache, response: si.ApplicationResponse, running: tuple[str, str]
+) -> None:
+    """A rejection in a replay is of the namesake without allocations: the other one is forced."""
+    runs = Ask(key="runs", application_id="a", resources={}, partition=running[0])
+    namesakes.report([Allocation(ask=runs, node_id="n")], 1)
+    answers = Answers(namesakes)
+    answers.applications(ACCEPTED)
+    answers.applications(ACCEPTED)
+    answers.begin_replay()
+    assert answers.applications(response) == [ApplicationRejected("a", "is there")]
+    assert list(namesakes.applications) == [running]
+    assert "runs" in namesakes.asks
+
+
+def test_what_a_replay_accepted_it_does_not_reject(cache: Cache) -> None:
+    """After its acceptance in a replay an application stays as it does at other times."""
+    answers = Answers(cache)
+    answers.applications(ACCEPTED)
+    answers.begin_replay()
+    assert answers.applications(ACCEPTED) == []
+    assert answers.applications(REJECTED) == []
+    assert list(cache.applications) == [HERE]

@@ -77,7 +77,7 @@ def replayed(cache: Cache) -> list[UpdateRequest]:
     return list(Replay(cache).requests(1000))
 
 
-def held(cache: Cache) -> dict[str, str]:
+def node_of_asks(cache: Cache) -> dict[str, str]:
     """The node of every ask that the replay will send, empty for pending ones."""
     return {
         item.allocationKey: item.nodeID
@@ -122,7 +122,7 @@ def test_a_known_ask_is_resized_where_it_is() -> None:
     cache = filled()
     messages = cache.ask([ask("run", vcore=200), ask("wait", vcore=300)], NOW + 9)
     assert [item.resourcePerAlloc.resources["vcore"].value for item in messages] == [200, 300]
-    assert held(cache) == {"run": "n1", "wait": ""}
+    assert node_of_asks(cache) == {"run": "n1", "wait": ""}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_what_cannot_be_sent_changes_nothing(bad: Ask, reason: str) -> None:
     with pytest.raises(Rejected, match=reason) as refused:
         cache.ask([ask("good"), bad], NOW)
     assert refused.value.key == bad.key
-    assert held(cache) == {"run": "n1", "wait": ""}
+    assert node_of_asks(cache) == {"run": "n1", "wait": ""}
 
 
 def test_unknown_nodes_cannot_be_changed() -> None:
@@ -220,7 +220,7 @@ def test_a_release_in_flight_does_not_resurrect() -> None:
     """What was released is in no replay; a server that forgot all has released it."""
     cache = filled()
     cache.release(["run", "wait"], Termination.STOPPED)
-    assert held(cache) == {}
+    assert node_of_asks(cache) == {}
     answers = Answers(cache)
     assert answers.begin_replay() == [Released("run", "app", "n1", "")]
     assert answers.begin_replay() == []
@@ -230,9 +230,9 @@ def test_removals_in_flight_do_not_resurrect() -> None:
     """What ran on a removed node, or of a removed application, is gone like a release."""
     cache = filled()
     cache.remove_node("n1")
-    assert held(cache) == {"wait": ""}
+    assert node_of_asks(cache) == {"wait": ""}
     cache.remove_application(("default", "app"))
-    assert held(cache) == {}
+    assert node_of_asks(cache) == {}
     assert Answers(cache).begin_replay() == [Released("run", "app", "n1", "")]
 
 
@@ -263,12 +263,12 @@ def test_what_the_replay_rejects_is_forgotten() -> None:
     assert answers.allocations(si.AllocationResponse(rejectedAllocations=[lost])) == [
         AskRejected("run", "app", "no node")
     ]
-    assert held(cache) == {"wait": ""}
+    assert node_of_asks(cache) == {"wait": ""}
     gone = si.RejectedApplication(applicationID="app", reason="no queue")
     assert answers.applications(si.ApplicationResponse(rejected=[gone])) == [
         ApplicationRejected("app", "no queue")
     ]
-    assert held(cache) == {}
+    assert node_of_asks(cache) == {}
     assert cache.applications == {}
 
 
@@ -296,7 +296,7 @@ def test_an_allocation_is_told_once() -> None:
     cache = filled()
     assert allocated(cache, "wait", "n2") == [Allocated("wait", "app", "n2", "default")]
     assert allocated(cache, "wait", "n2") == []
-    assert held(cache) == {"run": "n1", "wait": "n2"}
+    assert node_of_asks(cache) == {"run": "n1", "wait": "n2"}
 
 
 def test_an_answer_to_a_withdrawn_ask_is_not_told() -> None:
@@ -323,7 +323,7 @@ def test_releases_are_confirmed_once() -> None:
     assert released(cache, "run") == []
     allocated(cache, "wait", "n2")
     assert released(cache, "wait") == [Released("wait", "app", "n2", "why")]
-    assert held(cache) == {}
+    assert node_of_asks(cache) == {}
 
 
 def test_a_wanted_release_keeps_the_allocation_until_it_is_confirmed() -> None:
@@ -332,10 +332,10 @@ def test_a_wanted_release_keeps_the_allocation_until_it_is_confirmed() -> None:
     assert released(cache, "run", si.PREEMPTED_BY_SCHEDULER) == [
         ReleaseRequested("run", "app", "n1", Termination.PREEMPTED, "why")
     ]
-    assert held(cache)["run"] == "n1"
+    assert node_of_asks(cache)["run"] == "n1"
     (message,) = cache.release(["run"], Termination.PREEMPTED)
     assert message.terminationType == si.PREEMPTED_BY_SCHEDULER
-    assert held(cache) == {"wait": ""}
+    assert node_of_asks(cache) == {"wait": ""}
     assert Answers(cache).begin_replay() == []
 
 
@@ -345,7 +345,7 @@ def test_a_refused_change_keeps_what_runs() -> None:
     rejected = si.RejectedAllocation(allocationKey="run", applicationID="app", reason="no")
     response = si.AllocationResponse(rejectedAllocations=[rejected])
     assert Answers(cache).allocations(response) == [AskRejected("run", "app", "no")]
-    assert held(cache) == {"run": "n1", "wait": ""}
+    assert node_of_asks(cache) == {"run": "n1", "wait": ""}
 
 
 def test_a_refused_report_is_forgotten() -> None:
@@ -354,7 +354,7 @@ def test_a_refused_report_is_forgotten() -> None:
     cache.report([Allocation(ask=ask("old"), node_id="n7")], NOW)
     rejected = si.RejectedAllocation(allocationKey="old", applicationID="app", reason="no node")
     Answers(cache).allocations(si.AllocationResponse(rejectedAllocations=[rejected]))
-    assert held(cache) == {"run": "n1", "wait": ""}
+    assert node_of_asks(cache) == {"run": "n1", "wait": ""}
 
 
 def test_an_ended_application_is_forgotten() -> None:
@@ -364,7 +364,7 @@ def test_an_ended_application_is_forgotten() -> None:
     answers.applications(accepted("app"))
     answers.applications(state("Completed"))
     assert cache.applications == {}
-    assert held(cache) == {}
+    assert node_of_asks(cache) == {}
 
 
 def test_the_end_of_a_former_application_spares_its_successor() -> None:

@@ -77,11 +77,19 @@ async def test_hello_says_what_is_wanted() -> None:
     assert (states.HasField("predicates"), states.container_states) == (False, True)
 
 
-@pytest.mark.parametrize("deadline", [0.0, 0.009, 61.0, float("nan")])
-async def test_impossible_deadlines_are_refused_at_once(deadline: float) -> None:
+@pytest.mark.parametrize("deadline", [0.0, 0.009, 61.0, float("nan"), "2", None])
+async def test_impossible_deadlines_are_refused_at_once(deadline: Any) -> None:
     """A deadline that no server takes is an error of whoever made the client."""
-    with pytest.raises(ValueError, match=f"the deadline of predicates is {deadline} s"):
+    text = f"predicate_deadline is {deadline!r}: it must be seconds, between 0.01 and 60"
+    with pytest.raises(ValueError, match=f"^{text}$"):
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, predicate_deadline=deadline)
+
+
+async def test_a_fail_mode_is_one() -> None:
+    """Any other value, such as the name of a mode, is refused: it would count as CLOSED."""
+    bad: Any = "OPEN"
+    with pytest.raises(ValueError, match=r"^fail_mode is 'OPEN': it must be a FailMode$"):
+        Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, fail_mode=bad)
 
 
 def refuse(question: Question) -> Mapping[str, str]:

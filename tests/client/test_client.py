@@ -153,7 +153,7 @@ async def test_refusals_are_events_and_are_forgotten() -> None:
         assert ask == AskRejected("k1", "nobody", "failed to find application nobody")
         assert "[rm1]nowhere" in node.reason
         assert "[rm1]nowhere" in application.reason
-        assert (rm.cache.nodes, rm.cache.applications, rm.cache.held) == ({}, {}, {})
+        assert (rm.cache.nodes, rm.cache.applications, rm.cache.asks) == ({}, {}, {})
 
 
 async def test_ten_thousand_asks_in_one_call() -> None:

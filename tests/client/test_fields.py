@@ -1,11 +1,11 @@
 """What cannot be sent is refused at once, with the names of the field and its value."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from licorne import Client, Rejected
+from licorne import Client, Limits, Rejected, RetryConfig
 from licorne.cache import Cache
 from licorne.model import Allocation, Application, Ask, Node, Termination
 
@@ -84,8 +84,8 @@ def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: 
     refused(lambda: cache.update_node("n1", amounts), "n1", text)
     other = application(application_id="b", placeholder_resources=amounts)
     refused(lambda: cache.submit([other]), "b", text)
-    assert (len(cache.nodes), len(cache.applications), len(cache.held)) == (1, 1, 1)
-    assert cache.held["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
+    assert (len(cache.nodes), len(cache.applications), len(cache.asks)) == (1, 1, 1)
+    assert cache.asks["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
 
 
 def test_whole_numbers_of_other_types_are_welcome() -> None:
@@ -122,7 +122,7 @@ def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], re
     bad = ask(key="k2", **fields)
     refused(lambda: cache.ask([ask(key="k3"), bad], NOW), "k2", reason)
     refused(lambda: cache.report([Allocation(ask=bad, node_id="n1")], NOW), "k2", reason)
-    assert list(cache.held) == ["k1"]
+    assert list(cache.asks) == ["k1"]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_list_is_a_list(
     for given in ([5], [None], [single, b"k1"]):
         with pytest.raises(TypeError, match=f"^{name} holds .*: it must be a list of {wanted}$"):
             call(cache, given)
-    assert list(cache.held) == ["k1"]
+    assert list(cache.asks) == ["k1"]
 
 
 def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
@@ -231,3 +231,57 @@ async def test_no_configuration_is_no_update() -> None:
     rm = Client("localhost:1", rm_id="rm1")
     with pytest.raises(ValueError, match=r"^config is None: it must be a text$"):
         await rm.update_configuration(nothing)
+
+
+BAD_IDS: list[tuple[Any, str]] = [(7, "7"), (None, "None"), (b"n1", "b'n1'"), (["n1"], "['n1']")]
+
+
+@pytest.mark.parametrize(("given", "shown"), BAD_IDS)
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("node_id", lambda rm, given: rm.update_node(given, {"vcore": 1})),
+        ("node_id", lambda rm, given: rm.drain_node(given)),
+        ("node_id", lambda rm, given: rm.undrain_node(given)),
+        ("node_id", lambda rm, given: rm.remove_node(given)),
+        ("application_id", lambda rm, given: rm.remove_application(given)),
+        ("partition", lambda rm, given: rm.remove_application("app", partition=given)),
+    ],
+)
+async def test_an_id_is_a_text(
+    name: str, call: Callable[[Client, Any], Awaitable[None]], given: Any, shown: str
+) -> None:
+    """A method that takes one id names the argument and the value that is no text."""
+    rm = Client("localhost:1", rm_id="rm1")
+    with pytest.raises(TypeError) as error:
+        await call(rm, given)
+    assert str(error.value) == f"{name} is {shown}: it must be a text"
+
+
+@pytest.mark.parametrize("keys", [["k1"], ["unknown"], []])
+def test_a_termination_is_one(cache: Cache, keys: list[str]) -> None:
+    """Another value is refused by name before anything is released, whatever the keys are."""
+    bad: Any = "STOPPED"
+    with pytest.raises(TypeError, match=r"^termination is 'STOPPED': it must be a Termination$"):
+        cache.release(keys, bad)
+    assert list(cache.asks) == ["k1"]
+
+
+@pytest.mark.parametrize("name", ["outgoing", "resend", "events"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, None])
+def test_a_limit_leaves_room_for_one(name: str, value: Any) -> None:
+    """A limit that would stop the client for ever is refused with its name and value."""
+    assert getattr(Limits(**{name: 1}), name) == 1
+    with pytest.raises(ValueError, match="it must be a whole number, 1 or more") as error:
+        Limits(**{name: value})
+    assert str(error.value).startswith(f"{name} is {value!r}: ")
+
+
+@pytest.mark.parametrize("name", ["initial", "maximum", "stable", "give_up_after"])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), "1"])
+def test_a_time_of_a_retry_is_no_less_than_zero(name: str, value: Any) -> None:
+    """Seconds that are negative or no number are refused with their name and value."""
+    assert getattr(RetryConfig(**{name: 0}), name) == 0
+    with pytest.raises(ValueError, match="it must be seconds, 0 or more") as error:
+        RetryConfig(**{name: value})
+    assert str(error.value).startswith(f"{name} is {value!r}: ")

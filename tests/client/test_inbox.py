@@ -66,6 +66,20 @@ async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> No
     await asyncio.wait_for(waiting, 5)
 
 
+async def test_answers_without_events_fill_it_too() -> None:
+    """Responses that say nothing to the caller take room until their turn has come."""
+    inbox, consumed = new_inbox(limit=3)
+    for number in (1, 2, 3):
+        inbox.put(STAMP, number, ())
+    waiting = asyncio.create_task(inbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    inbox.put(STAMP, 4, events("a"))
+    assert await inbox.next_event() == NodeAccepted("a")
+    await asyncio.wait_for(waiting, 5)
+    assert consumed == [1, 2, 3]
+
+
 async def test_the_end_comes_after_what_is_there() -> None:
     """What arrived before the end is still handed out, then the failure is raised."""
     inbox, _ = new_inbox()

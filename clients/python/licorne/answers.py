@@ -1,11 +1,11 @@
-"""What the scheduler's answers do to the cache, and which of them the caller has to hear.
+"""Applies the scheduler's answers to the cache, and makes the events for the caller of them.
 
-A replay makes the server answer for everything once more: nodes and applications accepted,
-states run through, running allocations echoed. The caller has heard that already, so only
-what has come out differently is passed on.
+A replay makes the server answer for everything once more: it accepts nodes and applications,
+reports their states and echoes allocations. The caller has been told of them before. So a replay
+makes events only of answers that differ.
 
-Only a replay can make a rejection of what was accepted before: the books are new then. At other
-times it is about a repetition or a change of it, and what was accepted stays.
+A rejection of something accepted is about a repetition or a change of it, and what was accepted
+stays. Only in a replay can the server reject what it had accepted before, as its books are new.
 """
 
 import logging
@@ -29,34 +29,33 @@ from licorne.si.v1 import si_pb2 as si
 
 LOG = logging.getLogger("licorne")
 
-# The server has forgotten an application that is in one of these states.
 ENDED = frozenset({"Completed", "Failed", "Expired"})
+"""The states in which the server forgets an application."""
 
 RELEASE_REQUESTS = {
     si.TIMEOUT: Termination.TIMEOUT,
     si.PREEMPTED_BY_SCHEDULER: Termination.PREEMPTED,
     si.PLACEHOLDER_REPLACED: Termination.REPLACED,
 }
+"""The releases that the caller has to confirm, and the termination that confirms each."""
 
 
 class Answers:
     """Applies responses to a cache and makes events of them."""
 
     def __init__(self, cache: Cache) -> None:
-        """Work on that cache."""
+        """Apply the answers to `cache`."""
         self._cache = cache
         self.replaying = False
+        """Whether a replay has begun that the server has not found complete yet."""
 
     def begin_replay(self) -> list[Event]:
-        """The server has dropped everything: what we were releasing is gone with it."""
+        """The server has dropped everything: tells that the releases under way have happened."""
         self.replaying = True
-        self._cache.forget_changes()
-        gone = list(self._cache.releasing.values())
-        self._cache.releasing.clear()
-        return [*gone]
+        return [*self._cache.begin_replay()]
 
     def end_replay(self) -> list[Event]:
-        """The server has everything again; tells which applications are in another state now."""
+        """The server has everything again: tells which applications are in another state now."""
         self.replaying = False
         events: list[Event] = []
         for known in self._cache.applications.values():
@@ -66,7 +65,7 @@ class Answers:
         return events
 
     def nodes(self, response: si.NodeResponse) -> list[Event]:
-        """Nodes that were taken or not."""
+        """Nodes that the server accepted or rejected."""
         events: list[Event] = []
         for accepted in response.accepted:
             known = self._cache.nodes.get(accepted.nodeID)
@@ -83,35 +82,80 @@ class Answers:
         return events
 
     def applications(self, response: si.ApplicationResponse) -> list[Event]:
-        """Applications that were taken or not, and what state they are in."""
+        """Applications that the server accepted or rejected, and changes of their states."""
         events: list[Event] = []
-        for rejected in response.rejected:
-            matching = self._matching(rejected.applicationID)
-            gone = [key for key, known in matching if self.replaying or not known.accepted]
-            if matching and not gone:
-                LOG.warning("application %s stays: %s", rejected.applicationID, rejected.reason)
-                continue
-            for key in gone:
-                self._forget_application(key)
-            events.append(ApplicationRejected(rejected.applicationID, rejected.reason))
+        doubtful = self._doubtful(response)
+        # Acceptances first: what one message accepts it has not rejected.
         for accepted in response.accepted:
-            for _, known in self._matching(accepted.applicationID):
-                if not known.accepted:
-                    known.accepted = True
-                    events.append(ApplicationAccepted(accepted.applicationID))
-                    break
+            events += self._application_accepted(accepted.applicationID)
+        for rejected in response.rejected:
+            events += self._application_rejected(rejected, doubtful)
         for updated in response.updated:
             events += self._state(updated)
         return events
 
-    def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
-        """The applications of that id, one for every partition that has one.
+    def _application_accepted(self, application_id: str) -> Iterator[Event]:
+        waiting = self._waiting(application_id)
+        if not waiting:
+            return
+        key = next(filter(self._runs, waiting), waiting[0])
+        known = self._cache.applications[key]
+        known.accepted = True
+        if not known.told_accepted:
+            known.told_accepted = True
+            yield ApplicationAccepted(application_id)
 
-        Answers do not say which partition they are about.
+    def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
+        """The ids of which this message accepts one namesake and rejects another.
+
+        Nobody knows which is which if neither runs, so both stay known. To forget the accepted one
+        would leave it out of the next replay, which would end its allocations. The server rejects
+        the other one again in that replay, which does no harm.
+        """
+        if not response.rejected:
+            return set()
+        accepted = {item.applicationID for item in response.accepted}
+        both = accepted.intersection(item.applicationID for item in response.rejected)
+        return {
+            name for name in both if sum(not self._runs(key) for key in self._waiting(name)) > 1
+        }
+
+    def _application_rejected(
+        self, rejected: si.RejectedApplication, doubtful: set[str]
+    ) -> Iterator[Event]:
+        application_id = rejected.applicationID
+        waiting = self._waiting(application_id)
+        if application_id in doubtful:
+            LOG.warning("an application %s was rejected: %s", application_id, rejected.reason)
+        elif waiting:
+            idle = (key for key in waiting if not self._runs(key))
+            self._forget_application(next(idle, waiting[0]))
+        elif self._matching(application_id):
+            LOG.warning("application %s stays: %s", application_id, rejected.reason)
+            return
+        yield ApplicationRejected(application_id, rejected.reason)
+
+    def _waiting(self, application_id: str) -> list[AppKey]:
+        """The applications of that id that the server has not accepted yet, oldest first.
+
+        The server answers in the order of the requests, so its next answer is about the oldest.
+        """
+        return [key for key, known in self._matching(application_id) if not known.accepted]
+
+    def _runs(self, key: AppKey) -> bool:
+        """Whether an application has an allocation. A replay forces it then: it is accepted."""
+        cache = self._cache
+        return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
+
+    def _matching(self, application_id: str) -> list[tuple[AppKey, KnownApplication]]:
+        """The applications of that id, at most one for each partition, oldest first.
+
+        Answers of `si.v1` do not say which partition they are about.
         """
         cache = self._cache
         keys = [(partition, application_id) for partition in cache.partitions]
-        return [(key, cache.applications[key]) for key in keys if key in cache.applications]
+        found = [(key, cache.applications[key]) for key in keys if key in cache.applications]
+        return sorted(found, key=lambda item: item[1].number)
 
     def _state(self, updated: si.UpdatedApplication) -> list[Event]:
         heard = ApplicationStateChanged(
@@ -125,8 +169,8 @@ class Answers:
             known.heard = heard
             if not self.replaying:
                 known.told_state = heard.state
-            # Of two partitions we cannot know whose it was, and of one that was submitted
-            # again we may be hearing the end of the first.
+            # With namesakes nobody knows which of them has ended. An application that is not
+            # accepted yet was submitted again, and the end is that of its predecessor.
             if heard.state in ENDED and known.accepted and len(matching) == 1:
                 self._forget_application(key)
         return [] if self.replaying else [heard]
@@ -134,18 +178,17 @@ class Answers:
     def _forget_application(self, key: AppKey) -> None:
         cache = self._cache
         del cache.applications[key]
-        for held in list(cache.by_application.get(key, ())):
-            cache.drop(held)
+        for ask_key in list(cache.by_application.get(key, ())):
+            cache.drop(ask_key)
 
     def allocations(self, response: si.AllocationResponse) -> list[Event]:
-        """Asks that got a node, allocations that ended or should end, and what was not taken."""
+        """Asks that were allocated or rejected, and allocations that ended or should end."""
         events: list[Event] = []
         cache = self._cache
-        held = cache.held
         for new in response.new:
             key, node_id = new.allocationKey, new.nodeID
-            known = held.get(key)
-            # One that we do not hold was released while the answer was on its way.
+            known = cache.asks.get(key)
+            # An unknown ask was released while the answer was on its way.
             if known is None:
                 continue
             if known.node_id == node_id:
@@ -157,7 +200,7 @@ class Answers:
                 ask = known.ask
                 events.append(Allocated(key, ask.application_id, node_id, ask.partition))
             else:
-                # The node was removed while the answer was on its way; a release follows it.
+                # The node was removed while the answer was on its way; a release follows.
                 cache.expect_release(key)
         for released in response.released:
             events += self._released(released)
@@ -168,7 +211,7 @@ class Answers:
     def _released(self, released: si.AllocationRelease) -> Iterator[Event]:
         cache = self._cache
         key = released.allocationKey
-        known = cache.held.get(key)
+        known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
             if known is not None and known.node_id:
@@ -186,8 +229,8 @@ class Answers:
     def _rejected(self, rejected: si.RejectedAllocation) -> Event:
         cache = self._cache
         key = rejected.allocationKey
-        known = cache.held.get(key)
-        # What the server knows stays, as it was; it was a change of it that was refused.
+        known = cache.asks.get(key)
+        # A refused change is taken back. Something the server has stays as it is.
         if known is None or cache.undo(key):
             pass
         elif not known.node_id or self.replaying or key in cache.unconfirmed:

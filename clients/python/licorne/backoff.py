@@ -8,8 +8,8 @@ class Backoff:
     """Full-jitter exponential backoff: a random wait below a ceiling that doubles per failure.
 
     The jitter keeps a thousand clients of one restarted server from coming back together.
-    A connection that lasted for `stable` seconds takes the ceiling back to the start; shorter
-    ones count as failures, so that a server that accepts and drops is not hammered.
+    A connection that lasted for `stable` seconds takes the ceiling back to the start. A shorter
+    one counts as a failure, so that a server that drops its clients is not overrun by them.
     """
 
     def __init__(
@@ -28,12 +28,12 @@ class Backoff:
         self._ceiling = initial
 
     def lasted(self, seconds: float) -> None:
-        """A connection has ended that was good for so long."""
+        """Note that a connection has ended that lasted for `seconds`."""
         if seconds >= self._stable:
             self.reset()
 
     def reset(self) -> None:
-        """Start over: what ends now was no failure."""
+        """Take the ceiling back to the start, as after a connection that did not fail."""
         self._ceiling = self._initial
 
     def next(self) -> float:

@@ -1,4 +1,7 @@
-"""What a resource manager can be asked and told beside the answers to what it says."""
+"""The callbacks: what the server asks a resource manager, and tells it unasked.
+
+Answers to the resource manager's own requests are events (`licorne.events`).
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,14 +10,17 @@ from enum import Enum
 from google.protobuf.descriptor import EnumValueDescriptor
 
 from licorne.cache import Cache
+from licorne.fields import seconds, shown
 from licorne.model import Ask
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as pb
 
 MIN_DEADLINE = 0.01
+"""Seconds; the server refuses a shorter deadline."""
 MAX_DEADLINE = 60.0
+"""Seconds; the server refuses a longer deadline."""
 MAX_REASON = 256
-"""Characters of a reason: without a bound a hundred of them might make no message any more."""
+"""Characters of a reason. Without a bound the reasons for many nodes might not fit a message."""
 
 _STATES = si.UpdateContainerSchedulingStateRequest.SchedulingState.DESCRIPTOR.values_by_number
 _TYPES = si.EventRecord.Type.DESCRIPTOR.values_by_number
@@ -23,7 +29,7 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
 class FailMode(Enum):
-    """What a question that was not answered in time means for the nodes asked about."""
+    """How a question counts that is not answered in time: all its nodes refused, or accepted."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -33,11 +39,8 @@ class FailMode(Enum):
 class Question:
     """Which of these nodes may an ask go to?
 
-    The first of `nodes` is where the ask would go now, those behind it come next. With
-    `allocate` it would run there; without, the node would be reserved for it, whatever is on it
-    now. The answer counts for all asks of the same resources, required node and tag
-    `licorne/predicate-class`; `ask` is None if it was released meanwhile. It is wanted within
-    `deadline` seconds.
+    The answer counts for all asks with the same resources, required node and tag
+    `licorne/predicate-class`.
     """
 
     id: int
@@ -45,16 +48,21 @@ class Question:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
+    """The ids of the nodes, best first: the ask goes to the first one that is accepted."""
     allocate: bool
+    """True if the ask would run on the node; False if the node would only be reserved for it,
+    whatever runs there now."""
     deadline: float
+    """Seconds within which the answer is wanted."""
     ask: Ask | None
+    """The ask; None if it was released meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """An ask that quota would admit and no node can take: what an autoscaler is after.
+    """An ask that quota would admit and no node can take, as an autoscaler wants to know.
 
-    `state` is always ``FAILED`` so far.
+    `state` is always ``FAILED``; the wire has room for others.
     """
 
     key: str
@@ -65,25 +73,29 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """Something that happened in our partitions. Ids rise by one; a gap tells that some are lost.
+    """Something that happened in the partitions of this resource manager.
 
-    `type`, `change` and `detail` are the names of the wire, such as ``APP``, ``ADD`` and
-    ``APP_ALLOC``; what the ids mean depends on the type. `time` is in unix seconds.
+    What `object_id` and `reference_id` are the ids of depends on the type.
     """
 
     id: int
+    """Rises by one with each record; a gap shows that some were lost."""
     type: str
+    """The name on the wire, such as ``APP``."""
     object_id: str
     reference_id: str
     message: str
     time: float
+    """When it happened, in unix seconds."""
     change: str
+    """The name on the wire, such as ``ADD``."""
     detail: str
+    """The name on the wire, such as ``APP_ALLOC``."""
     resources: Mapping[str, int]
 
 
 Refusals = Mapping[str, str]
-"""Why not, by node; nodes that are not in it are accepted."""
+"""By id of a refused node: the reason. Nodes that are not in it are accepted."""
 
 Predicates = Callable[[Question], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
@@ -92,24 +104,25 @@ OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """The functions of the caller, and how the server should count what is not answered."""
+    """The functions of the caller, and how the server counts questions without an answer."""
 
     predicates: Predicates | None = None
     deadline: float = 2.0
+    """Seconds that the predicates may take for one question."""
     fail_mode: FailMode = FailMode.CLOSED
     container_states: OnContainerStates | None = None
     events: OnEvents | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a deadline that no server takes."""
-        if not MIN_DEADLINE <= self.deadline <= MAX_DEADLINE:
-            raise ValueError(
-                f"the deadline of predicates is {self.deadline} s, it must lie between "
-                f"{MIN_DEADLINE} and {MAX_DEADLINE:.0f} s"
-            )
+        """Raises ValueError for a deadline or a mode that no server takes; names the argument."""
+        problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)
+        if problem:
+            raise ValueError(problem)
+        if not isinstance(self.fail_mode, FailMode):
+            raise ValueError(f"fail_mode is {shown(self.fail_mode)}: it must be a FailMode")
 
     def wire(self) -> pb.Callbacks:
-        """As the hello says it."""
+        """The callbacks as the hello says them."""
         wire = pb.Callbacks(
             container_states=self.container_states is not None, events=self.events is not None
         )
@@ -123,7 +136,7 @@ class Callbacks:
 
 def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
     """A question as the caller sees it."""
-    held = cache.held.get(wire.allocation_key)
+    known = cache.asks.get(wire.allocation_key)
     return Question(
         id=wire.id,
         key=wire.allocation_key,
@@ -132,14 +145,14 @@ def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
         nodes=tuple(wire.node_ids),
         allocate=wire.allocate,
         deadline=wire.deadline_milliseconds / 1000,
-        ask=None if held is None else held.ask,
+        ask=None if known is None else known.ask,
     )
 
 
 def answer(asked: Question, refused: Refusals) -> pb.UpdateRequest:
-    """The answer to a question; nodes that were not asked about do not matter.
+    """The answer to a question. Refusals of nodes that were not asked about are left out.
 
-    Of a reason no more is sent than the server keeps. Raises TypeError for one that is no text.
+    A reason is cut to what the server keeps. Raises TypeError for a reason that is no text.
     """
     refusals = [
         pb.NodeRefusal(node_id=node, reason=refused[node][:MAX_REASON])
@@ -180,6 +193,6 @@ def event_records(wire: pb.Events) -> list[EventRecord]:
 
 
 def _name(names: Mapping[int, EnumValueDescriptor], number: int) -> str:
-    """The name of the wire, or the number where a newer server has one that we do not know."""
+    """The name on the wire; the number as a text if only a newer server knows its name."""
     known = names.get(number)
     return str(number) if known is None else known.name

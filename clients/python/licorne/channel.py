@@ -1,4 +1,4 @@
-"""The gRPC channel, and what its status codes mean to us."""
+"""The gRPC channel, and what the status codes of its calls mean for the client."""
 
 import grpc
 from grpc import aio
@@ -17,19 +17,19 @@ REGISTRATION_FAILED = "registration of RM failed"
 STATUS_DETAILS = "grpc-status-details-bin"
 
 OPTIONS = [
-    # A peer that vanished without a word is found out within 45 seconds.
+    # A server that vanishes without closing the connection is noticed within 45 seconds.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # The waiting between tries is ours; the channel's own must not add to it.
+    # The client waits between tries by itself; the channel must not add waits of its own.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # A stream is not repeatable, and broken ones that gRPC retries leak.
+    # A stream cannot be repeated, and gRPC leaks the broken streams that it retries.
     ("grpc.enable_retries", 0),
-    # Two clients in one process share neither connection nor trouble.
+    # Two clients in one process share no connection, so that one cannot slow the other.
     ("grpc.use_local_subchannel_pool", 1),
-    # What is not read must not pile up unseen in the transport.
+    # The transport buffers little, so that a client that stops reading stops the server.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
 ]
@@ -46,7 +46,7 @@ def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
 
 
 def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
-    """What an ended stream means where trying again cannot cure it, or None."""
+    """The error that ends the client, or None if another try may help."""
     text = text_of(error)
     match error.code():
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
@@ -56,7 +56,7 @@ def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
         case grpc.StatusCode.FAILED_PRECONDITION:
             if _has_reason(error, "INSTANCE_FENCED"):
                 return SessionFenced(text)
-            # Whoever was forgotten by the server registers again.
+            # A client that the server has forgotten registers again.
             return None if _has_reason(error, "RM_NOT_REGISTERED") else ProtocolError(text)
         case grpc.StatusCode.INVALID_ARGUMENT if text.startswith(REGISTRATION_FAILED):
             return registration_error(error)
@@ -67,24 +67,25 @@ def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
 
 
 def text_of(error: aio.AioRpcError) -> str:
-    """The server's words, or at least the name of the status."""
+    """The server's text, or the name of the status if there is none."""
     return error.details() or error.code().name
 
 
 def registration_error(error: aio.AioRpcError) -> LicorneError:
-    """The error for a refused registration or a change of it: the configuration's, or another."""
+    """The error for a refused registration or change of it: of the configuration or of the rest."""
     text = text_of(error)
     if not (_has_reason(error, "CONFIG_INVALID") or _has_reason(error, "config")):
         return RegistrationInvalid(text)
-    # A prefix and one problem a line, or what is wrong with all of it.
+    # The text has a prefix and then one problem a line; without a prefix it is one problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 
 
 def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
-    """Whether the status details carry that reason code, or are about the field of that name.
+    """Whether the status details have that reason code, or are about the field of that name.
 
-    A search, as the types are not ours: both texts are the first field of their messages.
+    Both texts are the first field of their messages. They are searched for in the bytes, because
+    the message types belong to a package that the client does not depend on.
     """
     first_field = b"\n" + bytes([len(reason)]) + reason.encode()
     return any(

@@ -8,6 +8,7 @@ from typing import Self
 import grpc
 from grpc import aio
 
+from licorne import wire
 from licorne.cache import Cache
 from licorne.callbacks import Callbacks, FailMode, OnContainerStates, OnEvents, Predicates
 from licorne.channel import registration_error, text_of
@@ -26,7 +27,6 @@ from licorne.model import (
 from licorne.options import Limits, RetryConfig, TlsConfig
 from licorne.packer import Packer
 from licorne.session import Session
-from licorne.si.v1 import si_pb2 as si
 from licorne.state import ClientState
 from licorne.stats import Stats
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
@@ -36,13 +36,17 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 class Client:
     """One resource manager's connection to the scheduler.
 
-    Everything told to it is kept, and told again by itself when a stream was lost or the server
-    restarted. Every method is idempotent by key: nodes by id, applications by partition and id,
-    asks by key. A method returns when what it says is on its way, or is noted for the time when
-    there is a connection; it waits only while too much waits before it. Each of them raises what
-    has ended the client (`SessionFenced`, `Unauthorized`, `ConfigInvalid`, `RegistrationInvalid`,
-    `ProtocolError`, `ConnectionLost` or `Closed`), and, without having done anything, `Rejected`
-    for an item that cannot be sent at all and TypeError for an argument that is no list of them.
+    The client keeps everything that it was told. It tells the server again by itself after a
+    stream was lost or the server restarted.
+
+    Every method is idempotent by key: nodes by id, applications by partition and id, asks by key.
+    A method returns when its items are queued for the stream, or are noted for the next session.
+    It waits only while more than `Limits.outgoing` items are queued.
+
+    Every method raises the error that has ended the client, if one has: `SessionFenced`,
+    `Unauthorized`, `ConfigInvalid`, `RegistrationInvalid`, `ProtocolError`, `ConnectionLost` or
+    `Closed`. It raises `Rejected` for an item that cannot be sent at all, and TypeError for an
+    argument of the wrong type; nothing of the call is done then.
 
     ::
 
@@ -74,32 +78,25 @@ class Client:
         on_container_states: OnContainerStates | None = None,
         on_events: OnEvents | None = None,
     ) -> None:
-        """Connects nothing yet.
+        """Make a client; it connects when it is entered with ``async with``.
 
         `target` is ``host:port``. `config` is the YAML text of the queues; empty means the
-        server's default. `instance` must rise with every start of the RM's process and
-        fences lower ones; by default it is the time in nanoseconds.
+        server's default. `instance` must rise with every start of the RM's process, because
+        the server refuses lower ones; by default it is the time in nanoseconds.
 
-        With `predicates` this RM decides which nodes its asks may go to: the function gets a
-        `Question` and returns the nodes that it refuses, each with the reason. An async one runs
-        as a task, a plain one in a thread of its own. What it has not answered within
-        `predicate_deadline` seconds (0.01 to 60), or failed on, counts by `fail_mode`.
-        `on_container_states` and `on_events` are called with lists, in order, in the loop; a
-        slow one finds more waiting.
+        `predicates` decides which nodes the asks of this RM may go to. It gets a `Question` and
+        returns the nodes that it refuses, each with the reason. An async function runs as a task,
+        a plain one in a thread of its own. `fail_mode` decides about a question that the function
+        failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
+
+        `on_container_states` and `on_events` run in the loop and get lists, in order. What
+        arrives while such a function runs waits for its next call.
 
         Raises ValueError for an argument that cannot be sent.
         """
         limits = limits or Limits()
         instance = time.time_ns() if instance is None else instance
-        check_registration(
-            rm_id=rm_id,
-            config=config,
-            extra_config=extra_config or {},
-            policy_group=policy_group,
-            version=version,
-            build_info=build_info or {},
-            instance=instance,
-        )
+        check_registration(instance=instance)
         callbacks = Callbacks(
             predicates=predicates,
             deadline=predicate_deadline,
@@ -107,27 +104,23 @@ class Client:
             container_states=on_container_states,
             events=on_events,
         )
-        registration = si.RegisterResourceManagerRequest(
-            rmID=rm_id,
+        registration = wire.registration(
+            rm_id=rm_id,
             version=version,
-            policyGroup=policy_group,
-            buildInfo=build_info,
+            policy_group=policy_group,
+            build_info=build_info or {},
             config=config,
-            extraConfig=extra_config,
+            extra_config=extra_config or {},
         )
         session = Session(
-            rm_id,
-            instance,
-            registration,
-            resend=limits.resend,
-            callbacks=callbacks.wire(),
+            rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire()
         )
         self.rm_id = rm_id
         self._state = ClientState(session, limits, callbacks)
         self._connection = Connection(self._state, target, tls, retry or RetryConfig())
 
     async def __aenter__(self) -> Self:
-        """Begin to connect, without waiting for it."""
+        """Begin to connect in the background."""
         self._connection.start()
         return self
 
@@ -141,22 +134,22 @@ class Client:
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Send what waits, say goodbye and end; takes a few seconds at the most.
+        """Send what is queued, say goodbye and end; it takes 10 seconds at most.
 
-        Without a connection nothing is sent: whoever wants to be sure awaits `ready` before. The
-        server keeps the books of this RM for its next instance, unless `unregister` tells
-        it to forget the RM with all it has.
+        Nothing is sent without a connection, so await `ready` before if it matters. The server
+        keeps the books of this RM for its next instance. With `unregister` it forgets the RM
+        and everything that the RM has.
         """
         await self._connection.close(unregister=unregister)
 
     async def ready(self) -> None:
-        """Wait until there is a session, its replay is complete and this RM is scheduled."""
+        """Wait until the server has everything that the client knows, and schedules this RM."""
         await self._state.live.wait()
         self._state.check()
 
     @property
     def cache(self) -> Cache:
-        """All that was told and heard; to look at, not to change."""
+        """What the client knows of the cluster; read it, do not change it."""
         return self._state.cache
 
     @property
@@ -167,68 +160,70 @@ class Client:
     # ---- Nodes ----
 
     async def add_nodes(self, nodes: Iterable[Node]) -> None:
-        """Nodes that come; for known ones, their capacity as it is now.
+        """Add nodes. A known node takes the capacity that is given now.
 
         Answered by NodeAccepted or NodeRejected.
         """
         await self._state.send(Packer.nodes, self.cache.add_nodes(nodes))
 
     async def update_node(self, node_id: str, capacity: Mapping[str, int]) -> None:
-        """A node has another capacity; what runs on it goes on."""
+        """Change the capacity of a node; what runs there is not touched. Rejected if unknown."""
         await self._state.send(Packer.nodes, self.cache.update_node(node_id, capacity))
 
     async def drain_node(self, node_id: str) -> None:
-        """Have nothing new placed on a node; what runs on it goes on."""
+        """Place nothing new on a node; what runs there is not touched. Rejected if unknown."""
         await self._state.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
 
     async def undrain_node(self, node_id: str) -> None:
-        """Open a drained node again."""
+        """Place asks on a drained node again. Rejected if unknown."""
         await self._state.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
 
     async def remove_node(self, node_id: str) -> None:
-        """A node goes. Answered by Released for what ran on it."""
+        """Remove a node. Answered by Released for everything that ran there."""
         await self._state.send(Packer.nodes, self.cache.remove_node(node_id))
 
     # ---- Applications ----
 
     async def submit_applications(self, applications: Iterable[Application]) -> None:
-        """Applications that come; known ones are there already.
+        """Submit applications. Nothing is done for known ones.
 
         Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged.
+        The client forgets an application that has ended. It keeps one whose id is in several
+        partitions until `remove_application`, because answers do not name the partition.
         """
         await self._state.send(Packer.new_applications, self.cache.submit(applications))
 
     async def remove_application(
         self, application_id: str, *, partition: str = DEFAULT_PARTITION
     ) -> None:
-        """An application goes with its asks. Answered by Released for what ran of it."""
+        """Remove an application and its asks. Answered by Released for each of its allocations."""
         messages = self.cache.remove_application((partition, application_id))
         await self._state.send(Packer.removed_applications, messages)
 
     # ---- Asks and allocations ----
 
     async def ask(self, asks: Iterable[Ask]) -> None:
-        """Asks that come, as many at once as you like; a known one is resized.
+        """Ask for allocations, any number at once. A known ask takes the resources given now.
 
-        Answered by Allocated sooner or later, or by AskRejected.
+        Answered by AskRejected, or by Allocated as soon as there is room.
         """
         await self._state.send(Packer.allocations, self.cache.ask(asks, int(time.time())))
 
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
-        """What runs already, for instance when the RM itself was restarted.
+        """Report allocations that run already, for instance after a restart of the RM.
 
-        It is taken even where it exceeds a quota; AskRejected comes only for an application
-        or a node that the server does not know.
+        The server takes them even where they exceed a quota. AskRejected comes only for one whose
+        application or node the server does not know.
         """
         await self._state.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
 
     async def release(
         self, keys: Iterable[str], termination: Termination = Termination.STOPPED
     ) -> None:
-        """Asks that are not wanted any more, or allocations that have ended.
+        """Release asks that are not wanted any more, and allocations that have ended.
 
-        Answered by Released for what ran. A `ReleaseRequested` is confirmed with its own
-        `termination`, which has no answer.
+        Answered by Released for each allocation. To confirm a `ReleaseRequested`, pass its
+        `termination`; a confirmation has no answer. Nothing is done for unknown keys.
         """
         messages = self.cache.release(keys, termination)
         await self._state.send(Packer.releases, messages)
@@ -238,10 +233,12 @@ class Client:
     async def update_configuration(
         self, config: str, extra_config: Mapping[str, str] | None = None
     ) -> bool:
-        """Replace the queue configuration; False when it was in force already.
+        """Replace the queue configuration. Returns False if it was in force already.
 
-        Raises ConfigInvalid, or RegistrationInvalid for the extra configuration, and the old one
-        stays in force; ConnectionLost; or ValueError for an argument that cannot be sent.
+        Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses
+        the extra configuration, ConnectionLost if it cannot be reached, and ValueError for an
+        argument that cannot be sent. The old configuration stays in force in all these cases but
+        the lost connection, after which either may be in force.
         """
         self._state.check()
         check_registration(config=config, extra_config=extra_config or {})
@@ -267,13 +264,13 @@ class Client:
     async def events(self) -> AsyncIterator[Event]:
         """All events, one by one, until the client is closed.
 
-        One reader at a time. An event counts as dealt with, and is acknowledged, when the reader
-        comes back for the next; a reader that stays away makes the server hold this RM.
+        Only one reader may iterate at a time. An event is acknowledged when the reader asks for
+        the next one. The server stops scheduling for this RM while too much is unacknowledged.
         """
         while (event := await self._state.inbox.next_event()) is not None:
             yield event
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """The same events as they came, all those of one message together: cheaper in bulk."""
+        """The same events in lists, one for each message of the server: cheaper in bulk."""
         while (batch := await self._state.inbox.next_batch()) is not None:
             yield batch

@@ -1,4 +1,4 @@
-"""One stream after the other, for as long as the client lives."""
+"""Opens one stream after the other, for as long as the client lives."""
 
 import asyncio
 import logging
@@ -23,35 +23,38 @@ class Connection:
     def __init__(
         self, state: ClientState, target: str, tls: TlsConfig | None, retry: RetryConfig
     ) -> None:
-        """Nothing is opened before `start`."""
+        """Open nothing before `start`."""
         self._state = state
         self._target = target
+        """The address that the caller gave."""
         self._address = target
+        """The address to connect to: the target, or where it has redirected us."""
         self._tls = tls
         self._retry = retry
         self._backoff = Backoff(initial=retry.initial, maximum=retry.maximum, stable=retry.stable)
         self._channel: aio.Channel | None = None
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
+        """When the last session was lost, or the first one sought, by the loop's clock."""
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Begin to connect in the background."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     async def close(self, *, unregister: bool) -> None:
-        """Send what waits, say goodbye and end; without a stream there is nobody to say it to."""
+        """Send what is queued, say goodbye and end. Without a stream nothing is sent."""
         self._state.leave(unregister=unregister)
         if self._task is not None:
             if self._state.outgoing.streaming:
                 await asyncio.wait((self._task,), timeout=2 * GRACE)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        # The task may never have begun.
+        # A task that is cancelled before its first step does not end the state by itself.
         self._state.end(None)
 
     def channel(self) -> aio.Channel:
-        """The channel, for calls beside the stream. Raises OSError for unreadable certificates."""
+        """The channel, also for calls beside the stream. Raises OSError for bad certificates."""
         if self._channel is None:
             self._channel = open_channel(self._address, self._tls)
         return self._channel
@@ -79,7 +82,7 @@ class Connection:
             pass
 
     async def _attempt(self) -> float:
-        """Open a stream and use it to its end; returns how long to wait before the next.
+        """Open a stream and use it to its end. Returns the seconds to wait before the next one.
 
         Raises the error that ends the client.
         """
@@ -105,7 +108,10 @@ class Connection:
         return random.uniform(retry_after, 1.5 * retry_after)
 
     async def _lost(self, stream: Stream | None, reason: str) -> float:
-        """Make up our mind after a failure; returns how long to wait."""
+        """Decide what follows a failure. Returns the seconds to wait before the next stream.
+
+        Raises ConnectionLost after `give_up_after` seconds without a session.
+        """
         now = asyncio.get_running_loop().time()
         LOG.warning("no connection to %s: %s", self._address, reason)
         if stream is not None and stream.welcomed_at is not None:
@@ -115,7 +121,8 @@ class Connection:
         if patience is not None and now - self._down_since >= patience:
             raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
         if self._tls is not None or self._address != self._target:
-            # Certificates may have been renewed; and who redirects us knows where to go next.
+            # A new channel reads certificates that may have been renewed, and the target knows
+            # where to redirect us now.
             await self._go_to(self._target)
         return self._backoff.next()
 

@@ -8,11 +8,11 @@ class LicorneError(Exception):
 
 
 class Closed(LicorneError):
-    """The client was closed; make a new one."""
+    """The client was closed and cannot be used again."""
 
 
 class ConnectionLost(LicorneError):
-    """No server could be reached for longer than the retry configuration allows."""
+    """There was no session for longer than `RetryConfig.give_up_after`, or a call got no answer."""
 
 
 class SessionFenced(LicorneError):
@@ -24,16 +24,18 @@ class Unauthorized(LicorneError):
 
 
 class ProtocolError(LicorneError):
-    """The server and this client do not understand each other; the text says over what."""
+    """The server does not speak the protocol of this client; the text says where they differ."""
 
 
 class RegistrationInvalid(LicorneError):
-    """What this resource manager says of itself was refused: not its queue configuration, but
-    its id, version, policy group, build info or extra configuration; the text says which."""
+    """The server refused the id, version, policy group, build info or extra configuration.
+
+    The text says which. A refused queue configuration is `ConfigInvalid`.
+    """
 
 
 class ConfigInvalid(LicorneError):
-    """The queue configuration was refused, with every problem found in it."""
+    """The server refused the queue configuration. `problems` are all that it found there."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
         """Keep the problems, one text each, as the server worded them."""
@@ -42,7 +44,7 @@ class ConfigInvalid(LicorneError):
 
 
 class Rejected(LicorneError):
-    """One item cannot be taken: `key` says which node, application or ask, `reason` why."""
+    """One item cannot be sent: `key` is that of the node, application or ask, `reason` says why."""
 
     def __init__(self, key: str, reason: str) -> None:
         """Keep both; the error's text is ``key: reason``."""

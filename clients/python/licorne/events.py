@@ -7,14 +7,14 @@ from licorne.model import Termination
 
 @dataclass(frozen=True, slots=True)
 class NodeAccepted:
-    """The node is known; asks may be placed on it."""
+    """The server has the node, and may place asks on it."""
 
     node_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRejected:
-    """The node was not taken, and the client has forgotten it."""
+    """The server refused the node, and the client has forgotten it."""
 
     node_id: str
     reason: str
@@ -22,14 +22,14 @@ class NodeRejected:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationAccepted:
-    """The application is in a queue; its asks are looked at."""
+    """The application is in a queue, and its asks can be scheduled."""
 
     application_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRejected:
-    """The application was not taken, and the client has forgotten it and all its asks."""
+    """The server refused the application, and the client has forgotten it and all its asks."""
 
     application_id: str
     reason: str
@@ -37,7 +37,7 @@ class ApplicationRejected:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationStateChanged:
-    """The application entered a state; `time` is in unix seconds."""
+    """The application entered a state. `time` is in unix seconds."""
 
     application_id: str
     state: str
@@ -47,7 +47,7 @@ class ApplicationStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """An ask has got its node: run it there."""
+    """An ask was allocated to a node: start it there."""
 
     key: str
     application_id: str
@@ -57,7 +57,7 @@ class Allocated:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """An allocation is gone from the books: by our own release, or with its node or application."""
+    """An allocation has ended: it was released, or its node or application was removed."""
 
     key: str
     application_id: str
@@ -79,9 +79,9 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class AskRejected:
-    """An ask or a reported allocation was not taken, and the client has forgotten it.
+    """The server refused an ask or a reported allocation, and the client has forgotten it.
 
-    Where it was a change that was refused, the client goes on with what there was before.
+    If the server refused a change of an ask, the client goes on with the ask before that change.
     """
 
     key: str
@@ -91,7 +91,7 @@ class AskRejected:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The server is about to stop. The client comes back to it after `retry_after` seconds."""
+    """The server is about to stop. The client connects again after `retry_after` seconds."""
 
     reason: str
     retry_after: float
@@ -99,7 +99,11 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Reconnected:
-    """A lost stream was made good: `resumed` where it broke, or else by a replay of everything."""
+    """A lost stream was made good.
+
+    With `resumed` the session goes on where it broke. Without, the server was told everything
+    anew by a replay.
+    """
 
     resumed: bool
 

@@ -1,10 +1,11 @@
-"""What the caller hands over, looked at before anything is done about it.
+"""Checks what the caller hands over, before anything is done with it.
 
-Whatever the wire cannot carry is refused here with the names of the field and its value; protobuf
-would name neither, take None for "not said" and bytes for text. A list that is none is a mistake
-of the program, and a TypeError.
+A field that the wire cannot carry is refused with its name and its value. Protobuf would name
+neither, and would take None for "not said" and bytes for text. An argument of the wrong type is
+a mistake of the program, so it is a TypeError.
 """
 
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
@@ -17,21 +18,23 @@ MAX_SHOWN = 64
 """Characters of a value that an error repeats."""
 
 Check = Callable[[str, object], str]
-"""From the name of a field and its value to what is wrong with it, or the empty text."""
+"""Takes the name of a field and its value; returns what is wrong, or the empty text."""
 
 T = TypeVar("T")
 
-# The plain one first: an abstract class is slow to ask, and there may be a million asks.
+# The plain class first: `isinstance` is slow with an abstract one, and asks come by the million.
 _MAPPINGS = (dict, Mapping)
 
 
 class Range(NamedTuple):
-    """The whole numbers that a field can carry, and how an error words its bounds."""
+    """The whole numbers that a field can carry."""
 
     low: int
     high: int
     bounds: str
+    """Both bounds in the words of an error."""
     subject: str = "it"
+    """What an error calls the number."""
 
 
 MOST = 2**63 - 1
@@ -42,9 +45,9 @@ UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
 
 
 def shown(value: object) -> str:
-    """A value as an error repeats it: short, on one line, and free of what no encoding takes."""
+    """A value as an error repeats it: short, on one line, and in characters of any encoding."""
     if isinstance(value, int) and value.bit_length() > 200:
-        # Python refuses to print the longest ones at all.
+        # Python refuses to print a number of thousands of digits.
         return f"a number of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
@@ -67,7 +70,7 @@ def whole(limits: Range, field: str, value: object) -> str:
     if type(value) is int and limits.low <= value <= limits.high:
         return ""
     try:
-        # True is 1 to Python, and hardly ever what was meant.
+        # Python counts True as 1, which is hardly ever meant.
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
@@ -76,6 +79,15 @@ def whole(limits: Range, field: str, value: object) -> str:
     if not limits.low <= number <= limits.high:
         return f"{field} is {shown(number)}: {limits.subject} must lie between {limits.bounds}"
     return ""
+
+
+def seconds(field: str, value: object, low: float = 0, high: float = math.inf) -> str:
+    """What is wrong with a time in seconds, or the empty text."""
+    # "Not a number" lies between no two numbers.
+    if isinstance(value, int | float) and low <= value <= high:
+        return ""
+    bounds = f"{low:g} or more" if high == math.inf else f"between {low:g} and {high:g}"
+    return f"{field} is {shown(value)}: it must be seconds, {bounds}"
 
 
 def flag(field: str, value: object) -> str:
@@ -110,7 +122,7 @@ def amounts(field: str, value: object) -> str:
         return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
     for name, amount in value.items():
         if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
-            # There may be a million asks, and nearly all of their amounts are like this.
+            # The short way for nearly all amounts, of which there may be millions.
             continue
         problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
         if problem:
@@ -197,6 +209,13 @@ def keys(given: Iterable[str]) -> list[str]:
     return _listed("keys", "keys", str, given)
 
 
+def identifier(name: str, given: str) -> str:
+    """The id that a method was given. Raises TypeError for what is no text."""
+    if not isinstance(given, str):
+        raise TypeError(f"{name} is {shown(given)}: it must be a text")
+    return given
+
+
 def check_registration(**values: object) -> None:
     """Raises ValueError for the first argument of a client that cannot be sent."""
     for name, value in values.items():
@@ -206,7 +225,7 @@ def check_registration(**values: object) -> None:
 
 
 def _listed(name: str, wanted: str, kind: type[T], given: Iterable[T]) -> list[T]:
-    """What an argument holds. A text is a list of its characters to Python, and not to us."""
+    """The items of an argument. A text is refused, though Python iterates its characters."""
     if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is {shown(given)}: it must be a list of {wanted}")
     taken = list(given)
@@ -220,5 +239,5 @@ def _check(item: object, checks: Mapping[str, Check], key: object) -> None:
     for name, check in checks.items():
         problem = check(name, getattr(item, name))
         if problem:
-            # The key itself may be what is wrong.
+            # The key itself may be the field that is wrong.
             raise Rejected(key if isinstance(key, str) else shown(key), problem)

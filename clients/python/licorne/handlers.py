@@ -41,7 +41,7 @@ class Handlers:
     async def run(self, client: Client) -> None:
         """Hand every event to its handlers until the client is closed.
 
-        A handler's exception ends the run; what it failed on is not acknowledged.
+        A handler's exception ends the run. The event that it failed on is not acknowledged.
         """
         async for event in client.events():
             for handler in self._handlers[type(event)]:

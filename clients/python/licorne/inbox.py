@@ -10,25 +10,32 @@ from licorne.session import Stamp
 
 
 class Inbox:
-    """A bounded buffer with one reader. What it was handed counts as dealt with when it
-    comes back for more."""
+    """A bounded buffer of events with one reader.
+
+    The reader has dealt with an event when it comes back for the next one.
+    """
 
     def __init__(self, limit: int, consumed: Callable[[Stamp, int], None]) -> None:
-        """About `limit` events may wait; `consumed` hears which responses are dealt with."""
+        """Let about `limit` events wait. `consumed` is told the responses that are dealt with."""
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
+        """For each response: its stamp, its number and its events that were not taken yet."""
         self._size = 0
+        """Events that wait, plus one for each response that is not dealt with."""
         self._news = asyncio.Event()
+        """Set when the reader may find something, or the end."""
         self._room = asyncio.Event()
+        """Set while `_size` is below the limit, and after the end."""
         self._room.set()
         self._closed = False
         self._failure: LicorneError | None = None
+        """What the reader gets after the last event; None for a plain end."""
 
     def put(self, stamp: Stamp, number: int, events: Sequence[Event]) -> None:
-        """Add what one response brought; number 0 for what the client says by itself."""
+        """Add the events of one response. Number 0 is for events of the client's own."""
         self._batches.append((stamp, number, deque(events)))
-        # An answer without events has to be acknowledged in its turn, and takes room as well.
+        # A response without events is acknowledged in its turn too, so it takes room too.
         self._size += len(events) + 1
         self._news.set()
         if self._size >= self._limit and not self._closed:
@@ -39,14 +46,14 @@ class Inbox:
         await self._room.wait()
 
     def close(self, failure: LicorneError | None = None) -> None:
-        """No more will come; what is there can still be taken, then the failure is raised."""
+        """Take no more events. The reader gets those that wait, and then the failure, if any."""
         self._closed = True
         self._failure = failure
         self._room.set()
         self._news.set()
 
     async def next_batch(self) -> list[Event] | None:
-        """All that is left of the oldest response, or None after the end."""
+        """The remaining events of the oldest response, or None after the end."""
         batch = await self._head()
         if batch is None:
             return None

@@ -1,23 +1,28 @@
-"""What a client can be told about its connection."""
+"""The options of a client's connection."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
+from licorne.fields import seconds, shown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
     """Certificate files in PEM. They are read again for every new channel, so they can be renewed.
 
-    Without `ca` the roots of gRPC are trusted; `certificate` and `key` make it mutual TLS.
-    `server_name` is the name to expect in the server's certificate where it is not the target's.
+    With `certificate` and `key` the server can authenticate the client (mutual TLS).
     """
 
     ca: Path | None = None
+    """The authorities to trust; None for those of gRPC."""
     certificate: Path | None = None
+    """The client's certificate chain."""
     key: Path | None = None
+    """The private key of the client's certificate."""
     server_name: str = ""
+    """The name to expect in the server's certificate; empty for the host of the target."""
 
     def credentials(self) -> grpc.ChannelCredentials:
         """The credentials as the files are now. Raises OSError when one cannot be read."""
@@ -34,11 +39,14 @@ def _read(path: Path | None) -> bytes | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryConfig:
-    """When to try again; all times in seconds.
+    """When to try again. All times are in seconds.
 
-    The wait is random below a ceiling that starts at `initial`, doubles up to `maximum` and
-    starts over after `stable` seconds of connection. `give_up_after` seconds without a
-    session the client fails with `ConnectionLost`; None, the default, means never.
+    The wait is random, between 0 and a ceiling that starts at `initial`. The ceiling doubles with
+    every failure, up to `maximum`. It starts over after a connection that lasted `stable` seconds.
+    The client fails with `ConnectionLost` after `give_up_after` seconds without a session; it
+    never does with None, the default.
+
+    Raises ValueError for a time that is negative or no number.
     """
 
     initial: float = 0.1
@@ -46,16 +54,33 @@ class RetryConfig:
     stable: float = 60.0
     give_up_after: float | None = None
 
+    def __post_init__(self) -> None:
+        """Check the times."""
+        for name in ("initial", "maximum", "stable", "give_up_after"):
+            value = getattr(self, name)
+            unset = name == "give_up_after" and value is None
+            if not unset and (problem := seconds(name, value)):
+                raise ValueError(problem)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """How much the client keeps in memory on the way out and on the way in.
 
-    `outgoing` items may wait to be sent before calls wait; `resend` sent requests are kept for a
-    resumption (beyond it a lost stream costs a replay); `events` may wait for their consumer
-    before the client stops reading, which in the end makes the server hold this RM.
+    Raises ValueError for a limit that is no whole number or below 1.
     """
 
     outgoing: int = 50_000
+    """Items that may wait to be sent. Beyond it the methods of the client wait."""
     resend: int = 1_000
+    """Sent requests that are kept for a resumption. Beyond it a lost stream costs a replay."""
     events: int = 50_000
+    """Events that may wait for their reader. Beyond it the client reads no more from the server,
+    which in the end stops scheduling for this RM."""
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        for name in ("outgoing", "resend", "events"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {shown(value)}: it must be a whole number, 1 or more")

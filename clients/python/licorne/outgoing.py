@@ -1,4 +1,4 @@
-"""What waits to be sent, with a bound for those who produce it."""
+"""The requests that are not sent yet, with a bound for those who make them."""
 
 import asyncio
 from collections import deque
@@ -10,33 +10,39 @@ from licorne.v1.session_pb2 import UpdateRequest
 class Outgoing:
     """The requests of the session that are not sent yet.
 
-    Closed while there is no session: then the cache has it all, and the replay will send it.
-    Open and paused while a lost stream can still be resumed.
+    It is closed while there is no session: the replay of the next one sends everything then. It is
+    open without a stream while the session can be resumed.
     """
 
     def __init__(self, limit: int) -> None:
-        """At most about `limit` items wait."""
+        """Let about `limit` items wait."""
         self.packer = Packer()
+        """The requests made of the caller's items."""
         self._answers: deque[UpdateRequest] = deque()
+        """The answers to the server's questions, which are sent first."""
         self._limit = limit
-        self.is_open = self.streaming = False
+        self.is_open = False
+        """Whether there is a session to queue requests for."""
+        self.streaming = False
+        """Whether that session has a stream now."""
         self._room = asyncio.Event()
+        """Set unless somebody waits for room."""
         self._room.set()
 
     def open(self, max_items: int) -> None:
-        """A stream is there that takes so many items per request."""
+        """The session has a stream, which takes `max_items` items in a request."""
         self.packer.max_items = max_items
         self.is_open = self.streaming = True
 
     def pause(self, *, resumable: bool) -> None:
-        """The stream is gone."""
+        """The stream is gone; the session too, unless it is resumable."""
         self.streaming = False
         self._room.set()
         if not resumable:
             self.close()
 
     def close(self) -> None:
-        """The session is gone, and what waits for it."""
+        """The session is gone, and with it what waited."""
         self.clear()
         self.is_open = self.streaming = False
         self._room.set()
@@ -47,11 +53,11 @@ class Outgoing:
         self._answers.clear()
 
     def answer(self, request: UpdateRequest) -> None:
-        """Send this before all else: somebody waits for it, and it depends on nothing."""
+        """Queue an answer before all items: the server waits for it, and its order is free."""
         self._answers.append(request)
 
     def next(self) -> UpdateRequest | None:
-        """Take off what is to be sent next, if there is anything."""
+        """Take off the request to send next; None if there is none."""
         if self._answers:
             return self._answers.popleft()
         request = self.packer.take()
@@ -60,7 +66,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait while too much waits. False: it is too much, and there is no stream to wait for."""
+        """Wait until there is room. Returns False at once if no stream is there to make any."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:

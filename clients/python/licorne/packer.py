@@ -1,7 +1,7 @@
-"""Packs items into as few requests as order, item counts and message sizes allow.
+"""Packs items into as few requests as their order, their number and their size allow.
 
-One message costs gRPC the same whether it carries one ask or a thousand, so calls that
-come close together share requests.
+A message costs gRPC the same with one ask or with a thousand. So items of several calls share
+requests.
 """
 
 from collections import deque
@@ -11,43 +11,50 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import UpdateRequest
 
 MAX_BYTES = 512 * 1024
-"""Payload of one request; servers accept a few MiB, and smaller ones keep their loop fluent."""
+"""Bytes of items in one request. Servers accept a few MiB; smaller ones block them for less."""
 
 
 class Packer:
-    """A queue of requests, of which the last one takes more items while it can.
+    """A queue of requests. Items are added to the last request while it has room.
 
-    Within a request all additions are handled before all removals, so one that has a
-    removal takes no more additions: the order of the calls is kept.
+    A request takes no addition after its first removal. The server handles all additions of a
+    request before its removals, so this keeps the order of the calls.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
-        """Start empty; `max_items` is the most that one request may carry."""
+        """Start empty. No request gets more than `max_items` items."""
         self.max_items = max_items
+        """The most items in one request from now on."""
         self.items = 0
+        """Items in all requests."""
         self._requests: deque[UpdateRequest] = deque()
+        """The requests, oldest first."""
         self._counts: deque[int] = deque()
+        """Items in each of the requests."""
         self._kind = ""
+        """The field of the last request that its items are in."""
         self._removing = False
+        """Whether the last request has a removal."""
         self._bytes = 0
+        """Bytes of the items in the last request."""
 
     def __len__(self) -> int:
         """How many requests there are."""
         return len(self._requests)
 
     def nodes(self, items: Iterable[si.NodeInfo]) -> None:
-        """Add nodes that come, change or go."""
+        """Add additions, changes and removals of nodes."""
         for item in items:
             self._tail("nodes", item.ByteSize()).nodes.nodes.append(item)
 
     def new_applications(self, items: Iterable[si.AddApplicationRequest]) -> None:
-        """Add applications that come."""
+        """Add applications to submit."""
         for item in items:
             tail = self._tail("applications", item.ByteSize())
             tail.applications.new.append(item)
 
     def removed_applications(self, items: Iterable[si.RemoveApplicationRequest]) -> None:
-        """Add applications that go."""
+        """Add applications to remove."""
         for item in items:
             tail = self._tail("applications", item.ByteSize(), removal=True)
             tail.applications.remove.append(item)
@@ -64,7 +71,7 @@ class Packer:
             tail.allocations.releases.allocationsToRelease.append(item)
 
     def _tail(self, kind: str, size: int, *, removal: bool = False) -> UpdateRequest:
-        """The request that the next item of that kind and size (in bytes) belongs in."""
+        """The request to put the next item in, which is of that kind and has `size` bytes."""
         fits = (
             self._requests
             and kind == self._kind
@@ -84,7 +91,7 @@ class Packer:
         return self._requests[-1]
 
     def take(self) -> UpdateRequest | None:
-        """The oldest request, or None."""
+        """Take off the oldest request; None if there is none."""
         if not self._requests:
             return None
         self.items -= self._counts.popleft()

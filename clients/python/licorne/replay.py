@@ -1,4 +1,4 @@
-"""Everything that the cache holds, as the requests of one replay."""
+"""Everything that the cache knows, as the requests of one replay."""
 
 from collections.abc import Iterator
 
@@ -9,24 +9,27 @@ from licorne.v1.session_pb2 import ReplayBegin, ReplayEnd, UpdateRequest
 
 
 class Replay:
-    """A snapshot of the cache. It is taken at once and turned into messages as they are sent,
-    so that what changes meanwhile is simply sent after it."""
+    """A snapshot of the cache, turned into requests one by one.
+
+    The snapshot is taken when the replay is made. Later changes are sent after the replay.
+    """
 
     def __init__(self, cache: Cache) -> None:
-        """Note what there is now."""
+        """Take the snapshot."""
         self._nodes = [known.node for known in cache.nodes.values()]
-        held = list(cache.held.values())
-        self._allocations = [item for item in held if item.node_id]
-        self._asks = [item for item in held if not item.node_id]
-        busy = {(item.ask.partition, item.ask.application_id) for item in self._allocations}
+        asks = list(cache.asks.values())
+        self._allocations = [known for known in asks if known.node_id]
+        self._pending = [known for known in asks if not known.node_id]
+        busy = {(known.ask.partition, known.ask.application_id) for known in self._allocations}
         self._applications = [
             (known.application, key in busy) for key, known in cache.applications.items()
         ]
 
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
-        """Begin; nodes, applications, allocations and asks in chunks; end with their counts.
+        """The begin; nodes, applications, allocations and asks; the end with their counts.
 
-        Applications that hold allocations are forced: what runs must never be turned away.
+        No request has more than `max_items` items. Applications that have allocations are forced,
+        because the server must not reject what runs.
         """
         yield UpdateRequest(replay_begin=ReplayBegin())
         packer = Packer(max_items)
@@ -36,8 +39,8 @@ class Replay:
         for application, force in self._applications:
             packer.new_applications([wire.application(application, force=force)])
             yield from _full(packer)
-        for held in (*self._allocations, *self._asks):
-            packer.allocations([wire.allocation(held.ask, held.node_id, held.asked_at)])
+        for known in (*self._allocations, *self._pending):
+            packer.allocations([wire.allocation(known.ask, known.node_id, known.asked_at)])
             yield from _full(packer)
         while (request := packer.take()) is not None:
             yield request
@@ -45,13 +48,13 @@ class Replay:
             replay_end=ReplayEnd(
                 nodes=len(self._nodes),
                 applications=len(self._applications),
-                allocations=len(self._allocations) + len(self._asks),
+                allocations=len(self._allocations) + len(self._pending),
             )
         )
 
 
 def _full(packer: Packer) -> Iterator[UpdateRequest]:
-    """The requests that take no more items."""
+    """All requests but the last, which takes more items."""
     while len(packer) > 1:
         request = packer.take()
         assert request is not None

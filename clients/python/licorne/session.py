@@ -1,7 +1,8 @@
-"""Numbers, acknowledgements and resumption of one session: no wire, no loop.
+"""Numbers, acknowledgements and resumption of one session. It knows no stream and no loop.
 
-Both sides number what they send from 1 on, across streams, and say how far they have dealt with
-the other's. What is not dealt with yet is kept, and sent again when a stream is resumed.
+Both sides number their messages from 1 on, across all streams of a session. Each tells the other
+the number up to which it has processed the other's messages. A request is kept until the server
+has processed it, and is sent again when the session is resumed.
 """
 
 from collections import deque
@@ -12,7 +13,8 @@ from licorne.v1.session_pb2 import Callbacks, Goodbye, Hello, UpdateRequest, Upd
 
 PROTOCOL = 1
 Stamp = tuple[int, int]
-"""(epoch, session): rises with every start of the server and with every registration."""
+"""(epoch, session): the first rises with every start of the server, the second with every
+registration. A stamp is compared as a pair."""
 
 
 class Session:
@@ -27,30 +29,40 @@ class Session:
         resend: int,
         callbacks: Callbacks | None = None,
     ) -> None:
-        """Keep up to `resend` requests for a resumption; `instance` fences lower ones."""
+        """Keep up to `resend` requests for a resumption. `instance` fences lower ones."""
         self._rm_id = rm_id
         self._instance = instance
         self.registration = registration
+        """What the hello says of the RM. The server ignores it when it resumes a session."""
         self._resend = resend
         self._callbacks = callbacks
         self._token = ""
+        """The token of the last welcome; empty if the next hello must not resume."""
         self.stamp: Stamp = (0, 0)
+        """The epoch and session that the last response was of."""
         self._sent = 0
+        """Number of the last request that was sent."""
         self._processed = 0
+        """Number of the last request that the server has processed."""
         self._lost = 0
+        """Number of the last request that was dropped unprocessed, for lack of room."""
         self._received = 0
+        """Number of the last response that was read."""
         self._consumed = 0
+        """Number of the last response that the caller has dealt with."""
         self._acknowledged = 0
+        """Number of the last response that the server knows to be dealt with."""
         self._kept: deque[UpdateRequest] = deque()
+        """The requests that were sent and not processed, oldest first."""
 
     @property
     def resumable(self) -> bool:
-        """Whether the next hello may ask to go on where the stream broke."""
+        """Whether the next hello may ask the server to resume the session."""
         return bool(self._token) and self._processed >= self._lost
 
     @property
     def unacknowledged(self) -> int:
-        """How many responses have been dealt with and the server has not been told."""
+        """How many responses the caller has dealt with that the server has not been told of."""
         return self._consumed - self._acknowledged
 
     def forget(self) -> None:
@@ -58,7 +70,7 @@ class Session:
         self._token = ""
 
     def hello(self) -> UpdateRequest:
-        """What opens a stream."""
+        """The first request of a stream."""
         return UpdateRequest(
             hello=Hello(
                 rm_id=self._rm_id,
@@ -72,11 +84,11 @@ class Session:
         )
 
     def welcome(self, response: UpdateResponse) -> list[UpdateRequest] | None:
-        """Take up what the server answered to the hello.
+        """Take the server's answer to the hello.
 
-        Returns the requests to send again, or None when the session is new and wants a
-        replay. Raises ConnectionLost for an answer of the past: of a server that has lost
-        its claim to this resource manager.
+        Returns the requests to send again if the session is resumed, and None if it is new, so
+        that a replay is needed. Raises ConnectionLost for a lower stamp than the last one: it
+        comes from a server that no longer owns this resource manager.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -94,7 +106,7 @@ class Session:
         return None
 
     def outgoing(self, request: UpdateRequest) -> UpdateRequest:
-        """Number a request, and keep it until the server has dealt with it."""
+        """Number a request, and keep it until the server has processed it."""
         self._sent += 1
         request.number = self._sent
         self._kept.append(request)
@@ -103,21 +115,22 @@ class Session:
         return self.acknowledging(request)
 
     def acknowledging(self, request: UpdateRequest) -> UpdateRequest:
-        """Let a request say how far the responses have been dealt with."""
+        """Put into a request the number up to which the responses have been dealt with."""
         self._acknowledged = self._consumed
         request.acknowledged = self._consumed
         return request
 
     def goodbye(self, *, unregister: bool) -> UpdateRequest:
-        """What ends a stream in good order; said once and never repeated."""
+        """The last request of a stream. It is never sent again."""
         goodbye = self.outgoing(UpdateRequest(goodbye=Goodbye(unregister=unregister)))
         self._kept.remove(goodbye)
         return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
-        """Whether a response is news; not so for repeats and for those of an older session.
+        """Whether to apply a response. Repeats and responses of an older session are dropped.
 
-        Raises ConnectionLost when one is missing before it: only a replay can help then.
+        Raises ConnectionLost if a response is missing before it, and makes the next hello ask for
+        a new session, as only a replay can make that good.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -137,7 +150,7 @@ class Session:
         return True
 
     def consumed(self, stamp: Stamp, number: int) -> None:
-        """The caller has dealt with all responses up to that number of that session."""
+        """Note that the caller has dealt with the responses of a session up to that number."""
         if stamp == self.stamp and number > self._consumed:
             self._consumed = number
 

@@ -1,4 +1,4 @@
-"""What outlives a stream: everything that one stream hands on to the next."""
+"""What outlives a stream: everything that one stream leaves to the next."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -7,12 +7,12 @@ from typing import TypeVar
 from licorne.answers import Answers
 from licorne.cache import Cache
 from licorne.callbacks import Callbacks
-from licorne.calls import Calls
 from licorne.errors import Closed, LicorneError
 from licorne.inbox import Inbox
 from licorne.options import Limits
 from licorne.outgoing import Outgoing
 from licorne.packer import Packer
+from licorne.runners import CallbackRunners
 from licorne.session import Session, Stamp
 from licorne.stats import Stats
 from licorne.v1.session_pb2 import UpdateRequest
@@ -20,46 +20,51 @@ from licorne.v1.session_pb2 import UpdateRequest
 M = TypeVar("M")
 
 ACK_EVERY = 64
-"""So many responses dealt with are acknowledged at once; fewer after a moment."""
+"""Responses dealt with that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
 
 
 class ClientState:
-    """The books, the numbers and the queues of one client."""
+    """The cache, the session and the queues of one client."""
 
     def __init__(self, session: Session, limits: Limits, callbacks: Callbacks) -> None:
-        """Start with nothing; must be made inside a running loop."""
+        """Start with nothing."""
         self.session = session
         self.cache = Cache()
         self.answers = Answers(self.cache)
         self.stats = Stats()
-        self.calls = Calls(callbacks, self._answer, self.stats, limits.events)
+        self.callbacks = CallbackRunners(callbacks, self._answer, self.stats, limits.events)
         self.wake = asyncio.Event()
+        """Set when the writer of the stream may have something to do."""
         self.outgoing = Outgoing(limits.outgoing)
         self.inbox = Inbox(limits.events, self.consumed)
         self.live = asyncio.Event()
+        """Set while a stream is up whose session needs no replay; for ever after the end."""
         self.leaving = asyncio.Event()
+        """Set when the caller closes the client."""
         self.unregister = False
+        """Whether the goodbye of the closing client asks the server to forget the RM."""
         self.failure: LicorneError | None = None
+        """What every method raises after the end; None before."""
 
     def consumed(self, stamp: Stamp, number: int) -> None:
         """The caller has dealt with a response."""
         self.session.consumed(stamp, number)
-        # The first starts the moment after which the writer acknowledges, the last ends it.
+        # The first response starts the writer's `ACK_DELAY`, the last one of many ends it.
         if self.session.unacknowledged in (1, ACK_EVERY):
             self.wake.set()
 
     def leave(self, *, unregister: bool) -> None:
-        """Make the stream say goodbye when everything is sent, and open no other."""
+        """Make the stream say goodbye when everything is sent, and open no further one."""
         self.unregister = unregister
         self.leaving.set()
         self.wake.set()
 
     def end(self, failure: LicorneError | None) -> None:
-        """There will be no further stream; the first reason counts."""
+        """There will be no further stream. The first call counts, with its reason."""
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")
-        self.calls.stop()
+        self.callbacks.stop()
         self.outgoing.close()
         self.inbox.close(failure)
         self.live.set()
@@ -70,20 +75,24 @@ class ClientState:
             raise self.failure
 
     async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-        """Queue items for the live session, and wait while too much waits for it."""
+        """Queue items for the session, and wait while too much is queued.
+
+        Without a session nothing is queued: the replay of the next one takes all from the cache.
+        """
         self.check()
         if not self.outgoing.is_open:
             return
         add(self.outgoing.packer, items)
         self.wake.set()
         if not await self.outgoing.room():
-            # Too much to keep for a resumption: the cache has it all, a replay will do.
+            # Too much is queued and no stream takes it. The cache has everything, so the queue is
+            # given up for a replay.
             self.session.forget()
             self.outgoing.close()
         self.check()
 
     def _answer(self, stamp: Stamp, request: UpdateRequest) -> None:
-        """Send an answer, unless the session that asked is gone: nobody waits for it then."""
+        """Send an answer, unless the session that asked has ended: nobody waits for it then."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.answer(request)
             self.wake.set()

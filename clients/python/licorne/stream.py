@@ -1,7 +1,7 @@
 """One stream: hello, welcome, replay or resumption, and then both directions at once.
 
-One task reads and one writes, each for as long as the stream lasts: gRPC takes neither two
-writers at a time nor readers that come and go.
+One task reads and one writes, each for as long as the stream lasts. gRPC allows only one writer
+at a time, and no reader that is cancelled and replaced.
 """
 
 import asyncio
@@ -30,40 +30,47 @@ Call: TypeAlias = "aio.StreamStreamCall[UpdateRequest, UpdateResponse]"
 WELCOME_TIME = 30.0
 """Seconds that a server may take to answer a hello."""
 GRACE = 5.0
-"""Seconds that a server may take to end a stream after a goodbye."""
+"""Seconds that a server may take to end a stream after our goodbye."""
 ACK_DELAY = 0.05
-"""Seconds after which a few responses that were dealt with are acknowledged."""
+"""Seconds after which responses are acknowledged that are fewer than `ACK_EVERY`."""
 SILENCE = 3
-"""So many heartbeats of the server may be missed before it counts as gone."""
+"""Heartbeats of the server that may be missed before it counts as gone."""
 
 
 class Stream:
     """One RPC of the session."""
 
     def __init__(self, state: ClientState, call: Call) -> None:
-        """Work for that client on that call."""
+        """Use `call` for the client of that state."""
         self._state = state
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
+        """Seconds between two signs of life of either side, as the welcome says."""
         self._max_items = 1000
+        """Items that the server takes in one request, as the welcome says."""
         self._repeats: list[UpdateRequest] = []
+        """The requests of former streams that a resumption sends again."""
         self._replaying = False
+        """Whether a replay is wanted that has not been sent to its end."""
         self._reading_since: float | None = None
+        """When the wait for a response began, by the loop's clock; None while there is none."""
         self._goodbye_said = False
+        """Whether we have said goodbye."""
         self._goodbye_heard = False
+        """Whether the server has said goodbye."""
         self.welcomed_at: float | None = None
-        """When the session was there, by the loop's clock."""
+        """When the server welcomed us, by the loop's clock; None before."""
         self.redirect = ""
-        """Where the server told us to go instead, if it did."""
+        """The address that the server sent us to; empty if it welcomed us itself."""
         self.retry_after: float | None = None
-        """Seconds that a server which is about to stop told us to wait, if it did."""
+        """Seconds to stay away, as a server that is about to stop says; None if it does not."""
 
     async def run(self) -> None:
-        """Talk until the stream ends. Returns when it was ended in good order.
+        """Use the stream to its end. Returns after a goodbye of either side or a redirect.
 
-        Raises ConnectionLost when it broke, AioRpcError when the server ended it with an
-        error, and ProtocolError.
+        Raises ConnectionLost if the stream broke, AioRpcError if the server ended it with an
+        error, and ProtocolError if the server does not speak this protocol.
         """
         try:
             async with asyncio.timeout(WELCOME_TIME):
@@ -88,7 +95,7 @@ class Stream:
         try:
             response = await self._call.read()
         except asyncio.CancelledError:
-            # gRPC raises it as well when the other side has cancelled the call.
+            # gRPC raises this also when the server has cancelled the call.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -138,7 +145,7 @@ class Stream:
             raise ConnectionLost("the stream ended without a goodbye")
 
     async def _raise_for_status(self) -> None:
-        """Raise the error that the server ended the stream with, if it has ended with one."""
+        """Raise the error that the server ended the stream with, if there is one."""
         if self._call.done() and await self._call.code() is not grpc.StatusCode.OK:
             raise aio.AioRpcError(
                 await self._call.code(),
@@ -185,20 +192,22 @@ class Stream:
             self._tell(events, response.number)
 
     def _call_back(self, response: UpdateResponse) -> None:
-        """Hand on what the caller wants to be asked or told."""
-        state, calls = self._state, self._state.calls
-        if response.HasField("predicates") and calls.judge is not None:
-            calls.judge.ask(state.session.stamp, question(response.predicates, state.cache))
-        elif response.HasField("container_states") and calls.states is not None:
-            calls.states.put(container_states(response.container_states))
-        elif response.HasField("events") and calls.events is not None:
-            calls.events.put(event_records(response.events))
+        """Hand a message to the callback that wants it, if there is one."""
+        state, callbacks = self._state, self._state.callbacks
+        if response.HasField("predicates") and callbacks.predicates is not None:
+            callbacks.predicates.start(
+                state.session.stamp, question(response.predicates, state.cache)
+            )
+        elif response.HasField("container_states") and callbacks.states is not None:
+            callbacks.states.put(container_states(response.container_states))
+        elif response.HasField("events") and callbacks.events is not None:
+            callbacks.events.put(event_records(response.events))
 
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._state
         if not result.complete:
-            # The server keeps what did arrive, and would refuse to be told it again. It drops
-            # everything when the next hello registers anew.
+            # The server has kept what did arrive, and would reject its repetition. It drops all
+            # of that when the next hello registers anew.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()
@@ -238,7 +247,7 @@ class Stream:
 
     async def _replay(self) -> None:
         state = self._state
-        # The snapshot holds all that waits; what comes from now on is sent after it.
+        # The snapshot has everything that is queued. Later changes are sent after it.
         state.outgoing.clear()
         self._tell(state.answers.begin_replay())
         replay = Replay(state.cache)
@@ -253,7 +262,7 @@ class Stream:
         await self._call.done_writing()
 
     async def _woken(self) -> bool:
-        """Wait for something to do; False when it is time for an acknowledgement or a heartbeat."""
+        """Wait for work. Returns False if it is time for an acknowledgement or a heartbeat."""
         state = self._state
         patience = ACK_DELAY if state.session.unacknowledged else self._heartbeat / 2
         try:

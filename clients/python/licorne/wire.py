@@ -1,7 +1,7 @@
-"""From what the caller says to the messages of the wire.
+"""Makes the messages of the wire from what the caller says.
 
-The fields have been looked at (`licorne.fields`). What has no id or is too large is refused here,
-before anything is done about it; everything else is for the server to judge.
+`licorne.fields` has checked the fields before. An item without an id and one that is too large
+are refused here. Everything else is for the server to judge.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from operator import index
 from google.protobuf.message import Message
 
 from licorne.errors import Rejected
+from licorne.fields import check_registration
 from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
 
@@ -18,7 +19,7 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 MAX_ITEM_BYTES = 1024 * 1024
-"""An item beyond this could end the stream that carries it, again and again."""
+"""Bytes of one item. A larger one could end the stream that carries it, in every replay anew."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -28,14 +29,14 @@ TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
 }
 
 
-# Asks come in few sizes: the messages that were made lately, by their amounts.
+# The messages made lately, by their amounts: many asks share few sizes.
 _sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 MAX_SIZES = 1000
 
 
 def resource(amounts: Mapping[str, int]) -> si.Resource:
-    """Amounts as a message, which must not be changed as it may be shared."""
-    # Whole numbers come in other types as well, not all of which can be looked up.
+    """Amounts as a message. It may be shared, so it must not be changed."""
+    # Numeric libraries have whole numbers of their own, and not all of them can be hashed.
     items = tuple([(name, index(value)) for name, value in amounts.items()])
     known = _sizes.get(items)
     if known is None:
@@ -46,6 +47,34 @@ def resource(amounts: Mapping[str, int]) -> si.Resource:
     return known
 
 
+def registration(
+    *,
+    rm_id: str,
+    version: str,
+    policy_group: str,
+    build_info: Mapping[str, str],
+    config: str,
+    extra_config: Mapping[str, str],
+) -> si.RegisterResourceManagerRequest:
+    """What the hello says of the RM. Raises ValueError for a field that cannot be sent."""
+    check_registration(
+        rm_id=rm_id,
+        config=config,
+        extra_config=extra_config,
+        policy_group=policy_group,
+        version=version,
+        build_info=build_info,
+    )
+    return si.RegisterResourceManagerRequest(
+        rmID=rm_id,
+        version=version,
+        policyGroup=policy_group,
+        buildInfo=build_info,
+        config=config,
+        extraConfig=extra_config,
+    )
+
+
 def _check_size(key: str, message: Message) -> None:
     size = message.ByteSize()
     if size > MAX_ITEM_BYTES:
@@ -53,12 +82,12 @@ def _check_size(key: str, message: Message) -> None:
 
 
 def _partition(name: str) -> str:
-    """The default partition goes without saying."""
+    """The partition as the wire says it: empty for the default one."""
     return "" if name == DEFAULT_PARTITION else name
 
 
 def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A node that comes or has another capacity. Raises Rejected where it cannot be sent."""
+    """A new node, or one with a new capacity. Raises Rejected if it cannot be sent."""
     if not item.node_id:
         raise Rejected("", "a node must have an id")
     message = node_change(item, action)
@@ -69,7 +98,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """A change that is not of the node's capacity: only what is needed to find the node."""
+    """A change that leaves the capacity alone: it carries only what identifies the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -77,7 +106,7 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
 
 
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
-    """An application. `force` keeps one that holds allocations from ever being rejected."""
+    """An application. With `force` the server never rejects it; use it for what runs already."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = {**item.tags, FORCE_TAG: "true"} if force else item.tags
@@ -97,9 +126,10 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 
 
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
-    """An ask, or with a node an existing allocation.
+    """An ask, or with `node_id` an existing allocation.
 
-    `asked_at` (unix seconds) tells a server that sees it only now how old it is.
+    `asked_at` (unix seconds) is when the ask was made; a replay says it to a server that sees the
+    ask for the first time.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")
@@ -126,7 +156,7 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
 
 
 def release(ask: Ask, termination: Termination) -> si.AllocationRelease:
-    """The end of an ask or of its allocation."""
+    """The release of an ask or of its allocation."""
     return si.AllocationRelease(
         partitionName=_partition(ask.partition),
         applicationID=ask.application_id,

@@ -1,4 +1,4 @@
-"""The caller's functions, run beside the stream so that none of them can hold it up."""
+"""Runs the caller's functions beside the stream, so that none of them can delay it."""
 
 import asyncio
 import inspect
@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """Hands lists to a function in order, one at a time; a slow one finds them waiting.
+    """Hands lists to a function in order, one at a time.
 
-    Beyond `limit` items the oldest list is dropped.
+    Lists wait while the function runs. The oldest are dropped while more than `limit` items wait.
     """
 
     def __init__(
         self, function: Callable[[Sequence[T]], Awaitable[None] | None], limit: int | None = None
     ) -> None:
-        """Nothing waits; must be used inside a running loop."""
+        """Start with nothing. Without a `limit` no list is dropped."""
         self._function = function
         self._limit = limit
         self._waiting: deque[list[T]] = deque()
@@ -36,7 +36,7 @@ class Feed(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def put(self, items: list[T]) -> None:
-        """Have these handed over after those before."""
+        """Hand over a list after those before it. Must be called in a running loop."""
         self._waiting.append(items)
         self._size += len(items)
         while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:
@@ -45,7 +45,7 @@ class Feed(Generic[T]):
             self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
-        """Hand over nothing any more."""
+        """Hand over nothing more."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -62,17 +62,18 @@ class Feed(Generic[T]):
                 LOG.exception("%r failed on %d items", self._function, len(items))
 
 
-class Judge:
-    """Has questions answered by the caller's function: async ones at once, as tasks of the loop,
-    plain ones one after the other, in a thread of their own.
+class PredicateRunner:
+    """Answers questions with the caller's function.
 
-    A question whose function fails or takes too long is counted, and not answered.
+    An async function runs as one task for each question, all at once. A plain function runs in a
+    thread of its own, for one question at a time. A question that it fails on or takes too long
+    for is counted in `Stats.unanswered`, and not answered.
     """
 
     def __init__(
         self, function: Predicates, send: Callable[[Stamp, UpdateRequest], None], stats: Stats
     ) -> None:
-        """`send` takes the answers with the stamp of the session that the question was of."""
+        """Give the answers to `send`, each with the stamp of the session that asked."""
         self._function = function
         self._is_async = inspect.iscoroutinefunction(function)
         self._send = send
@@ -80,46 +81,46 @@ class Judge:
         self._thread: ThreadPoolExecutor | None = None
         self._stats = stats
 
-    def ask(self, stamp: Stamp, asked: Question) -> None:
-        """Have a question answered some time."""
-        task = asyncio.create_task(self._answer(stamp, asked))
+    def start(self, stamp: Stamp, question: Question) -> None:
+        """Begin to answer a question."""
+        task = asyncio.create_task(self._answer(stamp, question))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def stop(self) -> None:
-        """Answer nothing any more."""
+        """Answer nothing more."""
         for task in self._tasks:
             task.cancel()
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, stamp: Stamp, asked: Question) -> None:
+    async def _answer(self, stamp: Stamp, question: Question) -> None:
         try:
-            async with asyncio.timeout(asked.deadline):
-                refused = await self._judged(asked)
-            self._send(stamp, answer(asked, refused))
+            async with asyncio.timeout(question.deadline):
+                refused = await self._refusals(question)
+            self._send(stamp, answer(question, refused))
         except TimeoutError:
             self._stats.unanswered += 1
-            LOG.warning("no answer about %s within %.3f s", asked.key, asked.deadline)
+            LOG.warning("no answer about %s within %.3f s", question.key, question.deadline)
         except Exception:
             self._stats.unanswered += 1
-            LOG.exception("no answer about %s: %r failed", asked.key, self._function)
+            LOG.exception("no answer about %s: %r failed", question.key, self._function)
 
-    async def _judged(self, asked: Question) -> Refusals:
+    async def _refusals(self, question: Question) -> Refusals:
         result: Any
         if self._is_async:
-            result = self._function(asked)
+            result = self._function(question)
         else:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "licorne-predicates")
-            call = partial(self._function, asked)
+            call = partial(self._function, question)
             result = await asyncio.get_running_loop().run_in_executor(self._thread, call)
         refused: Refusals = await result if inspect.isawaitable(result) else result
         return refused
 
 
-class Calls:
-    """All that the caller wants to be asked and told."""
+class CallbackRunners:
+    """The runners of all callbacks; None for each callback that the caller has not given."""
 
     def __init__(
         self,
@@ -128,13 +129,15 @@ class Calls:
         stats: Stats,
         limit: int,
     ) -> None:
-        """At most about `limit` events wait; their ids tell that some were dropped."""
-        self.judge = Judge(callbacks.predicates, send, stats) if callbacks.predicates else None
+        """Let about `limit` event records wait; a gap in their ids shows that some were dropped."""
+        self.predicates = (
+            PredicateRunner(callbacks.predicates, send, stats) if callbacks.predicates else None
+        )
         self.states = Feed(callbacks.container_states) if callbacks.container_states else None
         self.events = Feed(callbacks.events, limit) if callbacks.events else None
 
     def stop(self) -> None:
-        """Call nothing any more."""
-        for part in (self.judge, self.states, self.events):
+        """Call nothing more."""
+        for part in (self.predicates, self.states, self.events):
             if part is not None:
                 part.stop()
