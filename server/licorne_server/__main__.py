@@ -12,7 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from licorne_core.config import load
 from licorne_core.config.document import MAX_BYTES
+from licorne_core.config.schema import Configuration
+from licorne_core.errors import ConfigError
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 
 OK = 0
@@ -122,7 +125,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     return Settings(
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
-        default_config=_text_of(args.config),
+        default_config=_default_config(args.config),
         tls=_tls(args),
         insecure=args.insecure,
         rm_identities=_identities(args.rm_identity),
@@ -135,9 +138,24 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
-def _text_of(path: Path | None) -> str:
+def _default_config(path: Path | None) -> Configuration | None:
+    """The configuration in the file that `--config` names.
+
+    Raises:
+        SettingsError: the file cannot be read, or what is in it cannot be used.
+    """
     if path is None:
-        return ""
+        return None
+    try:
+        return load(_text_of(path))
+    except ConfigError as error:
+        from licorne_server.cli.validate_config import located
+
+        lines = "\n".join(located(str(path), error.problems))
+        raise SettingsError(f"the default configuration is refused:\n{lines}") from None
+
+
+def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large

@@ -1,7 +1,6 @@
 """The composition root: what a server is made of, and the order in which it starts and stops."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,28 +8,27 @@ import grpc
 import structlog
 
 from licorne_core.commands import Hold, SetHold
-from licorne_core.config import load
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
+from licorne_server.config_thread import ConfigThread
+from licorne_server.convert_out import nanoseconds
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
-from licorne_server.reading import Reading
+from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
-from licorne_server.sessions import Rms
 from licorne_server.settings import Settings, SettingsError
 from licorne_server.tls import Certificates
 
@@ -61,10 +59,9 @@ class Server:
         """Put the parts together; nothing listens yet.
 
         Raises:
-            SettingsError: the settings are not safe, or the default configuration is no good.
+            SettingsError: the settings are not safe.
         """
         settings.check()
-        _check_config(settings.default_config)
         self.settings = settings
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(
@@ -77,7 +74,7 @@ class Server:
         )
         self.grpc_address = self.http_address = ""
         self._status = Status()
-        self.reading = Reading()
+        self.config_thread = ConfigThread()
         self._share = Share(lambda: self.engine.busy)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
@@ -121,7 +118,7 @@ class Server:
             await self._http.stop()
         await self._history.stop()
         await self.engine.stop()
-        self.reading.stop()
+        self.config_thread.stop()
         if self._status.started:
             log.info("stopped")
 
@@ -147,12 +144,14 @@ class Server:
             operators=settings.operators,
         )
         views = self.scheduler.views
+        thread = self.config_thread
+        epoch = nanoseconds(self.clock.now())
         services = (
-            SchedulerService(self.engine, self.rms, access),
+            SchedulerService(self.engine, self.rms, access, thread),
             SessionService(
-                self.engine, self.rms, access, self._share, time.time_ns(), settings.heartbeat
+                self.engine, self.rms, access, thread, self._share, epoch, settings.heartbeat
             ),
-            AdminService(self.engine, views, access, self.reading),
+            AdminService(self.engine, self.rms, views, access, thread),
             StateService(views, access),
             EventsService(self.events, access, self._share),
         )
@@ -191,9 +190,9 @@ class Server:
         sources = Sources(
             views=self.scheduler.views,
             status=self._status,
-            started_time=time.time(),
+            started_time=self.clock.now(),
             figures=self._figures,
-            reading=self.reading,
+            config_thread=self.config_thread,
             history=self._history.samples,
             events=self.events,
             share=self._share,
@@ -249,12 +248,3 @@ async def running(
         yield server
     finally:
         await server.stop()
-
-
-def _check_config(text: str) -> None:
-    if not text:
-        return
-    try:
-        load(text)
-    except ConfigError as error:
-        raise SettingsError(f"the default configuration is refused:\n{error}") from None

@@ -107,7 +107,9 @@ def slices(items: Sequence[T], portion: int) -> Iterator[Sequence[T]]:
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
-    """An RM that introduces itself. What only a session can carry it does not want.
+    """An RM that introduces itself, without its configuration, which is parsed elsewhere.
+
+    It has none of the wishes that only a session can carry.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -131,7 +133,6 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
         version=wire.version,
         policy_group=wire.policyGroup,
         build_info=dict(wire.buildInfo),
-        config=wire.config,
         extra_config=dict(wire.extraConfig),
         container_states=False,
     )

@@ -7,7 +7,7 @@ application, class, node and partition, byte for byte what protobuf would have w
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
 
@@ -27,11 +27,17 @@ from licorne_core.effects import (
     ApplicationsAnswered,
     ApplicationsUpdated,
     ApplicationUpdate,
+    ConfigurationRefused,
+    ConfigurationUpdated,
     ContainerState,
     ContainerStatesChanged,
     Effect,
+    Happened,
     NodesAnswered,
+    NotRegistered,
     PredicatesAsked,
+    Registered,
+    RegistrationFailed,
     Release,
     ReplayEnded,
 )
@@ -99,8 +105,19 @@ def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterab
             return [_question(effect, now)]
         case ContainerStatesChanged():
             return map(_container_states, _runs(effect.states))
-        case _:
+        case (
+            Registered()
+            | RegistrationFailed()
+            | ConfigurationUpdated()
+            | ConfigurationRefused()
+            | NotRegistered()
+            | Happened()
+        ):
+            # Whoever submitted the command has the first five from the engine and answers the call
+            # with them. Facts are published as events.
             return ()
+        case _:
+            assert_never(effect)
 
 
 def _made(effect: AllocationsMade, encoder: "AllocationEncoder") -> Iterable[Payload]:

@@ -53,6 +53,14 @@ class Defect(Exception):
         self.correlation_id = correlation_id
 
 
+class Stopped(Exception):
+    """The engine handles no commands any more; the caller should come back to another server."""
+
+    def __init__(self) -> None:
+        """There is only one reason."""
+        super().__init__("the server is about to stop")
+
+
 class Malformed(Exception):
     """Bytes that are not the message they should be."""
 

@@ -14,7 +14,8 @@ from licorne_server.convert_events import telling, told
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
 from licorne_server.event_watch import Over, Overtaken, Share, Watch
-from licorne_server.sessions import Rm, Session
+from licorne_server.rms import Rm
+from licorne_server.sessions import Session
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +48,7 @@ class Feed:
     def __init__(self, rm: Rm, session: Session, events: EventLog, share: Share) -> None:
         """The session was opened, or resumed, just now."""
         self._rm = rm
-        self._still = rm.lasting()
+        self._is_current = rm.registration_guard()
         self._session = session
         self._events = events
         self._watch = Watch(events, session.next_event, share)
@@ -85,7 +86,7 @@ class Feed:
 
     async def _put(self, payload: Payload) -> None:
         """Into the outbox, as soon as there is room in it."""
-        while self._still():
+        while self._is_current():
             if self._rm.outbox.offer(payload):
                 self._sent_at = asyncio.get_running_loop().time()
                 return

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from licorne_core.config.schema import Configuration
 from licorne_server.caps import MAX_RMS
 from licorne_server.outbox import Bounds
 
@@ -83,8 +84,8 @@ class Settings:
 
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
-    default_config: str = ""
-    """The queue configuration of RMs that register without one; empty for the built-in one."""
+    default_config: Configuration | None = None
+    """The queue configuration of RMs that register without one; None for the built-in one."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""

@@ -28,7 +28,7 @@ class Reads:
         """Answer from these."""
         self._views: Views = sources.views
         self._started_time = sources.started_time
-        self._reading = sources.reading
+        self._thread = sources.config_thread
 
     def routes(self) -> list[web.RouteDef]:
         """All paths; those that are read answer HEAD as well."""
@@ -63,9 +63,9 @@ class Reads:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
         if "application/json" in request.headers.get("Accept", ""):
-            shown = await self._reading.run(partial(json_config.config_json, rm))
+            shown = await self._thread.run(partial(json_config.config_json, rm))
             return await send_json(request, shown)
-        text = await self._reading.run(partial(json_config.config_yaml, rm))
+        text = await self._thread.run(partial(json_config.config_yaml, rm))
         return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
@@ -76,7 +76,7 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        verdict = await self._reading.run(partial(json_config.validation, body))
+        verdict = await self._thread.run(partial(json_config.validation, body))
         return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.history import Sample
-from licorne_server.reading import Reading
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Sources:
     status: Status
     started_time: float
     figures: Callable[[], Figures] = Figures
-    reading: Reading = field(default_factory=Reading)
+    config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     share: Share = field(default_factory=lambda: Share(lambda: False))

@@ -21,9 +21,9 @@ from licorne_server.errors import (
     out_of_range,
     unavailable,
 )
+from licorne_server.errors_to_status import unary_handler, watch_handler
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.event_watch import Batch, Over, Overtaken, Share, Watch
-from licorne_server.guard import unary_handler, watch_handler
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, Slices
 
 STALL_SECONDS = 30.0

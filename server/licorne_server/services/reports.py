@@ -1,6 +1,7 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
@@ -240,6 +241,8 @@ def _gate_message(gate: Gate) -> pb.Gate:
         case NodesGate():
             message.kind, message.subject = "nodes", gate.required_node or ""
             message.causes.update(gate.causes)
+        case _:
+            assert_never(gate)
     if isinstance(gate, LimitGate | QueueGate):
         message.requested.update(amounts(gate.requested))
         message.used.update(amounts(gate.allocated))

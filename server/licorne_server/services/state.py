@@ -15,7 +15,7 @@ from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, Rm
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
-from licorne_server.guard import unary_handler
+from licorne_server.errors_to_status import unary_handler
 from licorne_server.services.paging import (
     MAX_PAGE_BYTES,
     MAX_PAGE_SIZE,
