@@ -151,11 +151,17 @@ async def send(
         else:
             return web.Response(body=begin, headers=headers)
         response = web.StreamResponse(headers=headers)
-        if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        compressed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        if request.method == "HEAD":
+            # Only named: the compressor would write its trailer behind the headers.
+            if compressed:
+                response.headers["Content-Encoding"] = "gzip"
+            await response.prepare(request)
+            return response
+        if compressed:
             response.enable_compression(web.ContentCoding.gzip)
         await response.prepare(request)
-        if request.method != "HEAD":
-            await _send_rest(request, response, begin, chunks)
+        await _send_rest(request, response, begin, chunks)
     return response
 
 
