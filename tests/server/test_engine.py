@@ -21,7 +21,17 @@ from licorne_server.engine import Engine
 from licorne_server.errors import Defect, Stopped
 from licorne_server.testing.virtual_clock import VirtualClock
 from support import builders
-from support.shim import RawSession, Shim, ask, connected, new_allocations, node, serving
+from support.shim import (
+    PATIENCE,
+    RawSession,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    new_allocations,
+    node,
+    serving,
+)
 
 BAD = RmId("bad")
 GOOD = RmId("good")
@@ -160,12 +170,10 @@ async def test_broken_engine_leaves_nobody_waiting(
     engine.start(ledger)
     monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 1 / 0)
     engine.post(RegisterRm(rm_id=BAD))
-    while engine.running:
-        await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await eventually(lambda: failures)
     assert failures == ["engine stopped: ZeroDivisionError"]
     with pytest.raises(Stopped):
-        await engine.submit(RegisterRm(rm_id=GOOD))
+        await asyncio.wait_for(engine.submit(RegisterRm(rm_id=GOOD)), PATIENCE)
 
 
 async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:

@@ -41,7 +41,8 @@ async def test_the_next_answer_follows_the_headers(site: Site, path: str, encodi
     )
 
     head, blank, rest = answer.partition(b"\r\n\r\n")
-    assert head.startswith(b"HTTP/1.1 200 OK\r\n") and blank
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert blank
     assert rest.startswith(b"HTTP/1.1 200 OK\r\n")
     assert rest.endswith(b"\r\n\r\nok\n")
 
