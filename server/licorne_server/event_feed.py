@@ -1,7 +1,7 @@
 """Events for the RM itself, over its session, if it wants them (spec § 12.1.1).
 
-They are read from the log like everybody else's, and put into the outbox only while little is in
-it: no decision waits behind them for long, and an RM is never held for what it did not ask.
+They are read from the log as by any other watcher. They are put into the outbox only while little
+is in it, so that decisions do not wait behind them, and no RM is held because of its events.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ FEED_BYTES = 64 * 1024
 
 @asynccontextmanager
 async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
-    """Tell an RM that wants it what happens, as long as a stream of its session is open."""
+    """Inside the block, tell the RM of events, if its session wants them."""
     if not session.callbacks.events:
         yield
         return
@@ -43,10 +43,10 @@ async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncI
 
 
 class Feed:
-    """Reads the log for one session, from where its last stream came to."""
+    """Reads the log for one session, on from the event that its last stream came to."""
 
     def __init__(self, rm: Rm, session: Session, events: EventLog, share: Share) -> None:
-        """The session was opened, or resumed, just now."""
+        """Read for a session that was opened or resumed just now."""
         self._rm = rm
         self._is_current = rm.registration_guard()
         self._session = session
@@ -71,10 +71,10 @@ class Feed:
             self._session.next_event = self._watch.next_id
 
     async def _due(self) -> None:
-        """Wait for an event, and then for a message full of them or until it is time.
+        """Wait for an event, and then until there are enough for a full message or it is time.
 
         Raises:
-            Over: there will be none.
+            Over: no event will come any more.
         """
         await self._watch.arrival()
         try:
@@ -85,7 +85,7 @@ class Feed:
             pass
 
     async def _put(self, payload: Payload) -> None:
-        """Into the outbox, as soon as there is room in it."""
+        """Put a message into the outbox, as soon as there is room in it."""
         while self._is_current():
             if self._rm.outbox.offer(payload):
                 self._sent_at = asyncio.get_running_loop().time()
