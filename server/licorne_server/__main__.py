@@ -1,4 +1,4 @@
-"""The `licorne` command: arguments into settings, settings into a server; the rest is in `cli`."""
+"""The `licorne` command. `serve` is here; the other commands are modules of `cli`."""
 
 import argparse
 import asyncio
@@ -65,7 +65,10 @@ def _module(command: str) -> Any:
 
 
 def parser_for(chosen: str) -> argparse.ArgumentParser:
-    """All commands by name; only the arguments of the chosen one, as others load much."""
+    """A parser that knows all commands by name, and the arguments of the chosen one.
+
+    Only the module of the chosen command is imported, because some take long to import.
+    """
     parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="serve resource managers"))
@@ -121,7 +124,11 @@ def _add_validate_config(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """What `serve` was told on the command line and by the environment."""
+    """The settings in the arguments of `serve` and in the environment.
+
+    Raises:
+        SettingsError: an argument is not usable.
+    """
     return Settings(
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
@@ -219,7 +226,7 @@ async def _serve_until_signal(settings: Settings) -> None:
 
 
 def _healthcheck(url: str) -> int:
-    """Ask a server on this machine."""
+    """Ask the server's probe; 0 if it answers that it is well."""
     try:
         with urllib.request.urlopen(url, timeout=3) as response:
             return OK if response.status == 200 else FAILED

@@ -1,4 +1,4 @@
-"""The composition root: what a server is made of, and the order in which it starts and stops."""
+"""The composition root: puts the parts of a server together, and starts and stops them in order."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -51,7 +51,21 @@ CHANNEL_OPTIONS = [
 
 
 class Server:
-    """A server with everything in it; `running` starts and stops one."""
+    """A whole server; `running` starts and stops one."""
+
+    settings: Settings
+    clock: Clock
+    """The only source of the time that the server works by."""
+    scheduler: Scheduler
+    """The core. Only the engine changes it; its views may be read between two rounds."""
+    engine: Engine
+    events: EventLogs
+    rms: Rms
+    config_thread: ConfigThread
+    grpc_address: str
+    """``HOST:PORT`` that gRPC listens on; empty before the start."""
+    http_address: str
+    """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
 
     def __init__(
         self, settings: Settings, scheduler: Scheduler | None = None, clock: Clock | None = None
@@ -87,7 +101,7 @@ class Server:
         """Listen, and be ready when this returns.
 
         Raises:
-            SettingsError: an address cannot be had.
+            SettingsError: the server cannot listen on an address.
         """
         if self.settings.manage_gc:
             collector = Collector()
@@ -102,7 +116,7 @@ class Server:
         log.info("started", grpc=self.grpc_address, http=self.http_address)
 
     async def stop(self) -> None:
-        """Drain, then stop (reliability: nothing that was decided is kept back)."""
+        """Drain, then stop (reliability: everything that was decided is sent)."""
         if self._stopped:
             return
         self._stopped = True
@@ -123,7 +137,7 @@ class Server:
             log.info("stopped")
 
     async def _drain(self) -> None:
-        """Decide nothing more, send what was decided, then let the streams go."""
+        """Stop scheduling, send what was decided, and wait until the streams have ended."""
         for rm in self.rms.all():
             await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
         streams = self.rms.drain(self.settings.retry_after)
@@ -152,7 +166,7 @@ class Server:
                 self.engine, self.rms, access, thread, self._share, epoch, settings.heartbeat
             ),
             AdminService(self.engine, self.rms, views, access, thread),
-            StateService(views, access),
+            StateService(views, access, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))
@@ -167,7 +181,7 @@ class Server:
 
     def _bind(self, server: grpc.aio.Server) -> str:
         address = self.settings.listen
-        # Asked beforehand, because grpc says it in its own words, and logs them as well.
+        # Tried beforehand: grpc would log its refusal in its own words.
         refusal = address.refusal()
         if refusal:
             raise SettingsError(f"cannot listen on {address}: {refusal}")
@@ -209,7 +223,7 @@ class Server:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
     def _failed(self, reason: str) -> None:
-        """Let the supervisor know that only a restart will help."""
+        """Tell the supervisor, through the probes, that only a restart will help."""
         self._status.failure = reason
 
     def _figures(self) -> Figures:

@@ -1,4 +1,4 @@
-"""From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
+"""Carrying out what an RM requests, over `si.v1` and over a session alike."""
 
 from dataclasses import replace
 from typing import assert_never

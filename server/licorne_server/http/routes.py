@@ -1,4 +1,4 @@
-"""The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and who answers them."""
+"""The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and their answers."""
 
 import asyncio
 from functools import partial
@@ -22,7 +22,7 @@ BODY_SECONDS = 15.0
 
 
 class Reads:
-    """One method for each path. The core is read at the moment, never kept."""
+    """One method for each path. Every answer is made from the core as it is then."""
 
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
@@ -31,7 +31,7 @@ class Reads:
         self._thread = sources.config_thread
 
     def routes(self) -> list[web.RouteDef]:
-        """All paths; those that are read answer HEAD as well."""
+        """All paths; those of GET answer HEAD as well."""
         partition = "/ws/v1/partition/{partition:[^/]+}"
         queue = partition + "/queue/{queue:[^/]+}"
         return [
@@ -144,7 +144,12 @@ class Reads:
         return self._views.resolve(request.match_info["partition"])
 
     def _queue(self, request: web.Request) -> tuple[PartitionName, str]:
-        """The partition and the path of a queue that is there; names know no case."""
+        """The partition and the path of a queue; names are case-insensitive.
+
+        Raises:
+            NotFound: there is no such queue.
+            HTTPBadRequest: the path holds an invalid name.
+        """
         partition = self._partition(request)
         path = request.match_info["queue"].lower()
         for name in path.split("."):

@@ -1,4 +1,4 @@
-"""What the HTTP side reads; the composition root hands it over."""
+"""What the HTTP listener reads. `app` makes it and hands it over."""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,19 +15,17 @@ from licorne_server.history import Sample
 
 @dataclass(slots=True)
 class Status:
-    """How the server is; whoever starts, drains or breaks it writes here.
-
-    `failure` says why nothing is scheduled any more, and is empty while all is well.
-    """
+    """The state of the server, for the probes."""
 
     started: bool = False
     draining: bool = False
     failure: str = ""
+    """Why nothing is scheduled any more; empty while all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmFigures:
-    """One RM's connection; `resyncs` counts the replays wanted because its outbox was full."""
+    """One RM's connection; `resyncs` counts the replays that an overflow of its outbox cost."""
 
     rm_id: RmId
     connected: bool
@@ -50,7 +48,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the answers come from. `started_time` is in unix seconds."""
+    """What the answers are made from. `started_time` is in unix seconds."""
 
     views: Views
     status: Status

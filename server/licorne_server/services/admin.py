@@ -144,7 +144,7 @@ class AdminService:
         """The RM that a request names.
 
         Raises:
-            CallError: it is not registered, or none of the caller's business.
+            CallError: it is not registered, or the caller may not see it.
         """
         problem = rm_id_problem(rm_id)
         if problem:

@@ -34,7 +34,7 @@ from licorne_server.convert_out import nanoseconds
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:
-    """A resource as the wire can hold it."""
+    """A resource, its amounts clamped to what the wire can hold."""
     return {name: clamp(value) for name, value in size.items()} if size else {}
 
 

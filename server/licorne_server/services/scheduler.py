@@ -1,7 +1,7 @@
 """`si.v1.Scheduler`: registration, and the three streams (spec § 1).
 
-The streams can carry neither order between kinds, nor acknowledgements, nor a farewell: what
-was written to one is taken as received, and one that breaks is simply opened again.
+The streams carry no order between kinds, no acknowledgements and no farewell. So a message that was
+written to a stream is taken as received, and a stream that breaks is simply opened again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,11 +30,11 @@ STREAMS = {
 }
 
 MAX_SILENT = 512
-"""Streams, of all RMs, whose first message has not come yet."""
+"""How many streams, of all RMs, may be open before their first message."""
 
 
 class SchedulerService:
-    """The RPCs that published stubs know."""
+    """The RPCs of the published scheduler interface."""
 
     name = "si.v1.Scheduler"
 
@@ -98,7 +98,7 @@ class SchedulerService:
             rm.detach(kind, stream)
 
     async def _first(self, stream: Stream) -> bytes | None:
-        """The first message, however long it takes: published stubs open their streams early.
+        """The first message, however long it takes: existing shims open their streams early.
 
         Raises:
             CallError: there are too many streams already that have said nothing yet.
@@ -122,7 +122,7 @@ class SchedulerService:
         async with self._rms.lock(rm_id):
             rm = self._admitting(kind, rm_id)
             await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm_id}")
-            # The older one may have had much to finish, and much may have happened.
+            # The older stream may have taken long to end: check again.
             rm = self._admitting(kind, rm_id)
             rm.attach(kind, stream)
         return rm

@@ -40,7 +40,7 @@ PROTOCOL = 1
 
 
 class SessionService:
-    """Opens sessions; what happens on an open one is `Conversation`'s."""
+    """Opens and resumes sessions; `Conversation` reads and writes an open stream."""
 
     name = "licorne.v1.Session"
 
@@ -87,7 +87,7 @@ class SessionService:
         async with self._rms.lock(hello.rm_id):
             self._rms.check_open()
             await self._make_way(hello)
-            # The older stream may have had much to finish.
+            # The older stream may have taken long to end: check again.
             self._rms.check_open()
             resend = self._resume(hello)
             if resend is None:
@@ -105,10 +105,10 @@ class SessionService:
             rm.detach(Kind.SESSION, stream)
 
     async def _make_way(self, hello: Hello) -> None:
-        """End an older stream of the RM, and wait until it touches nothing any more.
+        """End the RM's open stream for the one of this hello, and wait until nothing of it runs.
 
         Raises:
-            CallError: it is this hello that is older.
+            CallError: a newer instance of the RM has the open session.
         """
         rm = self._rms.find(hello.rm_id)
         if rm is None or rm.session is None:
@@ -125,7 +125,7 @@ class SessionService:
         await rm.displace(Kind.SESSION, reason)
 
     def _resume(self, hello: Hello) -> list[Sent] | None:
-        """Go on where the stream broke: what to send again; None when that cannot be done."""
+        """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
         rm = self._rms.find(hello.rm_id)
         session = rm.session if rm else None
         if rm is None or session is None or rm.halted:
@@ -141,7 +141,7 @@ class SessionService:
         return resend
 
     async def _register(self, hello: Hello, command: RegisterRm | None) -> None:
-        """Register anew; nothing of the RM is scheduled before its replay has ended."""
+        """Register the RM; nothing of it is scheduled before its replay has ended."""
         if command is None:
             raise failed_precondition(
                 "the session cannot be resumed, and the hello has no registration",
@@ -172,7 +172,7 @@ class SessionService:
 
 
 def _registration(hello: Hello) -> RegisterRm | None:
-    """What the hello registers with, checked; None when it has no registration.
+    """The registration in a hello, without its configuration; None if the hello has none.
 
     Raises:
         CallError: something in the hello is wrong.
