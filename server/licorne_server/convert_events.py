@@ -44,23 +44,23 @@ def record_message(record: EventRecord) -> si.EventRecord:
     return si.EventRecord.FromString(record_bytes(record))
 
 
-def watched(event_id: int, record: EventRecord) -> bytes:
+def event_of_watch(event_id: int, record: EventRecord) -> bytes:
     """An event as a field of a WatchEventsResponse: its id in field 1, its record in 2."""
     return _piece(b"\x12", _id_piece(event_id) + _piece(b"\x12", record_bytes(record)))
 
 
-def watch_answer(instance: str, events: bytes) -> bytes:
-    """A WatchEventsResponse; the events are in the form of `watched`."""
+def watch_response(instance: str, events: bytes) -> bytes:
+    """A WatchEventsResponse; the events are in the form of `event_of_watch`."""
     return delimited(WatchEventsResponse.INSTANCE_FIELD_NUMBER, instance.encode()) + events
 
 
-def told(_: int, record: EventRecord) -> bytes:
+def record_of_session(_: int, record: EventRecord) -> bytes:
     """A record as a field of a session's Events."""
     return _piece(b"\x12", record_bytes(record))
 
 
-def telling(first_id: int, records: bytes) -> bytes:
-    """A session's Events as a field of its UpdateResponse; records in the form of `told`."""
+def session_events(first_id: int, records: bytes) -> bytes:
+    """A session's Events, with records of `record_of_session`, as a field of its UpdateResponse."""
     return delimited(UpdateResponse.EVENTS_FIELD_NUMBER, _id_piece(first_id) + records)
 
 

@@ -83,7 +83,7 @@ class Steps:
 
     steps: list[Command | Effect] = field(default_factory=list)
     """Commands for the core, and answers that need no command, in order."""
-    dropped: int = 0
+    refused: int = 0
     """Nodes, applications and asks that were refused, so that the core will not see them."""
 
 

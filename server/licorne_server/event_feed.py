@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from licorne_server.convert_events import telling, told
+from licorne_server.convert_events import record_of_session, session_events
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
 from licorne_server.event_watch import Over, Overtaken, Share, Watch
@@ -26,7 +26,7 @@ FEED_BYTES = 64 * 1024
 
 
 @asynccontextmanager
-async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
+async def feeding(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
     """Inside the block, tell the RM of events, if its session wants them."""
     if not session.callbacks.events:
         yield
@@ -60,13 +60,13 @@ class Feed:
             try:
                 await self._due()
                 size = self._events.settings.event_request_capacity
-                batch = await self._watch.next(told, size, FEED_BYTES)
+                batch = await self._watch.next(record_of_session, size, FEED_BYTES)
             except Overtaken as error:
                 self._watch.next_id = error.next_id
                 continue
             except Over:
                 return
-            data = telling(batch.first_id, batch.data)
+            data = session_events(batch.first_id, batch.data)
             await self._put(Payload(Kind.SESSION, "events", data, batch.events))
             self._session.next_event = self._watch.next_id
 

@@ -64,7 +64,7 @@ async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: 
             check_registered(effects, LAYOUTS[kind].message)
         elif is_current():
             rms.route([step])
-    return taken.dropped
+    return taken.refused
 
 
 async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:

@@ -60,7 +60,7 @@ class Stream:
         # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
         # Whether the reader is in the middle of a request.
-        self._uncut = False
+        self._finishing_request = False
         # Whether nothing more may be read.
         self._over = False
         self.wrote_at = 0.0
@@ -103,13 +103,13 @@ class Stream:
         return None if raw is grpc.aio.EOF else raw
 
     @contextmanager
-    def uncut(self) -> Iterator[None]:
+    def to_completion(self) -> Iterator[None]:
         """Let the reader finish what it does inside, whatever becomes of the stream meanwhile."""
-        self._uncut = True
+        self._finishing_request = True
         try:
             yield
         finally:
-            self._uncut = False
+            self._finishing_request = False
 
     def silence(self) -> float:
         """For how many seconds a message of the RM has been waited for."""
@@ -164,7 +164,7 @@ class Stream:
         finally:
             self._over = True
             writer.cancel()
-            if not self._uncut:
+            if not self._finishing_request:
                 reader.cancel()
             await self._settle(both)
         if self._ended.done():

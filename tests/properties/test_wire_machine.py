@@ -325,7 +325,7 @@ def forget_registrations(patch: pytest.MonkeyPatch) -> None:
 
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
     """A request whose stream breaks is neither carried out to its end nor counted."""
-    patch.setattr(Stream, "uncut", lambda _: nullcontext())
+    patch.setattr(Stream, "to_completion", lambda _: nullcontext())
 
 
 def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ async def test_what_was_given_up_is_not_begun() -> None:
     thread.stop()
 
 
-async def test_both_doors_wait_in_the_same_line() -> None:
+async def test_grpc_and_http_wait_in_the_same_line() -> None:
     """While one text is read, neither gRPC nor HTTP begins another; then both are answered."""
     go = Event()
     async with serving(http=LOOPBACK) as server, connected(server) as channel:

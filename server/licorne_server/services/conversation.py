@@ -110,7 +110,7 @@ class Conversation:
             self._rm.check()
         # An RM that resumes is told the last request that was handled, and sends the next one
         # again. So a request is handled and counted, or neither.
-        with self._stream.uncut():
+        with self._stream.to_completion():
             finished = await self._handle(envelope)
             session.handled(envelope.number)
         return finished
@@ -143,9 +143,9 @@ class Conversation:
             raise invalid_argument(
                 f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
             )
-        dropped = await handle_request(self._engine, self._rms, rm, kind, request)
-        if dropped:
-            self._session.refuse(kind, dropped)
+        refused = await handle_request(self._engine, self._rms, rm, kind, request)
+        if refused:
+            self._session.refuse(kind, refused)
 
     async def _answer(self, payload: bytes) -> None:
         """Hand an answer about nodes to the core.

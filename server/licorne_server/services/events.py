@@ -11,7 +11,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import shown
 from licorne_core.events import EventRecord
 from licorne_server.access import Access
-from licorne_server.convert_events import record_message, watch_answer, watched
+from licorne_server.convert_events import event_of_watch, record_message, watch_response
 from licorne_server.errors import (
     CallError,
     aborted,
@@ -84,11 +84,11 @@ class EventsService:
         while True:
             try:
                 async with asyncio.timeout(STALL_SECONDS):
-                    await context.write(watch_answer(log.instance, batch.data))
+                    await context.write(watch_response(log.instance, batch.data))
             except TimeoutError:
                 # The message that is being written will still arrive, before the status.
                 raise _slow(log, max(watch.next_id, log.lowest_id)) from None
-            batch = await watch.next(watched)
+            batch = await watch.next(event_of_watch)
 
     def _log(self, rm_id: str, context: Any) -> EventLog:
         """The log that a request means.

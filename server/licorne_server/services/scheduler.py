@@ -143,7 +143,7 @@ class SchedulerService:
             await rm.outbox.room.wait()
             await rm.settled.wait()
             rm.check()
-            with stream.uncut():
+            with stream.to_completion():
                 await handle_request(self._engine, self._rms, rm, kind, request)
             raw = await stream.read()
             if raw is None:

@@ -25,7 +25,7 @@ from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
 from licorne_server.errors import failed_precondition, invalid_argument
 from licorne_server.errors_to_status import stream_handler
-from licorne_server.event_feed import fed
+from licorne_server.event_feed import feeding
 from licorne_server.event_watch import Share
 from licorne_server.outbox import Sent
 from licorne_server.requests import register
@@ -99,7 +99,7 @@ class SessionService:
         sealer = Sealer(self._epoch, rm.registration)
         write = talk.write(sealer, welcome, resend or [])
         try:
-            async with fed(rm, session, self._rms.events, self._share):
+            async with feeding(rm, session, self._rms.events, self._share):
                 await stream.run(talk.read(), write, rm.outbox.wake)
         finally:
             rm.detach(Kind.SESSION, stream)
