@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from licorne_core.asks import Ask
+from licorne_core.config import SubmittedConfig
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.resources import Resources
@@ -29,15 +30,16 @@ class PredicatePolicy:
 class RegisterRm:
     """An RM introduces itself; everything known of that RM is dropped first (spec § 1.6.2-3).
 
-    Without `predicates` the RM is not asked, and all predicates pass. `container_states`: whether
-    it wants to hear which of its asks no node takes (spec § 8.12).
+    `config` was parsed by whoever made the command; None means the scheduler's default. Without
+    `predicates` the RM is not asked, and all predicates pass. `container_states` is whether it
+    wants to hear which of its asks no node takes (spec § 8.12).
     """
 
     rm_id: RmId
     version: str = ""
     policy_group: str = ""
     build_info: Mapping[str, str] = field(default_factory=dict)
-    config: str = ""
+    config: SubmittedConfig = None
     extra_config: Mapping[str, str] = field(default_factory=dict)
     predicates: PredicatePolicy | None = None
     container_states: bool = True
@@ -45,11 +47,11 @@ class RegisterRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfiguration:
-    """A new queue configuration for a registered RM (spec §§ 2.7, 13.1)."""
+    """A new queue configuration for a registered RM, parsed as in `RegisterRm` (§§ 2.7, 13.1)."""
 
     rm_id: RmId
     policy_group: str = ""
-    config: str = ""
+    config: SubmittedConfig = None
     extra_config: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -23,6 +23,7 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.config.schema import Configuration
 from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
@@ -66,11 +67,11 @@ class Scheduler:
     def __init__(
         self,
         *,
-        default_config: str = "",
+        default_config: Configuration | None = None,
         reservations: bool = True,
         tuning: Tuning | None = None,
     ) -> None:
-        """`default_config` is for RMs that register without one; empty for the built-in default.
+        """`default_config` is for RMs that register without one; None for the built-in one.
 
         Without `reservations` no node is ever kept free for an ask (spec § 2.8).
         """

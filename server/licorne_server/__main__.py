@@ -1,4 +1,4 @@
-"""The `licorne` command: arguments into settings, settings into a server; the rest is in `cli`."""
+"""The `licorne` command. `serve` is here; the other commands are modules of `cli`."""
 
 import argparse
 import asyncio
@@ -12,7 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from licorne_core.config import load
 from licorne_core.config.document import MAX_BYTES
+from licorne_core.config.schema import Configuration
+from licorne_core.errors import ConfigError
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 
 OK = 0
@@ -62,7 +65,10 @@ def _module(command: str) -> Any:
 
 
 def parser_for(chosen: str) -> argparse.ArgumentParser:
-    """All commands by name; only the arguments of the chosen one, as others load much."""
+    """A parser that knows all commands by name, and the arguments of the chosen one.
+
+    Only the module of the chosen command is imported, because some take long to import.
+    """
     parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="serve resource managers"))
@@ -118,11 +124,15 @@ def _add_validate_config(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """What `serve` was told on the command line and by the environment."""
+    """The settings in the arguments of `serve` and in the environment.
+
+    Raises:
+        SettingsError: an argument is not usable.
+    """
     return Settings(
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
-        default_config=_text_of(args.config),
+        default_config=_default_config(args.config),
         tls=_tls(args),
         insecure=args.insecure,
         rm_identities=_identities(args.rm_identity),
@@ -135,9 +145,24 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
-def _text_of(path: Path | None) -> str:
+def _default_config(path: Path | None) -> Configuration | None:
+    """The configuration in the file that `--config` names.
+
+    Raises:
+        SettingsError: the file cannot be read, or what is in it cannot be used.
+    """
     if path is None:
-        return ""
+        return None
+    try:
+        return load(_text_of(path))
+    except ConfigError as error:
+        from licorne_server.cli.validate_config import located
+
+        lines = "\n".join(located(str(path), error.problems))
+        raise SettingsError(f"the default configuration is refused:\n{lines}") from None
+
+
+def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
@@ -201,7 +226,7 @@ async def _serve_until_signal(settings: Settings) -> None:
 
 
 def _healthcheck(url: str) -> int:
-    """Ask a server on this machine."""
+    """Ask the server's probe; 0 if it answers that it is well."""
     try:
         with urllib.request.urlopen(url, timeout=3) as response:
             return OK if response.status == 200 else FAILED

@@ -1,7 +1,7 @@
-"""Who may speak for which RM: with mutual TLS the peer's certificate decides, default deny.
+"""Who may speak for which RM. With mutual TLS the peer's certificate decides; the default is no.
 
-Without client certificates there is no identity, and everybody who can reach the port may
-do everything: that is for loopback, or a network that is trusted as a whole.
+Without client certificates there are no identities, and whoever can reach the port may do
+everything. That is for loopback, or for a network that is trusted as a whole.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,11 @@ class Access:
         identities: Mapping[str, frozenset[str]] | None = None,
         operators: frozenset[str] = frozenset(),
     ) -> None:
-        """`identities` by rmID; an RM that is not in it needs a certificate in its own name."""
+        """`identities` has the certificate names that may act for an RM, by rmID.
+
+        An RM that is not in it needs a certificate in its own name. `operators` may see and
+        configure every RM. Nothing is checked unless it is `enforced`.
+        """
         self._enforced = enforced
         self._identities = identities or {}
         self._operators = operators
@@ -41,7 +45,7 @@ class Access:
             self._deny(context, f"this certificate may not act for RM {shown(rm_id)}")
 
     def may_read(self, context: Any, rm_id: str) -> bool:
-        """Whether the peer may see and configure what is the RM's: itself, or an operator."""
+        """Whether the peer may see and configure the RM: as the RM itself, or as an operator."""
         if not self._enforced:
             return True
         return bool(self._names(context) & (self._allowed(rm_id) | self._operators))

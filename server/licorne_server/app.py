@@ -1,7 +1,6 @@
-"""The composition root: what a server is made of, and the order in which it starts and stops."""
+"""The composition root: puts the parts of a server together, and starts and stops them in order."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -9,28 +8,27 @@ import grpc
 import structlog
 
 from licorne_core.commands import Hold, SetHold
-from licorne_core.config import load
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
+from licorne_server.config_thread import ConfigThread
+from licorne_server.convert_out import nanoseconds
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
-from licorne_server.reading import Reading
+from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
-from licorne_server.sessions import Rms
 from licorne_server.settings import Settings, SettingsError
 from licorne_server.tls import Certificates
 
@@ -53,7 +51,21 @@ CHANNEL_OPTIONS = [
 
 
 class Server:
-    """A server with everything in it; `running` starts and stops one."""
+    """A whole server; `running` starts and stops one."""
+
+    settings: Settings
+    clock: Clock
+    """The only source of the time that the server works by."""
+    scheduler: Scheduler
+    """The core. Only the engine changes it; its views may be read between two rounds."""
+    engine: Engine
+    events: EventLogs
+    rms: Rms
+    config_thread: ConfigThread
+    grpc_address: str
+    """``HOST:PORT`` that gRPC listens on; empty before the start."""
+    http_address: str
+    """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
 
     def __init__(
         self, settings: Settings, scheduler: Scheduler | None = None, clock: Clock | None = None
@@ -61,10 +73,9 @@ class Server:
         """Put the parts together; nothing listens yet.
 
         Raises:
-            SettingsError: the settings are not safe, or the default configuration is no good.
+            SettingsError: the settings are not safe.
         """
         settings.check()
-        _check_config(settings.default_config)
         self.settings = settings
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(
@@ -77,7 +88,7 @@ class Server:
         )
         self.grpc_address = self.http_address = ""
         self._status = Status()
-        self.reading = Reading()
+        self.config_thread = ConfigThread()
         self._share = Share(lambda: self.engine.busy)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
@@ -90,7 +101,7 @@ class Server:
         """Listen, and be ready when this returns.
 
         Raises:
-            SettingsError: an address cannot be had.
+            SettingsError: the server cannot listen on an address.
         """
         if self.settings.manage_gc:
             collector = Collector()
@@ -105,7 +116,7 @@ class Server:
         log.info("started", grpc=self.grpc_address, http=self.http_address)
 
     async def stop(self) -> None:
-        """Drain, then stop (reliability: nothing that was decided is kept back)."""
+        """Drain, then stop (reliability: everything that was decided is sent)."""
         if self._stopped:
             return
         self._stopped = True
@@ -121,12 +132,12 @@ class Server:
             await self._http.stop()
         await self._history.stop()
         await self.engine.stop()
-        self.reading.stop()
+        self.config_thread.stop()
         if self._status.started:
             log.info("stopped")
 
     async def _drain(self) -> None:
-        """Decide nothing more, send what was decided, then let the streams go."""
+        """Stop scheduling, send what was decided, and wait until the streams have ended."""
         for rm in self.rms.all():
             await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
         streams = self.rms.drain(self.settings.retry_after)
@@ -147,13 +158,15 @@ class Server:
             operators=settings.operators,
         )
         views = self.scheduler.views
+        thread = self.config_thread
+        epoch = nanoseconds(self.clock.now())
         services = (
-            SchedulerService(self.engine, self.rms, access),
+            SchedulerService(self.engine, self.rms, access, thread),
             SessionService(
-                self.engine, self.rms, access, self._share, time.time_ns(), settings.heartbeat
+                self.engine, self.rms, access, thread, self._share, epoch, settings.heartbeat
             ),
-            AdminService(self.engine, views, access, self.reading),
-            StateService(views, access),
+            AdminService(self.engine, self.rms, views, access, thread),
+            StateService(views, access, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))
@@ -168,7 +181,7 @@ class Server:
 
     def _bind(self, server: grpc.aio.Server) -> str:
         address = self.settings.listen
-        # Asked beforehand, because grpc says it in its own words, and logs them as well.
+        # Tried beforehand: grpc would log its refusal in its own words.
         refusal = address.refusal()
         if refusal:
             raise SettingsError(f"cannot listen on {address}: {refusal}")
@@ -191,9 +204,9 @@ class Server:
         sources = Sources(
             views=self.scheduler.views,
             status=self._status,
-            started_time=time.time(),
+            started_time=self.clock.now(),
             figures=self._figures,
-            reading=self.reading,
+            config_thread=self.config_thread,
             history=self._history.samples,
             events=self.events,
             share=self._share,
@@ -210,7 +223,7 @@ class Server:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
     def _failed(self, reason: str) -> None:
-        """Let the supervisor know that only a restart will help."""
+        """Tell the supervisor, through the probes, that only a restart will help."""
         self._status.failure = reason
 
     def _figures(self) -> Figures:
@@ -249,12 +262,3 @@ async def running(
         yield server
     finally:
         await server.stop()
-
-
-def _check_config(text: str) -> None:
-    if not text:
-        return
-    try:
-        load(text)
-    except ConfigError as error:
-        raise SettingsError(f"the default configuration is refused:\n{error}") from None

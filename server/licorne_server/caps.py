@@ -1,6 +1,6 @@
-"""How big and how many things on the wire may be, and the checks of text (reliability: bombs).
+"""Caps on the size and number of things on the wire, and checks of texts (reliability: bombs).
 
-Every cap is counted before work is done for the thing that it bounds.
+A cap is checked before any work is done for the thing that it bounds.
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,14 @@ MAX_REASON = 256
 
 
 def id_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """What is wrong with an id, or the empty text: not empty, not long, nothing invisible."""
+    """What is wrong with an id, or the empty text. An id is a name that is not empty."""
     if not value:
         return f"{field} is empty"
     return text_problem(field, value, limit)
 
 
 def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
-    """What is wrong with a name that may be empty, or the empty text."""
+    """What is wrong with a name, or the empty text. A name may be empty, and is printable."""
     if len(value) > limit:
         return f"{field} has {len(value)} characters, at most {limit} are allowed: {shown(value)}"
     if not value.isprintable():
@@ -51,7 +51,7 @@ def text_problem(field: str, value: str, limit: int = MAX_ID) -> str:
 
 
 def rm_id_problem(value: str) -> str:
-    """What is wrong with an rmID, or the empty text; brackets would forge partition names."""
+    """What is wrong with an rmID, or the empty text. Brackets could forge partition names."""
     problem = id_problem("rmID", value, MAX_RM_ID)
     if not problem and ("[" in value or "]" in value):
         problem = f"rmID must not hold '[' or ']': {shown(value)}"

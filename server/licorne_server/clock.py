@@ -1,4 +1,8 @@
-"""Where the server gets the time from, so that a test can hand it another one."""
+"""The clock of the server: the one source of the time that it works by.
+
+A test hands the server another clock. Only measurements of the process itself, such as how long a
+turn took, are made without it.
+"""
 
 import asyncio
 import time
@@ -6,24 +10,24 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time in unix seconds, and how to wait for it. It never goes back."""
+    """Gives the time in unix seconds, which never goes back, and waits for a time."""
 
     def now(self) -> float:
         """Unix seconds."""
         ...
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return once the event is set or `until` has come; None waits for the event alone.
+        """Return once the event is set or the time `until` has come; None: for the event alone.
 
-        It may set the event itself, and may return early: whoever waits looks again.
+        It may set the event itself, and may return early. The caller has to look at the time again.
         """
         ...
 
 
 class SystemClock:
-    """The wall clock as it was at the start, carried on by the monotonic one.
+    """The wall clock's time at the start, carried on by the monotonic clock.
 
-    A jump of the wall clock therefore moves no deadline, and time never runs backwards.
+    So a jump of the wall clock moves no deadline, and time never runs backwards.
     """
 
     def __init__(self) -> None:

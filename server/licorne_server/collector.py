@@ -1,35 +1,41 @@
-"""The garbage collector, kept out of the way (performance § 4: a full pass over a million asks
-takes 170 ms): it runs when there is nothing else to do.
+"""Python's garbage collector, run only when there is nothing else to do.
+
+A full pass over a million asks takes 170 ms (performance § 4). The times in here are the
+process's own, not those of the server's clock: what is measured is real work.
 """
 
 import gc
 import time
 
 YOUNG = 10_000
+"""New objects after which the youngest generation is collected."""
+
 OLD = 1_000
+"""Collections of a generation after which the next older one is collected too."""
+
 QUIET_SECONDS = 30.0
 WORTH = 10_000
 """Commands and turns since the last pass that make another one worth while."""
 
 
 class Collector:
-    """Full passes in idle moments only."""
+    """Makes full passes in idle moments only."""
 
     def __init__(self, quiet: float = QUIET_SECONDS) -> None:
-        """Nothing is changed before `start`; at least `quiet` seconds lie between two passes."""
+        """Leave at least `quiet` seconds between two passes. Nothing is changed before `start`."""
         self._quiet = quiet
         self._last_pass = 0.0
         self._last_work = 0
 
     def start(self) -> None:
-        """Set aside what start-up has made, and make full passes rare."""
+        """Exempt what start-up has made from collection, and make automatic full passes rare."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG, OLD, OLD)
         self._last_pass = time.monotonic()
 
     def idle(self, work: int) -> None:
-        """The engine has nothing to do; `work` is how much it has done so far."""
+        """Make a pass if it is worth while: the engine is idle, and has done `work` so far."""
         now = time.monotonic()
         if work - self._last_work < WORTH or now - self._last_pass < self._quiet:
             return

@@ -1,7 +1,7 @@
 """Asks from the wire: the hot input path (performance: a million of them must stay cheap).
 
-Most asks differ from one another by their key alone. The key comes first on the wire, so
-what is behind it is known by its bytes: read once, and shared by all asks that repeat it.
+Most asks differ from one another by their key alone, and the key comes first on the wire. So the
+bytes behind the key are parsed once, and all asks with equal bytes share the result.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,8 @@ _KEPT = 20_000
 """Distinct kinds of asks that are remembered for each RM."""
 
 _KEPT_BYTES = 2048
+"""Larger asks are not remembered."""
+
 PREDICATE_CLASS = "licorne/predicate-class"
 _NO_POLICY = si.PreemptionPolicy()
 
@@ -47,7 +49,7 @@ def check(problem: str) -> None:
 
 
 def check_size(what: str, raw: bytes) -> None:
-    """Refuse an item that is too big to be parsed."""
+    """Refuse an item that is too large to be parsed."""
     if len(raw) > MAX_ITEM_BYTES:
         raise BadItem(f"{what} has {len(raw)} bytes, at most {MAX_ITEM_BYTES} are allowed")
 
@@ -56,7 +58,7 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
     """The amounts by name.
 
     Raises:
-        BadItem: too many names, or one that is no name.
+        BadItem: there are too many names, or one is no name.
     """
     resources = resource.resources
     check(map_problem(field, len(resources), MAX_TYPES))
@@ -73,14 +75,14 @@ def read_texts(field: str, texts: Mapping[str, str], limit: int) -> dict[str, st
     """
     if len(texts) > limit:
         raise BadItem(map_problem(field, len(texts), limit))
-    # Twice as fast as dict() is for a map of protobuf.
+    # For a map of protobuf this is twice as fast as dict().
     read = {name: texts[name] for name in texts}
     check(tags_problem(field, read, limit))
     return read
 
 
 def ids_of(raw: bytes, key_field: int, app_field: int) -> tuple[str, str]:
-    """Key and application of an item that is not parsed, shortened to what an id may have."""
+    """Key and application id of an unparsed item, cut off where an id would be too long."""
     found = {key_field: "", app_field: ""}
     for item in fields(raw):
         if item.number in found:
@@ -89,13 +91,17 @@ def ids_of(raw: bytes, key_field: int, app_field: int) -> tuple[str, str]:
 
 
 class AskReader:
-    """Reads the asks of one RM, keeping what they have in common."""
+    """Reads the asks of one RM, and remembers what they have in common."""
 
     def __init__(self) -> None:
         """Know nothing yet."""
+        # The last ask with these bytes behind its key.
         self._kinds: dict[bytes, Ask] = {}
+        # Ask classes by the bytes of the resources, the required node and the predicate.
         self._classes: dict[tuple[bytes, str, str | None], AskClass] = {}
+        # The one object for equal classes, whatever their bytes.
         self._same: dict[AskClass, AskClass] = {}
+        # The one object for equal names.
         self._names: dict[str, str] = {}
 
     def read(self, raw: bytes) -> Ask:
@@ -134,7 +140,7 @@ class AskReader:
         )
 
     def _read(self, raw: bytes) -> Ask:
-        """The whole way, once for each kind."""
+        """Parse an ask, and remember it by the bytes behind its key."""
         check_size("allocation", raw)
         try:
             wire = si.Allocation.FromString(raw)
@@ -144,7 +150,7 @@ class AskReader:
         check(id_problem("allocationKey", key))
         ask = self._made_from(wire)
         head = key.encode()
-        # Known by its bytes from now on, unless the key stands elsewhere, or twice.
+        # An ask whose key stands elsewhere, or twice, cannot be known by the bytes behind it.
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
         if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
             rest = raw[len(prefix) :]
@@ -189,7 +195,7 @@ class AskReader:
         )
 
     def _name(self, field: str, value: str) -> str:
-        """A name that repeats: checked once, and one object for all."""
+        """The one object for a name, which is checked when it comes for the first time."""
         known = self._names.get(value)
         if known is None:
             check(text_problem(field, value))
@@ -198,7 +204,7 @@ class AskReader:
         return known
 
     def _predicate(self, value: str) -> str | None:
-        """The text by which an ask shares verdicts; nobody is asked, so there is none."""
+        """The text by which asks share the RM's answers; none here, as the RM is not asked."""
         return None
 
     def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
@@ -214,13 +220,14 @@ class AskReader:
 
 
 class AskingReader(AskReader):
-    """Reads the asks of an RM that decides itself which nodes will do (spec § 8.4).
+    """Reads the asks of an RM that is asked which nodes will do (spec § 8.4).
 
-    Asks with an equal tag share the RM's verdicts; one without it is a class of its own.
+    Asks with an equal predicate tag share the RM's answers. An ask without the tag shares them
+    with no other.
     """
 
     def read(self, raw: bytes) -> Ask:
-        """As for any RM, with what its verdicts are remembered by."""
+        """As for any RM, and give an ask without a predicate tag a text of its own."""
         ask = super().read(raw)
         if ask.ask_class.predicate is None:
             # No id holds a line feed, so no two asks have the same text.
@@ -229,7 +236,7 @@ class AskingReader(AskReader):
         return ask
 
     def _read(self, raw: bytes) -> Ask:
-        """A copy, since what is kept for the next of its kind stays as it is."""
+        """Parse a copy: `read` changes its class, and the remembered ask must stay as it is."""
         return replace(super()._read(raw))
 
     def _predicate(self, value: str) -> str | None:
@@ -237,13 +244,13 @@ class AskingReader(AskReader):
 
 
 def _make_room(known: dict[Any, Any]) -> None:
-    """Forget everything once too much is known; what is in use comes back by itself."""
+    """Forget everything once too much is remembered; what is in use is soon remembered again."""
     if len(known) >= _KEPT:
         known.clear()
 
 
 def _unix_seconds(text: str) -> float | None:
-    """The time in a tag; one that is none counts as absent, as in the older core."""
+    """The time in a tag; None for a text that is no time, as in the older core."""
     if not text.isdecimal() or not text.isascii() or len(text) > 12:
         return None
     return float(text)

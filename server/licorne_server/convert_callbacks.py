@@ -1,4 +1,4 @@
-"""What an RM says of how it wants to be asked, and what it answers (spec §§ 1.6.12, 8.4)."""
+"""How an RM wants to be asked about nodes, and what it answers (spec §§ 1.6.12, 8.4)."""
 
 from google.protobuf.message import DecodeError
 
@@ -40,11 +40,11 @@ def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
 
 
 def predicates_answer(rm_id: RmId, raw: bytes) -> AnswerPredicates:
-    """An answer in bytes. Which nodes were asked about, the core knows; others are ignored there.
+    """A PredicatesAnswer. The core ignores nodes that it did not ask about.
 
     Raises:
-        CallError: it refuses more nodes than any question has.
-        Malformed: it is no PredicatesAnswer.
+        CallError: the answer refuses more nodes than any question has.
+        Malformed: the bytes are no PredicatesAnswer.
     """
     refusal = sp.PredicatesAnswer.REFUSED_FIELD_NUMBER
     count = sum(item.kind == LENGTH and item.number == refusal for item in fields(raw))
@@ -67,7 +67,7 @@ def predicates_answer(rm_id: RmId, raw: bytes) -> AnswerPredicates:
 
 
 def _reason(text: str, known: dict[str, str]) -> str:
-    """The reason as users will see it, never empty; one object for all that are equal."""
+    """The reason as users will see it, never empty. Equal reasons are one object."""
     reason = known.get(text)
     if reason is None:
         shown = text[:MAX_REASON]

@@ -1,7 +1,7 @@
-"""Events as those who read them want them: bytes of `si.v1` and `licorne.v1`, lines of JSON.
+"""Events in the forms in which they are read: bytes of `si.v1` and `licorne.v1`, lines of JSON.
 
-Many events are made at once, and most look alike: the bytes are joined from pieces, some of them
-kept, byte for byte what protobuf would have written.
+Many events are written at once, and most look alike. So their bytes are joined from pieces, some
+of which are remembered. The result is byte for byte what protobuf would have written.
 """
 
 import json
@@ -27,7 +27,7 @@ def record_bytes(record: EventRecord) -> bytes:
     """
     return b"".join(
         (
-            # An enum's hash and its `value` are calls, each dearer than all of this line.
+            # `_value_` is an attribute; `value` is a call, and costs more than the whole line.
             _type_piece(record.type._value_),
             _piece(b"\x12", record.object_id.encode()),
             _piece(b"\x2a", record.message.encode()) if record.message else b"",
@@ -40,32 +40,32 @@ def record_bytes(record: EventRecord) -> bytes:
 
 
 def record_message(record: EventRecord) -> si.EventRecord:
-    """The same as a message."""
+    """An EventRecord of `si.v1` as a message."""
     return si.EventRecord.FromString(record_bytes(record))
 
 
-def watched(event_id: int, record: EventRecord) -> bytes:
-    """An event in a WatchEventsResponse: id 1, record 2."""
+def event_of_watch(event_id: int, record: EventRecord) -> bytes:
+    """An event as a field of a WatchEventsResponse: its id in field 1, its record in 2."""
     return _piece(b"\x12", _id_piece(event_id) + _piece(b"\x12", record_bytes(record)))
 
 
-def watch_answer(instance: str, events: bytes) -> bytes:
-    """A WatchEventsResponse with events that are `watched`."""
+def watch_response(instance: str, events: bytes) -> bytes:
+    """A WatchEventsResponse; the events are in the form of `event_of_watch`."""
     return delimited(WatchEventsResponse.INSTANCE_FIELD_NUMBER, instance.encode()) + events
 
 
-def told(_: int, record: EventRecord) -> bytes:
-    """A record in the Events of a session."""
+def record_of_session(_: int, record: EventRecord) -> bytes:
+    """A record as a field of a session's Events."""
     return _piece(b"\x12", record_bytes(record))
 
 
-def telling(first_id: int, records: bytes) -> bytes:
-    """Events of a session with records that are `told`, as a field of its UpdateResponse."""
+def session_events(first_id: int, records: bytes) -> bytes:
+    """A session's Events, with records of `record_of_session`, as a field of its UpdateResponse."""
     return delimited(UpdateResponse.EVENTS_FIELD_NUMBER, _id_piece(first_id) + records)
 
 
 def record_json(record: EventRecord) -> dict[str, object]:
-    """An event as REST shows it (spec § 12.2): kinds by number, nothing left out."""
+    """An event as REST shows it (spec § 12.2): enums as numbers, empty fields included."""
     resources = {name: {"value": clamp(value)} for name, value in record.resource.items()}
     return {
         "type": record.type.value,
@@ -80,12 +80,12 @@ def record_json(record: EventRecord) -> dict[str, object]:
 
 
 def record_line(_: int, record: EventRecord) -> bytes:
-    """The same as a line."""
+    """An event as a line of JSON."""
     return _line(record_json(record)).encode() + b"\n"
 
 
 def _id_piece(event_id: int) -> bytes:
-    """The id in front, in field 1; proto3 leaves out a 0."""
+    """An id in field 1; proto3 leaves out a 0."""
     return b"\x08" + encode_varint(event_id) if event_id else b""
 
 
@@ -104,7 +104,7 @@ def _type_piece(kind: int) -> bytes:
 
 @lru_cache(_KEPT)
 def _time_piece(time: float) -> bytes:
-    """Whatever happened in one turn of the scheduler happened at one time."""
+    """The time in field 6. All events of one turn have the same, so it is remembered."""
     return b"\x30" + encode_varint(nanoseconds(time))
 
 

@@ -1,8 +1,8 @@
 """Messages of `si.v1` into commands (spec §§ 1.2, 1.6), item by item, caps first.
 
-An item that cannot be taken becomes a rejection with its reason, and the others go on. The core
-never sees protobuf; what it judges by itself (unknown applications, negative amounts) is left
-to it.
+An item that breaks a cap or cannot be read becomes a rejection with its reason, and the others go
+on. What the core checks itself, such as unknown applications and negative amounts, is not checked
+here. The core never sees protobuf.
 """
 
 import asyncio
@@ -79,20 +79,19 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Steps:
-    """What one request comes to: commands, and answers that need no command, in order.
-
-    `dropped` counts the refused nodes, applications or asks, which the core will not see.
-    """
+    """What is to be done for one request."""
 
     steps: list[Command | Effect] = field(default_factory=list)
-    dropped: int = 0
+    """Commands for the core, and answers that need no command, in order."""
+    refused: int = 0
+    """Nodes, applications and asks that were refused, so that the core will not see them."""
 
 
 def parse(message: type[M], raw: bytes) -> M:
     """A message from its bytes.
 
     Raises:
-        Malformed: the bytes are none.
+        Malformed: the bytes are no such message.
     """
     try:
         return message.FromString(raw)
@@ -101,13 +100,15 @@ def parse(message: type[M], raw: bytes) -> M:
 
 
 def slices(items: Sequence[T], portion: int) -> Iterator[Sequence[T]]:
-    """The items in runs of so many."""
+    """The items in order, `portion` of them at a time."""
     for begin in range(0, len(items), portion):
         yield items[begin : begin + portion]
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
-    """An RM that introduces itself. What only a session can carry it does not want.
+    """An RM that introduces itself, without its configuration, which is parsed elsewhere.
+
+    It has none of the wishes that only a session can carry.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -131,14 +132,13 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
         version=wire.version,
         policy_group=wire.policyGroup,
         build_info=dict(wire.buildInfo),
-        config=wire.config,
         extra_config=dict(wire.extraConfig),
         container_states=False,
     )
 
 
 async def node_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
-    """A NodeRequest."""
+    """The steps of a NodeRequest."""
     nodes, refused = await _gather(split.items[1], portion, _node, _refused_node)
     result = Steps(
         [UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes, portion)], len(refused)
@@ -149,7 +149,7 @@ async def node_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
 
 
 async def application_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
-    """An ApplicationRequest: adds, then removals."""
+    """The steps of an ApplicationRequest: adds, then removals."""
     new, refused = await _gather(split.items[1], portion, _new_application, _refused_application)
     remove, bad_removals = await _gather(split.items[2], portion, _removal, _refused_application)
     result = Steps(
@@ -162,7 +162,7 @@ async def application_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
 
 
 async def allocation_batch(rm_id: RmId, split: Split, portion: int, reader: AskReader) -> Steps:
-    """An AllocationRequest: asks and allocations, then releases."""
+    """The steps of an AllocationRequest: asks and allocations, then releases."""
     asks, refused = await _gather(split.items[4], portion, reader.read, _refused_ask)
     releases, bad_releases = await _gather(split.items[2], portion, _release, _refused_release)
     result = Steps(
@@ -182,9 +182,10 @@ async def _gather(
     read: Callable[[bytes], T],
     refuse: Callable[[bytes, str], R],
 ) -> tuple[list[T], list[R]]:
-    """The items that can be taken, and the refusals of those that cannot.
+    """Read items: those that can be taken, and the refusals of the others.
 
-    All are read before any is handled, so that a malformed one leaves nothing half done.
+    All are read before the first is handled. So a malformed item ends the stream before anything
+    of its request is done.
     """
     taken: list[T] = []
     refused: list[R] = []

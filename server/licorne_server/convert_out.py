@@ -1,13 +1,14 @@
 """Effects into the bytes of `si.v1` responses.
 
-Allocations are the hot output path: they are joined from encoded pieces that are kept for each
-application, class, node and partition, byte for byte what protobuf would have written.
+Allocations are the hot output path. They are joined from pieces of bytes, which are remembered for
+each application, ask class, node and partition. The result is byte for byte what protobuf would
+have written.
 """
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import inf
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
 
@@ -27,29 +28,36 @@ from licorne_core.effects import (
     ApplicationsAnswered,
     ApplicationsUpdated,
     ApplicationUpdate,
+    ConfigurationRefused,
+    ConfigurationUpdated,
     ContainerState,
     ContainerStatesChanged,
     Effect,
+    Happened,
     NodesAnswered,
+    NotRegistered,
     PredicatesAsked,
+    Registered,
+    RegistrationFailed,
     Release,
     ReplayEnded,
 )
 from licorne_core.ids import PartitionName
 from licorne_server.wire import delimited, encode_varint
 
-NANOSECONDS = 1_000_000_000
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
 _KEPT = 50_000
+"""Pieces of one kind that are remembered for each RM."""
+
 ROUNDING = 1e-3
-"""Milliseconds: as far as unix seconds as a float may be off, and more."""
+"""Milliseconds; more than the rounding error of unix seconds as a float."""
 
 T = TypeVar("T")
 
 
 class Kind(Enum):
-    """Which stream of `si.v1` a response belongs to; SESSION is for those of `Session` alone."""
+    """The stream of `si.v1` that a response belongs to; SESSION if only a session can carry it."""
 
     NODES = "UpdateNode"
     APPLICATIONS = "UpdateApplication"
@@ -58,20 +66,19 @@ class Kind(Enum):
 
 
 class Payload(NamedTuple):
-    """A response in bytes. Payloads of one `sort` (which implies the kind) may be joined.
-
-    From `until` on, in unix seconds, there is no use in sending it.
-    """
+    """A response in bytes."""
 
     kind: Kind
     sort: str
+    """Neighbouring payloads of one sort may be joined to one; a sort has one kind."""
     data: bytes
     items: int
     until: float = inf
+    """From then on, in unix seconds, there is no use in sending it."""
 
 
 def nanoseconds(seconds: float) -> int:
-    """Unix seconds, or a span of seconds, in nanoseconds to the microsecond; 0 for none."""
+    """Unix seconds, or a span of seconds, in nanoseconds, exact to the microsecond."""
     return round(seconds * 1_000_000) * 1000
 
 
@@ -99,8 +106,19 @@ def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterab
             return [_question(effect, now)]
         case ContainerStatesChanged():
             return map(_container_states, _runs(effect.states))
-        case _:
+        case (
+            Registered()
+            | RegistrationFailed()
+            | ConfigurationUpdated()
+            | ConfigurationRefused()
+            | NotRegistered()
+            | Happened()
+        ):
+            # Whoever submitted the command has the first five from the engine and answers the call
+            # with them. Facts are published as events.
             return ()
+        case _:
+            assert_never(effect)
 
 
 def _made(effect: AllocationsMade, encoder: "AllocationEncoder") -> Iterable[Payload]:
@@ -183,7 +201,7 @@ def _replay_ended(effect: ReplayEnded) -> Payload:
 
 
 def _question(effect: PredicatesAsked, now: float) -> Payload:
-    """The time left is rounded down: who answers within it is in time."""
+    """A question. The time left is rounded down, so that an answer within it is in time."""
     question = PredicatesQuestion(
         id=effect.question,
         partition_name=effect.partition,
@@ -215,7 +233,7 @@ def _container_states(states: Sequence[ContainerState]) -> Payload:
 
 
 def _session_payload(sort: str, field: int, message: Message, items: int) -> Payload:
-    """A response that only a session has: a whole field of its UpdateResponse."""
+    """A response that only a session can carry, as a whole field of its UpdateResponse."""
     return Payload(Kind.SESSION, sort, delimited(field, message.SerializeToString()), items)
 
 
@@ -233,14 +251,14 @@ def _runs(items: Sequence[T]) -> Iterable[Sequence[T]]:
 
 
 class AllocationEncoder:
-    """Writes the allocations of one RM, keeping the pieces that repeat (spec § 1.6.9).
+    """Writes the allocations of one RM, and remembers the pieces that repeat (spec § 1.6.9).
 
     Field numbers: key 1, resource 5, priority 6, node 8, application 9, partition 10, task
     group 11, placeholder 12, originator 14, preemption policy 15.
     """
 
     def __init__(self) -> None:
-        """Keep nothing yet."""
+        """Remember nothing yet."""
         self._classes: dict[tuple[Shape, int], bytes] = {}
         self._nodes: dict[str, bytes] = {}
         self._apps: dict[str, bytes] = {}
@@ -280,7 +298,10 @@ class AllocationEncoder:
         return b"".join(parts)
 
     def _class(self, ask: Ask) -> bytes:
-        """The piece of the class, kept once for its size: classes with predicates may be many."""
+        """The piece of an ask's class and priority, remembered without the class's predicate.
+
+        There may be a class for each ask where the RM has predicates, and they are written alike.
+        """
         key = (ask.ask_class.shape, ask.priority)
         piece = self._classes.get(key)
         return self._keep(self._classes, key, _class_piece(ask)) if piece is None else piece
@@ -309,7 +330,7 @@ def _class_piece(ask: Ask) -> bytes:
 
 
 def _rare_pieces(ask: Ask) -> bytes:
-    """What most asks do not have."""
+    """The fields that most asks do not have."""
     piece = b""
     if ask.task_group:
         piece += _text(11, ask.task_group)

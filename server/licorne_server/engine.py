@@ -1,8 +1,9 @@
-"""The one task that owns the core (DESIGN § 4): commands in, effects out, one turn at a time.
+"""The engine: the one task that owns the core (DESIGN § 4).
 
-A turn takes what waits in the inbox, then lets the core decide for one partition, and then
-gives way to the rest of the loop. Nothing is awaited between handling a command and routing its
-effects, so that whoever reads the core between turns sees it whole.
+It works in rounds. A round handles the commands that wait in the inbox, lets the core decide for
+one partition, and then gives way to the rest of the event loop. Nothing is awaited between
+handling a command and routing its effects. Whoever reads the core between rounds therefore never
+sees half of a change.
 """
 
 import asyncio
@@ -14,13 +15,13 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick
+from licorne_core.commands import Command, Hold, SetHold, Tick
 from licorne_core.effects import Effect, TickFailed
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
-from licorne_server.errors import Defect, new_correlation_id
-from licorne_server.pace import Pacer
+from licorne_server.errors import Defect, Stopped, new_correlation_id
+from licorne_server.portions import PortionChooser, Portions
 
 log = structlog.get_logger(__name__)
 
@@ -41,32 +42,52 @@ class Sink(Protocol):
 
 
 class _Entry(NamedTuple):
-    """A command that waits, who waits for it, and whether it is still wanted."""
+    """A command in the inbox."""
 
     command: Command
     future: asyncio.Future[list[Effect]] | None = None
-    still: Callable[[], bool] | None = None
+    """Gets the effects, for whoever waits for them."""
+    is_current: Callable[[], bool] | None = None
+    """Tells whether the command is still wanted; None for always."""
 
 
 class Engine:
-    """Sole owner of the core. `submit` from any number of tasks of the same loop."""
+    """Sole owner of the core. Any number of tasks of the same loop may submit commands."""
+
+    on_idle: Callable[[int], None] | None
+    """Called when there is nothing to do, with the number of commands and turns so far."""
+    on_failure: Callable[[str], None] | None
+    """Called with the reason if the engine's own task breaks: nothing is handled any more."""
+    portions: Portions
+    """How much is done at a time, chosen anew in every round."""
+    busy: bool
+    """Whether there was more to do at the end of the last round."""
+    turns: int
+    """Turns of the core since the start."""
+    turn_seconds: float
+    """Seconds that these turns took."""
+    commands: int
+    """Commands handled since the start."""
+    defects: int
+    """Failures of the core, and of the sink, since the start."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         """Own the scheduler from now on; `start` begins to work."""
         self._scheduler = scheduler
         self._clock = clock
+        self._sink: Sink
         self._inbox: deque[_Entry] = deque()
+        # Set when a command comes in.
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._decisions = MAX_DECISIONS // 4
-        self._halted: set[RmId] = set()
-        self._sink: Sink
-        self.on_idle: Callable[[int], None] | None = None
-        self.on_failure: Callable[[str], None] | None = None
-        self._pacer = Pacer()
-        self.pace = self._pacer.pace()
-        self.busy = False
         self._stopped = False
+        # The most allocations that the core decides in the next turn.
+        self._decisions = MAX_DECISIONS // 4
+        self._chooser = PortionChooser(clock.now)
+        self.portions = self._chooser.choose()
+        self.on_idle = None
+        self.on_failure = None
+        self.busy = False
         self.turns = 0
         self.turn_seconds = 0.0
         self.commands = 0
@@ -93,87 +114,101 @@ class Engine:
         self._task.add_done_callback(self._ended)
 
     async def stop(self) -> None:
-        """Stop at the end of the turn; whoever still waits for an answer is cancelled."""
-        self._stopped = True
+        """Stop at the end of the round; whoever still waits for an answer gets `Stopped`."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for entry in self._inbox:
-            if entry.future is not None:
-                entry.future.cancel()
-        self._inbox.clear()
+        self._take_no_more()
 
     async def submit(
-        self, command: Command, *, still: Callable[[], bool] | None = None
+        self, command: Command, *, is_current: Callable[[], bool] | None = None
     ) -> list[Effect]:
         """Have a command handled; its effects were routed when this returns.
 
-        `still` is asked when its turn has come: nothing is done when it says no.
+        `is_current` is asked when the command's turn has come. If it says no, nothing is done and
+        there are no effects.
 
         Raises:
             Defect: the core failed on it; the RM is on hold and the error is in the log.
+            Stopped: the engine handles nothing any more.
         """
-        future = asyncio.get_running_loop().create_future()
         if self._stopped:
-            future.cancel()
-        self._inbox.append(_Entry(command, future, still))
+            raise Stopped
+        future = asyncio.get_running_loop().create_future()
+        self._inbox.append(_Entry(command, future, is_current))
         self._wake.set()
         effects: list[Effect] = await future
         return effects
 
-    def post(self, command: Command, *, still: Callable[[], bool] | None = None) -> None:
-        """Have a command handled in the next turn, its effects routed and nobody told."""
-        self._inbox.append(_Entry(command, still=still))
-        self._wake.set()
+    def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
+        """Have a command handled in the next round; nobody waits for its effects.
+
+        A stopped engine drops it.
+        """
+        if not self._stopped:
+            self._inbox.append(_Entry(command, is_current=is_current))
+            self._wake.set()
 
     async def _run(self) -> None:
         while True:
-            self.pace = self._pacer.pace()
+            self.portions = self._chooser.choose()
             self._handle_inbox()
             if self._deadline() <= self._clock.now():
                 self._turn()
             deadline = self._deadline()
             self.busy = bool(self._inbox) or deadline <= self._clock.now()
             if self.busy:
-                for _ in range(self.pace.rounds):
+                for _ in range(self.portions.rounds):
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
 
     def _deadline(self) -> float:
-        """When the core wants its next turn; infinite for never."""
+        """When the core wants its next turn, in unix seconds; infinite for never."""
         deadline = self._scheduler.next_deadline()
         return inf if deadline is None else deadline
 
     async def _wait(self, deadline: float) -> None:
+        """Wait for a command or the deadline."""
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()
         await self._clock.wait(None if deadline == inf else deadline, self._wake)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
+        """The task has ended: if it broke, say so, and leave nobody waiting."""
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("engine stopped", exc_info=error)
+            self._take_no_more()
             if self.on_failure is not None:
                 self.on_failure(f"engine stopped: {type(error).__name__}")
 
+    def _take_no_more(self) -> None:
+        """Refuse what waits in the inbox and all that comes later."""
+        self._stopped = True
+        for entry in self._inbox:
+            if entry.future is not None and not entry.future.done():
+                entry.future.set_exception(Stopped())
+        self._inbox.clear()
+
     def _handle_inbox(self) -> None:
+        """Handle what waits, but no longer than the portion for it allows."""
         inbox = self._inbox
         if not inbox:
             return
-        stop = perf_counter() + self.pace.inbox
+        stop = perf_counter() + self.portions.inbox
         while inbox:
             self._handle(inbox.popleft())
             if perf_counter() > stop:
                 return
 
     def _handle(self, entry: "_Entry") -> None:
-        command, future, still = entry
+        command, future, is_current = entry
         effects: list[Effect] = []
-        if still is None or still():
+        if is_current is None or is_current():
             self.commands += 1
             if not isinstance(command, Tick):
-                self._pacer.note(command.rm_id)
+                self._chooser.note(command.rm_id)
             try:
                 effects = self._scheduler.handle(command, self._clock.now())
             except Exception:
@@ -181,13 +216,12 @@ class Engine:
                 if future is not None and not future.done():
                     future.set_exception(defect)
                 return
-            if isinstance(command, RegisterRm):
-                self._halted.discard(command.rm_id)
             self._route(effects)
         if future is not None and not future.done():
             future.set_result(effects)
 
     def _turn(self) -> None:
+        """Let the core decide, and adapt the number of decisions to the time that this took."""
         begin = perf_counter()
         now = self._clock.now()
         try:
@@ -201,12 +235,13 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
-        if spent > self.pace.turn:
+        if spent > self.portions.turn:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
-        elif spent < self.pace.turn / 2:
+        elif spent < self.portions.turn / 2:
             self._decisions = min(MAX_DECISIONS, self._decisions * 2)
 
     def _route(self, effects: Sequence[Effect]) -> None:
+        """Hand the effects to the sink; if it fails, halt the RMs that would have got them."""
         try:
             self._sink.route(effects)
         except Exception:
@@ -229,11 +264,11 @@ class Engine:
         return correlation_id
 
     def _halt(self, rm_id: RmId, correlation_id: str) -> None:
+        """Stop scheduling for the RM until it registers anew, and end its streams."""
         try:
             self._scheduler.handle(
                 SetHold(rm_id=rm_id, hold=Hold.DEFECT, on=True), self._clock.now()
             )
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
-        self._halted.add(rm_id)
         self._sink.halt(rm_id, correlation_id)

@@ -1,5 +1,6 @@
-"""The outer message of `licorne.v1.Session`: numbers and acknowledgements around a request or
-response whose bytes are left alone.
+"""The outer messages of `licorne.v1.Session`, which number and acknowledge.
+
+The request or response inside is kept as bytes, and not parsed here.
 """
 
 from typing import NamedTuple
@@ -20,19 +21,23 @@ _RESPONSE_FIELDS = {
 
 
 class Envelope(NamedTuple):
-    """One UpdateRequest: `message` is the field number of what it holds, 0 for nothing."""
+    """One UpdateRequest."""
 
     number: int
+    """Its number; 0 for none."""
     acknowledged: int
+    """Number of the last response that the RM has dealt with."""
     message: int
+    """The field number of the message inside; 0 for none."""
     payload: bytes
+    """The bytes of that message."""
 
 
 def open_envelope(raw: bytes) -> Envelope:
-    """Look into an UpdateRequest.
+    """The envelope of an UpdateRequest.
 
     Raises:
-        Malformed: it is none, or holds more than one message.
+        Malformed: the bytes are no UpdateRequest, or it holds more than one message.
     """
     number = acknowledged = message = 0
     payload = b""
@@ -49,14 +54,14 @@ def open_envelope(raw: bytes) -> Envelope:
 
 
 class Sealer:
-    """Puts responses of one epoch and registration into their envelopes."""
+    """Puts the responses of one epoch and one registration into envelopes."""
 
     def __init__(self, epoch: int, session: int) -> None:
-        """Both are on every response."""
+        """Every response carries both; `session` is the number of the registration."""
         self._stamp = b"\x10" + encode_varint(epoch) + b"\x18" + encode_varint(session)
 
     def seal(self, kind: Kind, data: bytes, *, number: int, acknowledged: int) -> bytes:
-        """An UpdateResponse; data of kind SESSION is a whole field already."""
+        """The UpdateResponse around `data`, which for the kind SESSION is a whole field already."""
         head = self._stamp
         if number:
             head = b"\x08" + encode_varint(number) + head

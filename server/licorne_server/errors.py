@@ -16,6 +16,7 @@ MAX_VIOLATIONS = 50
 """How many problems of a configuration go into an error; trailing metadata is bounded."""
 
 MAX_MESSAGE = 2048
+"""Characters of a status message; the rest is cut off."""
 
 
 class CallError(Exception):
@@ -31,7 +32,7 @@ class CallError(Exception):
         self.details = details
 
     def status(self) -> grpc.Status:
-        """As grpc wants it, the details in the trailing metadata."""
+        """The status in grpc's form, with the details in the trailing metadata."""
         packed = []
         for detail in self.details:
             wrapped = any_pb2.Any()
@@ -45,7 +46,7 @@ class CallError(Exception):
 
 
 class Defect(Exception):
-    """The core failed; the log has the rest under the same id."""
+    """The core failed; the log has the exception under the same correlation id."""
 
     def __init__(self, correlation_id: str) -> None:
         """`correlation_id` is all that a caller learns."""
@@ -53,12 +54,20 @@ class Defect(Exception):
         self.correlation_id = correlation_id
 
 
+class Stopped(Exception):
+    """The engine handles no commands any more; the caller should come back to another server."""
+
+    def __init__(self) -> None:
+        """There is only one reason."""
+        super().__init__("the server is about to stop")
+
+
 class Malformed(Exception):
-    """Bytes that are not the message they should be."""
+    """Bytes that are not the message that they should be."""
 
 
 def new_correlation_id() -> str:
-    """What ties an answer to the log."""
+    """A new id by which an answer is found in the log."""
     return uuid.uuid4().hex[:12]
 
 
@@ -109,12 +118,12 @@ def not_found(message: str) -> CallError:
 
 
 def aborted(message: str, reason: str, **metadata: str) -> CallError:
-    """Another stream has taken the place of this one, or it did not keep up."""
+    """Another stream has replaced this one, or this one did not keep up."""
     return CallError(grpc.StatusCode.ABORTED, message, [error_info(reason, **metadata)])
 
 
 def out_of_range(message: str, reason: str, **metadata: str) -> CallError:
-    """What was asked for is not kept, or of another life."""
+    """What was asked for is not kept, or belongs to another instance."""
     return CallError(grpc.StatusCode.OUT_OF_RANGE, message, [error_info(reason, **metadata)])
 
 
@@ -124,7 +133,7 @@ def exhausted(message: str, reason: str) -> CallError:
 
 
 def unavailable(message: str, retry_after: float = 1.0) -> CallError:
-    """The server is about to stop: come back after a while."""
+    """The caller should come back after so many seconds, perhaps to another server."""
     retry = error_details_pb2.RetryInfo()
     retry.retry_delay.FromMilliseconds(int(retry_after * 1000))
     return CallError(grpc.StatusCode.UNAVAILABLE, message, [retry])

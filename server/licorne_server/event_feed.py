@@ -1,7 +1,7 @@
 """Events for the RM itself, over its session, if it wants them (spec § 12.1.1).
 
-They are read from the log like everybody else's, and put into the outbox only while little is in
-it: no decision waits behind them for long, and an RM is never held for what it did not ask.
+They are read from the log as by any other watcher. They are put into the outbox only while little
+is in it, so that decisions do not wait behind them, and no RM is held because of its events.
 """
 
 import asyncio
@@ -10,11 +10,12 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from licorne_server.convert_events import telling, told
+from licorne_server.convert_events import record_of_session, session_events
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
 from licorne_server.event_watch import Over, Overtaken, Share, Watch
-from licorne_server.sessions import Rm, Session
+from licorne_server.rms import Rm
+from licorne_server.sessions import Session
 
 log = structlog.get_logger(__name__)
 
@@ -25,8 +26,8 @@ FEED_BYTES = 64 * 1024
 
 
 @asynccontextmanager
-async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
-    """Tell an RM that wants it what happens, as long as a stream of its session is open."""
+async def feeding(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncIterator[None]:
+    """Inside the block, tell the RM of events, if its session wants them."""
     if not session.callbacks.events:
         yield
         return
@@ -42,12 +43,12 @@ async def fed(rm: Rm, session: Session, logs: EventLogs, share: Share) -> AsyncI
 
 
 class Feed:
-    """Reads the log for one session, from where its last stream came to."""
+    """Reads the log for one session, on from the event that its last stream came to."""
 
     def __init__(self, rm: Rm, session: Session, events: EventLog, share: Share) -> None:
-        """The session was opened, or resumed, just now."""
+        """Read for a session that was opened or resumed just now."""
         self._rm = rm
-        self._still = rm.lasting()
+        self._is_current = rm.registration_guard()
         self._session = session
         self._events = events
         self._watch = Watch(events, session.next_event, share)
@@ -59,21 +60,21 @@ class Feed:
             try:
                 await self._due()
                 size = self._events.settings.event_request_capacity
-                batch = await self._watch.next(told, size, FEED_BYTES)
+                batch = await self._watch.next(record_of_session, size, FEED_BYTES)
             except Overtaken as error:
                 self._watch.next_id = error.next_id
                 continue
             except Over:
                 return
-            data = telling(batch.first_id, batch.data)
+            data = session_events(batch.first_id, batch.data)
             await self._put(Payload(Kind.SESSION, "events", data, batch.events))
             self._session.next_event = self._watch.next_id
 
     async def _due(self) -> None:
-        """Wait for an event, and then for a message full of them or until it is time.
+        """Wait for an event, and then until there are enough for a full message or it is time.
 
         Raises:
-            Over: there will be none.
+            Over: no event will come any more.
         """
         await self._watch.arrival()
         try:
@@ -84,8 +85,8 @@ class Feed:
             pass
 
     async def _put(self, payload: Payload) -> None:
-        """Into the outbox, as soon as there is room in it."""
-        while self._still():
+        """Put a message into the outbox, as soon as there is room in it."""
+        while self._is_current():
             if self._rm.outbox.offer(payload):
                 self._sent_at = asyncio.get_running_loop().time()
                 return

@@ -1,7 +1,8 @@
-"""What happened in each RM's cluster, for those who watch (spec § 12.1): a bounded ring of facts.
+"""The events of each RM, for those who watch (spec § 12.1): a bounded ring of facts.
 
-Facts go in as the core noted them, a turn's worth at a time, and become records when read.
-Ids are counted here: from 0, by one for each record, anew with every registration of the RM.
+Facts go in as the core noted them, those of a command at a time. They become records, the
+published events, when somebody reads them. Ids are given here: from 0, one for each record, and
+from 0 again with every registration of the RM.
 """
 
 import asyncio
@@ -29,32 +30,45 @@ class Ending(Enum):
 
 
 class TooManyStreams(Exception):
-    """One watcher too many; the text says of what."""
+    """There is one watcher too many; the text says which bound is reached."""
 
 
 class EventLog:
-    """The events of one registration of an RM: the newest, as many as its settings say.
+    """The newest events of one registration of an RM, as many as its settings say.
 
-    The ring is the only buffer that there is: everyone who reads does so at their own pace.
+    There is no buffer for each reader: all read from the ring, each at its own speed.
     """
+
+    instance: str
+    """Distinguishes this log from those of other registrations."""
+    settings: ExtraConfig
+    """What the RM's extra configuration says of events."""
+    ending: Ending | None
+    """Why nothing more will come; None while it may."""
+    lowest_id: int
+    """Id of the oldest event that is kept."""
+    next_id: int
+    """Id that the next event will get."""
 
     def __init__(self, rm_id: RmId, settings: ExtraConfig) -> None:
         """Empty; the first id will be 0."""
         self.rm_id = rm_id
         self.instance = str(uuid.uuid4())
         self.settings = settings
-        self.ending: Ending | None = None
+        self.ending = None
         self.lowest_id = 0
         self.next_id = 0
-        # The ids of the facts' first records, and the facts; what is before `_begin` is gone.
+        # The facts, and for each the id of its first record. Those before `_begin` are gone.
         self._firsts = array("q")
         self._facts: list[Fact | None] = []
         self._begin = 0
+        # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
+        # How many watch, by host.
         self._watchers: Counter[str] = Counter()
 
     def append(self, facts: Sequence[Fact]) -> None:
-        """Facts happened; what is too old now is dropped."""
+        """Take in facts, and drop those that are too old now."""
         next_id = self.next_id
         for fact in facts:
             self._firsts.append(next_id)
@@ -65,19 +79,20 @@ class EventLog:
         self._tell()
 
     def follow(self, settings: ExtraConfig) -> None:
-        """Other settings hold from now on."""
+        """Follow other settings from now on."""
         self.settings = settings
         self._trim()
 
     def end(self, ending: Ending) -> None:
-        """Nothing more will come."""
+        """Tell all who read that nothing more will come."""
         self.ending = ending
         self._tell()
 
     def read(self, start: int, count: int) -> Iterator[tuple[int, EventRecord]]:
-        """At most so many events from an id on, each with its id; what is not kept is left out.
+        """At most `count` events from the id `start` on, each with its id.
 
-        What was there at the time of the call is what is read, however long that takes.
+        Events that are not kept are left out. What is there at the time of the call is read, even
+        if it is dropped before the reader is through.
         """
         start = max(start, self.lowest_id)
         stop = min(start + count, self.next_id)
@@ -95,7 +110,7 @@ class EventLog:
 
     @contextmanager
     def watched_from(self, host: str) -> Iterator[None]:
-        """Count a watcher, as long as it watches, against the bounds of all and of one host.
+        """Inside the block, count a watcher against the bounds for the RM and for its host.
 
         Raises:
             TooManyStreams: a bound is reached.
@@ -119,7 +134,11 @@ class EventLog:
         return self._watchers.total()
 
     def _trim(self) -> None:
-        """Drop facts of which no record is kept, and their places when these are the half."""
+        """Drop facts of which no record is kept.
+
+        Their places in the lists are removed when they are the half of all, which is cheaper than
+        to move the others each time.
+        """
         lowest = self.next_id - self.settings.event_ring_capacity
         if lowest <= self.lowest_id:
             return
@@ -156,7 +175,7 @@ class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
     def __init__(self, settings: Callable[[RmId], ExtraConfig]) -> None:
-        """`settings` tells what an RM's extra configuration says at the moment."""
+        """`settings` gives what an RM's extra configuration says at the moment."""
         self._settings = settings
         self._logs: dict[RmId, EventLog] = {}
 
@@ -176,31 +195,31 @@ class EventLogs:
         return next(iter(self._logs.values()))
 
     def begin(self, rm_id: RmId) -> None:
-        """The RM was registered, perhaps anew: ids start over, and so has everyone who watches."""
+        """Begin a log for a registration of the RM; one of an earlier registration ends."""
         before = self._logs.get(rm_id)
         self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id))
         if before is not None:
             before.end(Ending.REPLACED)
 
     def forget(self, rm_id: RmId) -> None:
-        """The RM is gone."""
+        """End the log of an RM that is gone."""
         log = self._logs.pop(rm_id, None)
         if log is not None:
             log.end(Ending.FORGOTTEN)
 
     def follow(self, rm_id: RmId) -> None:
-        """The RM's extra configuration may have changed."""
+        """Follow the RM's extra configuration, which may have changed."""
         log = self._logs.get(rm_id)
         if log is not None:
             log.follow(self._settings(rm_id))
 
     def add(self, happened: Happened) -> None:
-        """Facts of a turn."""
+        """Take in facts for the log of their RM."""
         log = self._logs.get(happened.rm_id)
         if log is not None:
             log.append(happened.facts)
 
     def close(self) -> None:
-        """The server stops: nothing more will come for anybody."""
+        """End all logs: the server stops."""
         for log in self._logs.values():
             log.end(Ending.CLOSED)

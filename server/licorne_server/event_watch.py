@@ -1,8 +1,9 @@
 """Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
 
-To make records of facts costs more than to note them. It is done in slices, and while there is
-scheduling to do everything else gets three times as long after each: whoever watches, and however
-many, takes no more than a quarter of the time. What a watcher cannot read in time it loses.
+All watchers together get at most a quarter of the loop's time while there is scheduling to do.
+Making records of facts costs more than noting the facts. So it is done in slices, and after each
+slice no records are made for three times as long. Events that a watcher cannot read in time are
+lost to it.
 """
 
 import asyncio
@@ -17,21 +18,22 @@ from licorne_server.event_log import Ending, EventLog
 SLICE_SECONDS = 0.001
 """How long records are made at a time."""
 
-REST = 3.0
-"""How much longer nothing is made after that, while the scheduler is busy."""
+PAUSE_FACTOR = 3.0
+"""How many times as long no records are made after that, while the engine is busy."""
 
-PACE_SECONDS = 0.02
-"""How long events gather behind a batch that left none waiting; what comes alone does not wait."""
+GATHER_SECONDS = 0.02
+"""How long events gather after a batch that left none waiting. An event that comes later than that
+leaves at once."""
 
 BATCH_EVENTS = 1_000
 BATCH_BYTES = 256 * 1024
 
 Encode = Callable[[int, EventRecord], bytes]
-"""An event, with its id, in the bytes of whoever reads it."""
+"""Turns an event and its id into the bytes that a reader wants."""
 
 
 class Overtaken(Exception):
-    """What comes next is not kept any more; `next_id` is the first event that is."""
+    """The event to read next is not kept any more; `next_id` is the first one that is."""
 
     def __init__(self, next_id: int) -> None:
         """Reading can go on from `next_id`."""
@@ -57,39 +59,41 @@ class Batch(NamedTuple):
 
 
 class Share:
-    """The part of the loop's time that all who watch have together."""
+    """Deals out the part of the loop's time that all watchers have together."""
 
     def __init__(self, busy: Callable[[], bool]) -> None:
-        """`busy` tells whether there is scheduling to do; without that nobody has to rest."""
+        """`busy` tells whether there is scheduling to do; without that there are no pauses."""
         self._busy = busy
+        # Held by the one watcher that makes records.
         self._making = asyncio.Lock()
+        # Seconds of pause that are still owed.
         self._debt = 0.0
 
     @asynccontextmanager
     async def slice(self) -> AsyncIterator[float]:
-        """A turn of the caller's own, until the time that it gets by `perf_counter`.
+        """Give the caller a slice; it gets the time by `perf_counter` at which the slice ends.
 
         Nothing may be awaited inside.
         """
         async with self._making:
             begin = perf_counter()
             yield begin + SLICE_SECONDS
-            self._debt += (perf_counter() - begin) * REST if self._busy() else 0.0
+            self._debt += (perf_counter() - begin) * PAUSE_FACTOR if self._busy() else 0.0
             pause = 0.0
-            # The loop's timer is too coarse for anything shorter.
+            # A shorter pause is saved up: the loop's timer is too coarse for it.
             if self._debt >= SLICE_SECONDS:
                 pause, self._debt = self._debt, 0.0
             await asyncio.sleep(pause)
 
 
 class Watch:
-    """One reader's place in a log: `next_id` is what it reads next."""
+    """One reader's place in a log; `next_id` is the event that it reads next."""
 
     def __init__(self, log: EventLog, start: int, share: Share) -> None:
-        """Begin at an id, which need not have been given out yet."""
+        """Begin at an id; it may be one that no event has yet."""
         self._log = log
         self._share = share
-        self._rest_until = 0.0
+        self._gather_until = 0.0
         self.next_id = start
 
     @property
@@ -111,15 +115,17 @@ class Watch:
     async def next(
         self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES
     ) -> Batch:
-        """The next events, one at least, as soon as there are: at most so many, of so many bytes.
+        """The next events, as soon as there is one.
+
+        At most `count` events are read, and none after `size` bytes are reached.
 
         Raises:
-            Overtaken: some are lost.
+            Overtaken: events are lost.
             Over: there is nothing, and never will be.
         """
         loop = asyncio.get_running_loop()
-        if self._rest_until > loop.time():
-            await asyncio.sleep(self._rest_until - loop.time())
+        if self._gather_until > loop.time():
+            await asyncio.sleep(self._gather_until - loop.time())
         await self.arrival()
         if self.next_id < self._log.lowest_id:
             raise Overtaken(self._log.lowest_id)
@@ -131,14 +137,14 @@ class Watch:
             async with self._share.slice() as stop:
                 done = _fill(parts, more, stop)
         self.next_id += len(parts)
-        self._rest_until = 0.0 if self.waiting else loop.time() + PACE_SECONDS
+        self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS
         return Batch(first_id, len(parts), b"".join(parts))
 
 
 def _encoded(
     events: Iterator[tuple[int, EventRecord]], encode: Encode, size: int
 ) -> Iterator[bytes]:
-    """Each event's bytes, until so many were given."""
+    """The bytes of each event, until `size` of them were given."""
     for event_id, record in events:
         part = encode(event_id, record)
         yield part
@@ -148,7 +154,7 @@ def _encoded(
 
 
 def _fill(parts: list[bytes], more: Iterator[bytes], stop: float) -> bool:
-    """Take parts until it is time to stop; whether there are no more."""
+    """Take parts until the time `stop`; whether there are no more."""
     for part in more:
         parts.append(part)
         if perf_counter() > stop:

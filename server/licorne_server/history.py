@@ -10,11 +10,11 @@ from licorne_server.clock import Clock
 
 SAMPLE_SECONDS = 60.0
 SAMPLES = 1_440
-"""So many are kept: those of a day."""
+"""How many samples are kept: those of a day."""
 
 
 class Sample(NamedTuple):
-    """What there was at a time, in unix seconds: running applications, allocations."""
+    """Running applications and allocations at a time, in unix seconds."""
 
     time: float
     applications: int
@@ -25,14 +25,14 @@ class History:
     """The samples of the last day, the oldest first; they begin with the server."""
 
     def __init__(self, views: Views, clock: Clock) -> None:
-        """Nothing yet."""
+        """No samples yet; `start` begins to take them."""
         self._views = views
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
         self.samples: deque[Sample] = deque(maxlen=SAMPLES)
 
     def start(self) -> None:
-        """Take a sample a minute from now, and each minute from then on."""
+        """Take a sample every minute, the first a minute from now."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="history")
 
     async def stop(self) -> None:

@@ -5,8 +5,6 @@ import sys
 
 import structlog
 
-LEVELS = ("debug", "info", "warning", "error")
-
 
 def set_up(level: str) -> None:
     """Send the logs of this process to stderr, from the level on."""

@@ -1,9 +1,9 @@
 """The event loop that the server runs on: asyncio's own, with one fault of grpc.aio mended.
 
-A thread of grpc.aio writes one byte into a socket for every event, and may block when that is
-full; the loop's side takes one byte for any number of events. Under load the bytes pile
-up until the thread stands still, and no message gets in or out for a hundred rounds of the
-loop. Here all bytes but one are taken before grpc.aio looks. Whatever else is read is left alone.
+A thread of grpc.aio writes a byte into a socket for every event, and blocks while the socket is
+full. The loop's side reads one byte and then handles any number of events. So under load bytes
+pile up until the thread blocks, and no message gets in or out for a hundred rounds of the loop.
+This loop takes all bytes but one before grpc.aio reads. Other sockets are not touched.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ class ServerLoop(asyncio.SelectorEventLoop):
     """A selector loop that keeps the wake-up socket of grpc.aio from filling."""
 
     def __init__(self) -> None:
-        """With the selector that is best here."""
+        """Use the best selector of this system."""
         super().__init__(selectors.DefaultSelector())
 
     def add_reader(self, fd: Any, callback: Callable[[*_Args], Any], *args: *_Args) -> None:
-        """Watch a file descriptor; that of grpc.aio's events is drained before it is served."""
+        """Watch a file descriptor; grpc.aio's own is drained each time before it is read."""
         if isinstance(fd, socket.socket) and _is_of_grpc(callback):
             super().add_reader(fd, _serve_drained, fd, functools.partial(callback, *args))
         else:
@@ -41,7 +41,7 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
 
 
 def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
-    """Leave the one byte that is expected, and let the events be served."""
+    """Take all bytes but the one that `serve` expects, then call it."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)

@@ -1,7 +1,7 @@
-"""What waits to be sent to one RM: bounded, in order, joined into bigger messages while it waits.
+"""What waits to be sent to one RM: bounded, in order, and joined into larger messages.
 
-A message that finds its stream idle leaves at once. While a write is under way those behind it
-gather, and neighbours of one sort become one message: batches grow with the load by themselves.
+A message that finds its stream idle leaves at once. While one is being written others gather
+behind it, and neighbours of one sort leave as one message. So messages grow with the load.
 """
 
 import asyncio
@@ -14,28 +14,30 @@ from typing import NamedTuple
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
 
 ENTRY_COST = 256
-"""Bytes that a waiting message counts for beside its own, so that their number is bounded too."""
+"""Bytes that each message counts for beside its own, so that their number is bounded too."""
 
 
 class Bounds(NamedTuple):
-    """Bytes: above `high` the RM is not scheduled, until below `low`; at `cap` all is dropped."""
+    """Sizes of an outbox, in bytes, at which something happens."""
 
     high: int = 8 * 1024 * 1024
+    """Above it the RM is not scheduled."""
     low: int = 2 * 1024 * 1024
+    """Below it the RM is scheduled again."""
     cap: int = 64 * 1024 * 1024
+    """Above it all messages are dropped, and the RM has to register again."""
 
 
 class Batch(NamedTuple):
-    """Messages that leave as one; `last` is the place of the last one in the order.
-
-    From `until` on, in unix seconds, nobody wants them any more.
-    """
+    """Messages of one kind that leave as one."""
 
     kind: Kind
     data: bytes
     items: int
     last: int
+    """The place of the last of the messages in the outbox's order."""
     until: float = inf
+    """From then on, in unix seconds, there is no use in sending them."""
 
 
 class Sent(NamedTuple):
@@ -47,24 +49,37 @@ class Sent(NamedTuple):
 
 
 class Outbox:
-    """Messages not sent yet, by kind but with their common order; then those not acknowledged.
+    """The messages that wait, and those that were sent and are not acknowledged yet.
 
-    Only a `Session` acknowledges: for the streams of `si.v1` what was written is gone.
+    Messages of all kinds have one common order. Only a session acknowledges; on the streams of
+    `si.v1` a message that was written is done with.
     """
 
+    forgotten: int
+    """Number of the last message that was sent and is not kept; the RM cannot resume before it."""
+    overflowed: bool
+    """Whether everything was dropped: the RM has to register again."""
+    room: asyncio.Event
+    """Cleared while so much waits that no more requests of the RM should be read."""
+
     def __init__(self, on_hold: Callable[[bool], None], bounds: Bounds) -> None:
-        """`on_hold` is told when the RM's scheduling should stop and when it may go on."""
+        """`on_hold` is called with True when scheduling for the RM should stop, then with False."""
         self._on_hold = on_hold
         self._bounds = bounds
+        # The place of the last message that was put in.
         self._order = 0
+        # The messages that wait, each with its place.
         self._lanes: dict[Kind, deque[tuple[int, Payload]]] = {kind: deque() for kind in Kind}
         self._sent: deque[Sent] = deque()
+        # Bytes of the messages that wait, and of those that are not acknowledged.
         self._waiting = 0
         self._unacknowledged = 0
+        # What `on_hold` was told last.
         self._held = False
+        # Set when a message comes in, or by `wake`.
+        self._filled = asyncio.Event()
         self.forgotten = 0
         self.overflowed = False
-        self._filled = asyncio.Event()
         self.room = asyncio.Event()
         self.room.set()
 
@@ -96,7 +111,10 @@ class Outbox:
         self._check_hold()
 
     def offer(self, payload: Payload) -> bool:
-        """Add a message that can wait elsewhere, unless little more fits before the RM is held."""
+        """Add a message of low importance if there is room for it; whether it was added.
+
+        There is room while the outbox stays below the low bound, or is empty.
+        """
         fits = self.size + len(payload.data) + ENTRY_COST < self._bounds.low
         if fits or not self.size:
             self.put(payload)
@@ -104,7 +122,7 @@ class Outbox:
         return False
 
     async def wait(self) -> None:
-        """Wait for the next message or `wake`; for whoever has just seen that there is none."""
+        """Wait for the next message or `wake`. To be called when `peek` has just found nothing."""
         self._filled.clear()
         await self._filled.wait()
 
@@ -113,7 +131,7 @@ class Outbox:
         self._filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with its neighbours; it stays in."""
+        """The next message of any of these kinds, joined with its neighbours. It stays inside."""
         lane = self._first(kinds)
         if lane is None:
             return None
@@ -136,7 +154,7 @@ class Outbox:
         return Batch(first.kind, b"".join(parts), items, order)
 
     def sent(self, batch: Batch) -> None:
-        """The batch was written: it is done with."""
+        """Remove the batch: it was written."""
         lane = self._lanes[batch.kind]
         while lane and lane[0][0] <= batch.last:
             self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
@@ -145,20 +163,20 @@ class Outbox:
         self._check_hold()
 
     def sending(self, batch: Batch, number: int) -> None:
-        """The batch is being written under a number; it is kept until that is acknowledged."""
+        """Keep the batch under a number, until that is acknowledged: it is being written now."""
         self._sent.append(Sent(number, batch.kind, batch.data))
         self._unacknowledged += len(batch.data) + ENTRY_COST
         self.sent(batch)
 
     def acknowledge(self, number: int) -> None:
-        """The RM has dealt with everything up to the number, and cannot ask for it again."""
+        """Drop what was sent up to the number: the RM has dealt with it."""
         self.forgotten = max(self.forgotten, number)
         while self._sent and self._sent[0].number <= number:
             self._unacknowledged -= len(self._sent.popleft().data) + ENTRY_COST
         self._check_hold()
 
     def after(self, number: int) -> list[Sent] | None:
-        """What was sent after the number; None when some of it is not kept any more."""
+        """What was sent after the number; None if some of it is not kept any more."""
         if number < self.forgotten or self.overflowed:
             return None
         return [sent for sent in self._sent if sent.number > number]
@@ -180,7 +198,7 @@ class Outbox:
         return min(lanes, key=lambda lane: lane[0][0], default=None)
 
     def _forget_sent(self) -> None:
-        """The RM does not acknowledge: it cannot resume any more, but goes on as it is."""
+        """Drop what an RM does not acknowledge: it goes on, but a lost stream cannot be resumed."""
         self.forgotten = self._sent[-1].number
         self._sent.clear()
         self._unacknowledged = 0

@@ -1,14 +1,18 @@
-"""From a request of an RM to the core and back, the same for `si.v1` and `Session`."""
+"""Carrying out what an RM requests, over `si.v1` and over a session alike."""
+
+from dataclasses import replace
+from typing import assert_never
 
 import structlog
 
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
+from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused
-from licorne_server.sessions import Rm, Rms, check_registered
+from licorne_server.rms import Rm, Rms, check_registered
 from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
 
 log = structlog.get_logger(__name__)
@@ -20,13 +24,22 @@ LAYOUTS = {
 }
 
 
-async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
-    """Register an RM, dropping what it had.
+async def register(
+    engine: Engine, rms: Rms, thread: ConfigThread, command: RegisterRm, config: str
+) -> None:
+    """Register an RM, dropping what it had; `config` is the text of the command's configuration.
+
+    The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun, and
+    other RMs are served.
 
     Raises:
-        CallError: the configuration was refused, or there are too many RMs.
+        CallError: the configuration was refused, there are too many RMs, or the server stops.
     """
+    rms.check_room(command.rm_id)
+    command = replace(command, config=await thread.parse(config))
     async with rms.registering:
+        # Meanwhile others may have registered, or the server may have begun to stop.
+        rms.check_open()
         rms.check_room(command.rm_id)
         effects = await engine.submit(command)
     for effect in effects:
@@ -36,21 +49,22 @@ async def register(engine: Engine, rms: Rms, command: RegisterRm) -> None:
 
 
 async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: Split) -> int:
-    """Carry out one request of an RM; how many of its items the core did not see.
+    """Carry out one request of an RM; returns how many items were refused before the core saw them.
 
-    What is left of it when the RM registers anew meanwhile is of its former life, and dropped.
+    If the RM registers anew meanwhile, the rest of the request is dropped.
 
     Raises:
         CallError: the RM is not registered any more.
     """
-    still = rm.lasting()
-    taken = await _steps(rm, kind, request, engine.pace.items)
+    is_current = rm.registration_guard()
+    taken = await _steps(rm, kind, request, engine.portions.items)
     for step in taken.steps:
         if not isinstance(step, Effect):
-            check_registered(await engine.submit(step, still=still), LAYOUTS[kind].message)
-        elif still():
+            effects = await engine.submit(step, is_current=is_current)
+            check_registered(effects, LAYOUTS[kind].message)
+        elif is_current():
             rms.route([step])
-    return taken.dropped
+    return taken.refused
 
 
 async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:
@@ -59,5 +73,9 @@ async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:
             return await node_batch(rm.rm_id, request, portion)
         case Kind.APPLICATIONS:
             return await application_batch(rm.rm_id, request, portion)
-        case _:
+        case Kind.ALLOCATIONS:
             return await allocation_batch(rm.rm_id, request, portion, rm.reader)
+        case Kind.SESSION:
+            raise AssertionError("what only a session can say is no request with items")
+        case _:
+            assert_never(kind)

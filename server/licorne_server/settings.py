@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from licorne_core.config.schema import Configuration
 from licorne_server.caps import MAX_RMS
 from licorne_server.outbox import Bounds
 
 
 class SettingsError(Exception):
-    """Settings that a server will not start with; the text is for whoever starts it."""
+    """A server cannot start with its settings; the text is for whoever starts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where to listen; port 0 picks a free one."""
+    """An address to listen on; port 0 means any free port."""
 
     host: str
     port: int
@@ -31,7 +32,7 @@ class Address:
         """The address in ``HOST:PORT`` or ``[HOST]:PORT``; an empty host means all interfaces.
 
         Raises:
-            SettingsError: it is none.
+            SettingsError: the text is no address.
         """
         host, colon, port = text.rpartition(":")
         if host.startswith("[") and host.endswith("]"):
@@ -45,7 +46,7 @@ class Address:
         return Address(host=self.host, port=port)
 
     def refusal(self) -> str:
-        """Why the system lets nobody listen here, in its words; empty when it would."""
+        """Why the system does not let us listen here, in its own words; empty if it does."""
         try:
             family, kind, protocol, _, where = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -83,8 +84,8 @@ class Settings:
 
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
-    default_config: str = ""
-    """The queue configuration of RMs that register without one; empty for the built-in one."""
+    default_config: Configuration | None = None
+    """The queue configuration of RMs that register without one; None for the built-in one."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
@@ -94,18 +95,20 @@ class Settings:
     """The certificate names that may see and configure all RMs."""
     log_level: str = "info"
     reflection: bool | None = None
-    """None: on without TLS or on loopback."""
+    """Whether the reflection service is served; None: only without TLS or on loopback."""
     reservations: bool = True
     """Keep nodes free for asks that wait long (spec § 2.8)."""
     heartbeat: float = 10.0
+    """A session on which nothing is sent for so long gets a heartbeat."""
     drain: float = 10.0
-    """How long a drain may take before what is left is cut off."""
+    """How long streams may take to end, once the server stops, before they are cut off."""
     retry_after: float = 1.0
-    """When drained RMs are told to come back."""
+    """After how long RMs are told to come back when the server stops."""
     bounds: Bounds = Bounds()
+    """The bounds of each RM's outbox."""
     max_rms: int = MAX_RMS
     manage_gc: bool = False
-    """Tune the garbage collector for the process; not for a guest in somebody else's."""
+    """Tune Python's garbage collector, which belongs to the whole process."""
 
     def check(self) -> None:
         """Refuse what is not safe.

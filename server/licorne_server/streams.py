@@ -1,11 +1,14 @@
 """One open bidirectional call: a reader, exactly one writer, and how they end together.
 
-In grpc.aio two tasks that write to one stream break it, a lost client and a half-closed one
-look alike to a reader, and swallowing a cancellation leaks native memory (ecosystem § 1.2). Hence:
-all writes come from one coroutine, the end of input only ends a stream once what
-waits is written, and cancellation always goes on up. A request that was begun is the exception:
-the core cannot take half of it back, so it is carried out to its end and counted before the
-stream counts as closed.
+Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
+
+* All writes come from one coroutine: two tasks that write to one stream break it.
+* When the RM's side ends, what waits is written before the stream ends: a reader cannot tell a
+  lost client from one that has only closed its own side.
+* A cancellation is never swallowed: that leaks native memory.
+
+There is one exception to the last rule. A request that was begun is carried out to its end and
+counted before the stream counts as closed, because the core cannot take half of it back.
 """
 
 import asyncio
@@ -18,28 +21,47 @@ import grpc
 from licorne_server.errors import CallError, unavailable
 
 FIRST_SECONDS = 30.0
-"""How long a stream may be open without a word; nobody knows yet whose it is."""
+"""How long a new stream may stay silent; until its first message nobody knows whose it is."""
 
 FLUSH_SECONDS = 5.0
 """How long what waits may still be written after the RM's side has ended."""
 
-PACE_SECONDS = 0.002
+GATHER_SECONDS = 0.002
+"""How long after a message the next one gathers items, while there is scheduling to do."""
+
 ENOUGH_ITEMS = 256
+"""A message with so many items leaves at once."""
+
 FEW_ITEMS = 8
-"""Who got no more than that the last time is not being flooded, and should not wait."""
+"""After a message with fewer items than this the next one leaves at once."""
 
 
 class Stream:
-    """A call that somebody else may have to end: a newer one, a drain, a failure of the core."""
+    """A call that others may end: a newer stream, a drain, or a failure of the core."""
+
+    wrote_at: float
+    """When the last message was written, in seconds of the loop's time."""
+    wrote_items: int
+    """Items of the last message that had any."""
+    finishing: asyncio.Event
+    """Set when the writer should write what waits and then return."""
+    closed: asyncio.Event
+    """Set when neither reader nor writer runs any more."""
 
     def __init__(self, context: Any) -> None:
         """Over a `grpc.aio` servicer context."""
         self._context = context
+        # Done when the call was ended from outside; has the error to end it with.
         self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
+        # The error to end the call with once the writer has written what waits.
         self._last_word: CallError | None = None
+        # Makes a waiting writer look around.
         self._wake: Callable[[], None] | None = None
+        # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
-        self._uncut = False
+        # Whether the reader is in the middle of a request.
+        self._finishing_request = False
+        # Whether nothing more may be read.
         self._over = False
         self.wrote_at = 0.0
         self.wrote_items = 0
@@ -81,33 +103,34 @@ class Stream:
         return None if raw is grpc.aio.EOF else raw
 
     @contextmanager
-    def uncut(self) -> Iterator[None]:
-        """What the reader begins inside it also ends, whatever becomes of the stream meanwhile."""
-        self._uncut = True
+    def to_completion(self) -> Iterator[None]:
+        """Let the reader finish what it does inside, whatever becomes of the stream meanwhile."""
+        self._finishing_request = True
         try:
             yield
         finally:
-            self._uncut = False
+            self._finishing_request = False
 
     def silence(self) -> float:
-        """Seconds for which a message of the RM has been waited for."""
+        """For how many seconds a message of the RM has been waited for."""
         since = self._reading_since
         return 0.0 if since is None else asyncio.get_running_loop().time() - since
 
     async def write(self, raw: bytes) -> None:
-        """Send a message; only the stream's one writer may."""
+        """Send a message. Only the stream's one writer may call this."""
         self.wrote_at = asyncio.get_running_loop().time()
         await self._context.write(raw)
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
-        """Wait a moment before a small message if another has just gone out and work goes on.
+        """Wait a moment if the next message, with so many items, should gather more of them.
 
-        A message costs the same whatever is in it: under load few big ones are sent, while what
-        comes alone leaves at once. True after a wait: the outbox has to be looked at again.
+        It should if the last message has just left, had many items, and the engine is `busy`. A
+        message costs the same whatever is in it, so that a few large ones are better then. Returns
+        True after a wait: the outbox has to be looked at again.
         """
         if items >= ENOUGH_ITEMS or self.wrote_items < FEW_ITEMS or not busy:
             return False
-        pause = self.wrote_at + PACE_SECONDS - asyncio.get_running_loop().time()
+        pause = self.wrote_at + GATHER_SECONDS - asyncio.get_running_loop().time()
         if pause <= 0:
             return False
         await asyncio.sleep(pause)
@@ -119,7 +142,7 @@ class Stream:
         write: Coroutine[Any, Any, None],
         wake: Callable[[], None],
     ) -> None:
-        """Run both sides until the reader is through and the writer has flushed, or one fails.
+        """Run both sides until the reader is through and the writer has written, or one fails.
 
         `wake` makes a waiting writer look around.
 
@@ -141,7 +164,7 @@ class Stream:
         finally:
             self._over = True
             writer.cancel()
-            if not self._uncut:
+            if not self._finishing_request:
                 reader.cancel()
             await self._settle(both)
         if self._ended.done():
@@ -155,7 +178,7 @@ class Stream:
             raise self._last_word
 
     async def _settle(self, both: tuple[asyncio.Future[Any], ...]) -> None:
-        """Wait for both to end; `closed` tells the truth even if this is cancelled meanwhile."""
+        """Wait for both to end, then set `closed`, even if this is cancelled meanwhile."""
         settled = asyncio.ensure_future(asyncio.wait(both))
         try:
             await asyncio.shield(settled)

@@ -1,5 +1,6 @@
-"""TLS for the gRPC port: certificates are read anew when their files change, clients are checked
-where there is a CA for them.
+"""TLS for the gRPC port.
+
+Certificates are read again when their files change. Clients are checked if there is a CA for them.
 """
 
 import ssl
@@ -14,13 +15,13 @@ log = structlog.get_logger(__name__)
 
 
 class Certificates:
-    """The files, and what was in them when they were last good."""
+    """The certificate files, read again when they change."""
 
     def __init__(self, tls: Tls) -> None:
         """Read them.
 
         Raises:
-            SettingsError: one cannot be read, or is not what it should be.
+            SettingsError: a file cannot be read, or is not usable.
         """
         self._tls = tls
         try:
@@ -33,7 +34,7 @@ class Certificates:
             raise SettingsError(problem)
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Credentials that look for changed files at every handshake."""
+        """Credentials that check for changed files at every handshake."""
         return grpc.dynamic_ssl_server_credentials(
             self._initial,
             self._fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
@@ -41,7 +42,7 @@ class Certificates:
         )
 
     def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """What to use from now on; None keeps what is in use. Called on a thread of grpc's."""
+        """The changed files; None to keep what is in use. Called on a thread of grpc's."""
         try:
             stamp = self._stamp()
             if stamp == self._seen:
@@ -51,7 +52,7 @@ class Certificates:
         except OSError as error:
             log.warning("certificate not read", file=str(error.filename))
             return None
-        # What is no good, perhaps half of a new pair, is not looked at again before it changes.
+        # Unusable files, perhaps half of a new pair, are tried again when they change again.
         self._seen = stamp
         if problem:
             log.warning("certificate not usable", reason=problem)
@@ -74,7 +75,7 @@ class Certificates:
         )
 
     def _problem(self) -> str:
-        """Why the files are of no use, or the empty text: grpc takes anything, and does not say."""
+        """Why the files are not usable, or the empty text. grpc itself takes anything silently."""
         tls, context = self._tls, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         what = f"--tls-cert {tls.cert}, --tls-key {tls.key}"
         try:

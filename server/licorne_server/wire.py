@@ -1,7 +1,7 @@
-"""Protobuf bytes, looked at before they are parsed: what is in a message, without its objects.
+"""Protobuf messages as bytes: which fields they hold, found without parsing what is in them.
 
-A request is taken apart into the bytes of its items, each parsed on its own: memory and time
-per step stay bounded whatever was sent, and what repeats can be known by its bytes.
+A request is split into the bytes of its items, and each item is parsed on its own. So memory and
+time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
 """
 
 from collections.abc import Iterator
@@ -16,22 +16,27 @@ _FIXED = {1: 8, 5: 4}
 
 
 class Field(NamedTuple):
-    """One field on the wire: its number and kind, where it begins, its value begins and it ends."""
+    """One field on the wire; positions are those in the message's bytes."""
 
     number: int
     kind: int
+    """The wire type, such as `VARINT`."""
     begin: int
     value: int
+    """Where its value begins."""
     end: int
 
 
 class Layout(NamedTuple):
-    """Which fields of a request hold its rmID and its items; `nested` holds a list in field 1."""
+    """Which fields of a request hold its rmID and its items."""
 
     message: str
+    """Name of the request."""
     rm_id: int
     items: tuple[int, ...]
+    """Fields of which each holds an item."""
     nested: int = 0
+    """A field that holds a message, which has items in its field 1; 0 for none."""
 
 
 NODE_REQUEST = Layout("NodeRequest", rm_id=2, items=(1,))
@@ -40,7 +45,7 @@ ALLOCATION_REQUEST = Layout("AllocationRequest", rm_id=3, items=(4,), nested=2)
 
 
 class Split(NamedTuple):
-    """A request taken apart: whose it is, and the bytes of its items by field."""
+    """A request that was split: the RM's id, and the bytes of its items by field."""
 
     rm_id: str
     items: dict[int, list[bytes]]
@@ -63,10 +68,10 @@ def varint(raw: bytes, position: int) -> tuple[int, int]:
 
 
 def field_at(raw: bytes, begin: int, stop: int) -> Field:
-    """The field that begins at a position of a message that stops at another.
+    """The field that begins at the position `begin` of a message that ends at `stop`.
 
     Raises:
-        Malformed: there is none.
+        Malformed: there is no field.
     """
     try:
         tag, value = varint(raw, begin)
@@ -109,7 +114,7 @@ def text_of(raw: bytes, item: Field) -> str:
 
 
 def encode_varint(value: int) -> bytes:
-    """The number as bytes; a negative one as int32 and int64 have it."""
+    """The number as bytes; a negative one as the types int32 and int64 encode it."""
     if 0 <= value < 0x80:
         return bytes((value,))
     value &= 0xFFFFFFFFFFFFFFFF
@@ -127,11 +132,11 @@ def delimited(number: int, payload: bytes) -> bytes:
 
 
 def split(raw: bytes, layout: Layout) -> Split:
-    """Take a request apart.
+    """Split a request into its items.
 
     Raises:
         Malformed: the bytes are no message.
-        CallError: it holds more than `MAX_ITEMS` items.
+        CallError: the request holds more than `MAX_ITEMS` items.
     """
     splitter = _Splitter(raw, layout)
     rm_id = ""
@@ -153,7 +158,7 @@ def split(raw: bytes, layout: Layout) -> Split:
 
 
 class _Splitter:
-    """The items of one request, growing as it is walked through."""
+    """Collects the items of one request."""
 
     def __init__(self, raw: bytes, layout: Layout) -> None:
         self.raw = raw
@@ -162,15 +167,15 @@ class _Splitter:
         self.items: dict[int, list[bytes]] = {n: [] for n in (*layout.items, layout.nested)}
 
     def count(self, number: int) -> None:
-        """Count fields, wanted or not, before anything is done for them."""
+        """Count fields, wanted or not, so that too many are refused early."""
         self.counted += number
         if self.counted > MAX_ITEMS:
             raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
 
     def run(self, position: int, stop: int, number: int, into: int) -> int:
-        """Take the neighbouring items of one field from a position on; where they end.
+        """Collect the neighbouring items of one field from a position on; returns where they end.
 
-        This is the loop that every item goes through.
+        Every item goes through this loop, so that it is written for speed.
         """
         raw = self.raw
         tag = number << 3 | LENGTH
@@ -196,7 +201,7 @@ class _Splitter:
         return position
 
     def nested(self, position: int, stop: int) -> None:
-        """Take the items of the nested list, field 1 of the message between two positions."""
+        """Collect the items in field 1 of the nested message between two positions."""
         while position < stop:
             item = field_at(self.raw, position, stop)
             if item.number == 1 and item.kind == LENGTH:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from licorne_core.config import load
 from licorne_core.effects import (
     ApplicationsAnswered,
     ConfigurationRefused,
@@ -43,7 +44,7 @@ def test_without_a_configuration_the_default_one_is_in_force() -> None:
 @pytest.mark.row(2)
 def test_the_server_can_have_a_default_of_its_own() -> None:
     """An RM without a configuration gets the one that the scheduler was given."""
-    driver = Driver(default_config=RULES)
+    driver = Driver(default_config=load(RULES))
     driver.do(register(""), apps(app("job")))
     assert queue_of(driver, "job") == "root.a"
 

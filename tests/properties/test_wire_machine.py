@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from licorne_core.commands import TerminationType
 from licorne_server.outbox import Outbox, Sent
-from licorne_server.sessions import Rm
+from licorne_server.rms import Rm
 from licorne_server.streams import Stream
 from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
@@ -320,12 +320,12 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
 
 def forget_registrations(patch: pytest.MonkeyPatch) -> None:
     """What is left of a request gets into the books of the next registration."""
-    patch.setattr(Rm, "lasting", lambda _: lambda: True)
+    patch.setattr(Rm, "registration_guard", lambda _: lambda: True)
 
 
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
     """A request whose stream breaks is neither carried out to its end nor counted."""
-    patch.setattr(Stream, "uncut", lambda _: nullcontext())
+    patch.setattr(Stream, "to_completion", lambda _: nullcontext())
 
 
 def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:

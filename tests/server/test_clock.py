@@ -3,7 +3,11 @@
 import asyncio
 import time
 
+import aiohttp
+
 from licorne_server.clock import SystemClock
+from licorne_server.testing import VirtualClock
+from support.shim import LOOPBACK, RawSession, connected, serving
 
 
 def test_time_is_unix_time_and_never_goes_back() -> None:
@@ -34,3 +38,18 @@ async def test_waiting_ends_with_the_event() -> None:
         assert not waiting.done()
         event.set()
         await waiting
+
+
+async def test_server_has_no_other_clock() -> None:
+    """Epoch and start time are those of the clock that the server was given."""
+    clock = VirtualClock(start=1_234_567.0)
+    async with serving(clock=clock, http=LOOPBACK) as server, connected(server) as channel:
+        session = RawSession(channel)
+        _, welcome = await session.begin()
+        assert welcome.epoch == 1_234_567_000_000_000
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(f"http://{server.http_address}/ws/v1/clusters") as answer,
+        ):
+            [cluster] = await answer.json()
+        assert cluster["startTime"] == 1_234_567_000_000_000

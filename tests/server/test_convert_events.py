@@ -47,12 +47,12 @@ def test_bytes_are_those_of_the_messages(record: EventRecord, event_id: int) -> 
     """Whatever is in an event, every form of it reads back as the message it stands for."""
     wanted = message_of(record)
     assert convert_events.record_message(record) == wanted
-    watched = convert_events.watched(event_id, record)
-    answer = pb.WatchEventsResponse.FromString(convert_events.watch_answer("x", watched * 2))
+    watched = convert_events.event_of_watch(event_id, record)
+    answer = pb.WatchEventsResponse.FromString(convert_events.watch_response("x", watched * 2))
     event = pb.Event(id=event_id, record=wanted)
     assert answer == pb.WatchEventsResponse(instance="x", events=[event, event])
-    told = convert_events.told(event_id, record)
-    response = sp.UpdateResponse.FromString(convert_events.telling(event_id, told * 2))
+    told = convert_events.record_of_session(event_id, record)
+    response = sp.UpdateResponse.FromString(convert_events.session_events(event_id, told * 2))
     events = sp.Events(first_id=event_id, records=[wanted, wanted])
     assert response == sp.UpdateResponse(events=events)
 

@@ -18,10 +18,20 @@ from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import SystemClock
 from licorne_server.engine import Engine
-from licorne_server.errors import Defect
+from licorne_server.errors import Defect, Stopped
 from licorne_server.testing.virtual_clock import VirtualClock
 from support import builders
-from support.shim import RawSession, Shim, ask, connected, new_allocations, node, serving
+from support.shim import (
+    PATIENCE,
+    RawSession,
+    Shim,
+    ask,
+    connected,
+    eventually,
+    new_allocations,
+    node,
+    serving,
+)
 
 BAD = RmId("bad")
 GOOD = RmId("good")
@@ -123,20 +133,47 @@ async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledg
 async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
     """A command is not handled when it is no longer wanted by the time that its turn comes."""
     wanted = True
-    engine.post(RegisterRm(rm_id=BAD), still=lambda: wanted)
+    engine.post(RegisterRm(rm_id=BAD), is_current=lambda: wanted)
     wanted = False
     await engine.submit(RegisterRm(rm_id=GOOD))
     assert ledger.registered() == [GOOD]
 
 
 async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
-    """Whoever waits for an answer when the engine stops is let go."""
+    """Whoever waits for an answer when the engine stops, or asks for one later, is told so."""
     engine = Engine(Scheduler(), SystemClock())
     waiting = asyncio.create_task(engine.submit(RegisterRm(rm_id=GOOD)))
     await asyncio.sleep(0)
     await engine.stop()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(Stopped, match="the server is about to stop"):
         await waiting
+    with pytest.raises(Stopped):
+        await engine.submit(RegisterRm(rm_id=GOOD))
+
+
+async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
+    """A command that is posted to a stopped engine is dropped, and not kept for ever."""
+    engine = Engine(Scheduler(), SystemClock())
+    engine.start(ledger)
+    await engine.stop()
+    engine.post(RegisterRm(rm_id=GOOD))
+    assert engine.inbox == 0
+
+
+async def test_broken_engine_leaves_nobody_waiting(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the engine's own task breaks, that is reported and every command is refused."""
+    engine = Engine(Scheduler(), SystemClock())
+    failures: list[str] = []
+    engine.on_failure = failures.append
+    engine.start(ledger)
+    monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 1 / 0)
+    engine.post(RegisterRm(rm_id=BAD))
+    await eventually(lambda: failures)
+    assert failures == ["engine stopped: ZeroDivisionError"]
+    with pytest.raises(Stopped):
+        await asyncio.wait_for(engine.submit(RegisterRm(rm_id=GOOD)), PATIENCE)
 
 
 async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:

@@ -207,4 +207,4 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
     file.write_text("partitions: 3")
     code, text = await refused("serve", *FREE, "--config", str(file))
     assert code == 1
-    assert "licorne: the default configuration is refused:\n1:13: partitions:" in text
+    assert f"licorne: the default configuration is refused:\n{file}:1:13: partitions:" in text

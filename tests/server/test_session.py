@@ -248,7 +248,7 @@ async def test_goodbye_for_good_does_not_undo_a_registration(
 ) -> None:
     """A registration that crosses a farewell is the last word, whichever the core hears first."""
     submit = server.engine.submit
-    registration = RegisterRm(rm_id=RmId("rm"), config="")
+    registration = RegisterRm(rm_id=RmId("rm"))
 
     async def crossed(command: Command, **fields: Any) -> list[Effect]:
         if not isinstance(command, RemoveRm):

@@ -9,7 +9,8 @@ import pytest
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.services import state as service
-from support.shim import PATIENCE, Shim, application, ask, node
+from licorne_server.testing import VirtualClock
+from support.shim import PATIENCE, Shim, application, ask, connected, node, serving
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -64,24 +65,23 @@ async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
     assert missing.value.details() == "partition x not found"
 
 
-async def test_looks_in_a_row_share_an_answer(
-    shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_looks_in_a_row_share_an_answer() -> None:
     """However many ask, a partition is looked at once a second at the most."""
-    now = 0.0
-    monkeypatch.setattr(service, "monotonic", lambda: now)
-    calls = await shim.set_up(vcore=10)
-    request = pb.ListOutstandingRequest()
-    assert not (await state.ListOutstanding(request)).shapes
-    await shim.ask(calls[0], ask("big", vcore=20))
-    app = pb.GetApplicationRequest(application_id="app")
-    async with asyncio.timeout(PATIENCE):
-        while not any(a.scheduling_attempted for a in (await state.GetApplication(app)).asks):
-            pass
-    now = 0.9
-    assert not (await state.ListOutstanding(request)).shapes
-    now = 1.0
-    assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
+    clock = VirtualClock()
+    async with serving(clock=clock) as server, connected(server) as channel:
+        shim, state = Shim(channel), StateStub(channel)
+        calls = await shim.set_up(vcore=10)
+        request = pb.ListOutstandingRequest()
+        assert not (await state.ListOutstanding(request)).shapes
+        await shim.ask(calls[0], ask("big", vcore=20))
+        app = pb.GetApplicationRequest(application_id="app")
+        async with asyncio.timeout(PATIENCE):
+            while not any(a.scheduling_attempted for a in (await state.GetApplication(app)).asks):
+                pass
+        await clock.advance(0.9)
+        assert not (await state.ListOutstanding(request)).shapes
+        await clock.advance(0.1)
+        assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
 
 
 async def test_an_answer_has_the_largest_counts_that_fit(

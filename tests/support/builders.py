@@ -20,6 +20,7 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
+from licorne_core.config import submitted
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 
@@ -34,7 +35,10 @@ def register(
 ) -> RegisterRm:
     """An RM registers with a configuration."""
     return RegisterRm(
-        rm_id=RmId(rm), config=config, extra_config=extra or {}, predicates=predicates
+        rm_id=RmId(rm),
+        config=submitted(config),
+        extra_config=extra or {},
+        predicates=predicates,
     )
 
 
@@ -42,7 +46,7 @@ def reload(
     config: str, rm: str = RM, extra: Mapping[str, str] | None = None
 ) -> UpdateConfiguration:
     """An RM sends another configuration."""
-    return UpdateConfiguration(rm_id=RmId(rm), config=config, extra_config=extra or {})
+    return UpdateConfiguration(rm_id=RmId(rm), config=submitted(config), extra_config=extra or {})
 
 
 def node(

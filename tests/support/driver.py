@@ -7,6 +7,7 @@ decisions: a core test needs no more than this to notice a slip.
 from collections.abc import Iterable
 
 from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
+from licorne_core.config.schema import Configuration
 from licorne_core.effects import (
     AllocationsMade,
     AllocationsRejected,
@@ -32,7 +33,7 @@ class Driver:
     def __init__(
         self,
         *,
-        default_config: str = "",
+        default_config: Configuration | None = None,
         reservations: bool = True,
         tuning: Tuning | None = None,
         sweep: int = 1,

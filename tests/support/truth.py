@@ -18,6 +18,7 @@ from licorne_core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
+from licorne_core.config import submitted
 from licorne_core.effects import Effect
 from licorne_core.ids import NodeId, RmId, bare_partition
 from licorne_core.nodes.node import Node
@@ -90,7 +91,7 @@ def replay(driver: Driver, rm: str, config: str) -> list[Effect]:
     """Register anew and tell everything again, between begin and end; what is answered to that."""
     rm_id = RmId(rm)
     all_told = [_truth(p) for p in driver.scheduler.partitions.values() if p.rm_id == rm_id]
-    driver.send(RegisterRm(rm_id=rm_id, config=config))
+    driver.send(RegisterRm(rm_id=rm_id, config=submitted(config)))
     driver.send(BeginReplay(rm_id=rm_id))
     effects = [
         effect for commands in all_told for command in commands for effect in driver.send(command)

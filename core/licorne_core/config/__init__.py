@@ -1,5 +1,21 @@
 """The configuration: its frozen tree, its parser, its validation, its queue properties."""
 
-from licorne_core.config.load import DEFAULT_CONFIG, checksum_of, load
+from licorne_core.config.load import (
+    DEFAULT_CONFIG,
+    InvalidConfiguration,
+    SubmittedConfig,
+    built_in,
+    checksum_of,
+    load,
+    submitted,
+)
 
-__all__ = ["DEFAULT_CONFIG", "checksum_of", "load"]
+__all__ = [
+    "DEFAULT_CONFIG",
+    "InvalidConfiguration",
+    "SubmittedConfig",
+    "built_in",
+    "checksum_of",
+    "load",
+    "submitted",
+]

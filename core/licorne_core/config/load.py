@@ -1,5 +1,7 @@
-"""From text to a configuration that can be used, or to everything that is wrong with it."""
+"""Parses the text of a configuration and finds everything that is wrong with it."""
 
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 
 from licorne_core.config.document import Scalar, read_document
@@ -10,6 +12,7 @@ from licorne_core.config.reader import Cursor
 from licorne_core.config.report import Report
 from licorne_core.config.schema import Configuration, PartitionConfig, QueueConfig
 from licorne_core.config.validate import check_max_applications, check_resources
+from licorne_core.errors import ConfigError, Problem
 from licorne_core.patterns import Pattern
 
 DEFAULT_CONFIG = """\
@@ -28,16 +31,51 @@ _SUM = "checksum:[ \\t]*['\"]?[0-9a-fA-F]{64}['\"]?"
 _CHECKSUM = Pattern(f"(?m)^[ \\t]*{_SUM}[ \\t]*\\r?\\n|{_SUM}")
 
 
-def load(text: str, *, strict: bool = False) -> Configuration:
-    """Read and validate a configuration (spec §§ 2.1 to 2.6).
+@dataclass(frozen=True, slots=True)
+class InvalidConfiguration:
+    """A configuration that cannot be used: its text, and every problem found in it."""
 
-    A text with nothing in it, or with nothing but comments, means the built-in default. Raises
-    `ConfigError` with every problem found; in strict mode what is dubious is a problem as well.
+    text: str
+    problems: tuple[Problem, ...]
+
+
+SubmittedConfig = Configuration | InvalidConfiguration | None
+"""A configuration as it came in. None: the sender gave none and takes the scheduler's default."""
+
+
+def submitted(text: str) -> SubmittedConfig:
+    """Parse the configuration of a command; an empty text is none.
+
+    Parsing takes up to a second for the largest text that is allowed. It needs nothing but the
+    text, so that whoever makes a command can do it in a thread of its own.
+    """
+    if not text:
+        return None
+    try:
+        return load(text)
+    except ConfigError as error:
+        return InvalidConfiguration(text, error.problems)
+
+
+@cache
+def built_in() -> Configuration:
+    """The configuration that holds where nobody gave one (spec § 2.1.9); always the same object."""
+    return load(DEFAULT_CONFIG)
+
+
+def load(text: str, *, strict: bool = False) -> Configuration:
+    """Parse and validate a configuration (spec §§ 2.1 to 2.6).
+
+    A text with nothing in it, or with nothing but comments, is the built-in configuration.
+
+    Raises:
+        ConfigError: the text cannot be used; the error has every problem that was found. In strict
+            mode what is merely dubious is a problem as well.
     """
     report = Report(strict=strict)
     document = read_document(text, report)
     if document is None or (isinstance(document, Scalar) and document.plain and not document.text):
-        return load(DEFAULT_CONFIG)
+        return built_in()
     partitions = read_partitions(Cursor(document, "", report))
     for partition in partitions:
         _check(partition, report)

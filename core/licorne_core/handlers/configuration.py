@@ -6,7 +6,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import RequestState
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
-from licorne_core.config import load
+from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.effects import (
     AllocationsReleased,
@@ -59,7 +59,7 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
     try:
         if not rm_id or "[" in rm_id or "]" in rm_id:
             raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
-        configuration = load(command.config or options.default_config)
+        configuration = _usable(command.config, options)
         before = registry.rms.get(rm_id)
         holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
         rm = Rm(command, configuration, registry.next_session(rm_id), holds, now)
@@ -70,6 +70,17 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
         return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
     registry.put(rm)
     return [Registered(rm_id=rm_id, session=rm.session)]
+
+
+def _usable(config: SubmittedConfig, options: Options) -> Configuration:
+    """The configuration to use: the submitted one, or the default where there is none.
+
+    Raises:
+        ConfigError: the submitted one is invalid.
+    """
+    if isinstance(config, InvalidConfiguration):
+        raise ConfigError(config.problems)
+    return config or options.default_config or built_in()
 
 
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
@@ -94,7 +105,7 @@ def update_configuration(
     if command.extra_config:
         rm.set_extra(command.extra_config)
     try:
-        configuration = load(command.config or options.default_config)
+        configuration = _usable(command.config, options)
         is_new = configuration.checksum != rm.configuration.checksum
         partitions = configuration.partitions if is_new else ()
         problems = [problem for config in partitions for problem in _check(rm, config)]

@@ -1,4 +1,4 @@
-"""Numbers as arguments: what makes no sense is refused before anything is done."""
+"""Types of arguments that are numbers; one out of range is a usage error."""
 
 import argparse
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def positive(text: str) -> int:
 
 
 def seconds(at_least: float) -> Callable[[str], float]:
-    """A finite time from so much on."""
+    """A finite number of seconds, from the given one up."""
 
     def read(text: str) -> float:
         value = float(text)

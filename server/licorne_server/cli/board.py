@@ -17,7 +17,7 @@ MEASURE = "vcore"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of things: queues by whose they are, root first, and what it all comes to."""
+    """The queues of each RM at one moment, root first, and a line with totals."""
 
     seconds: float
     queues: Sequence[tuple[str, Sequence[Queue]]]
@@ -77,7 +77,7 @@ def picture(snapshot: Snapshot) -> Group:
 
 
 def row(who: str, queue: Queue, capacity: int) -> tuple[Text | str, ...]:
-    """One queue; root goes by the name of whose it is."""
+    """The row of one queue; root has the name of its RM."""
     depth = queue.path.count(".")
     name = queue.path.rpartition(".")[2] if depth else who
     style = "bold" if not depth else "" if queue.is_managed else "italic"
@@ -99,9 +99,9 @@ def cores(resources: Mapping[str, int]) -> str:
 
 
 def bar(queue: Queue, capacity: int) -> Text:
-    """Used up to the maximum (or the cluster): green within what is guaranteed, yellow above.
+    """A bar for what is used of the maximum, or of the cluster where there is no maximum.
 
-    A mark shows where the guarantee ends.
+    It is green up to what is guaranteed and yellow above; a mark shows where the guarantee ends.
     """
     whole = queue.max.get(MEASURE, 0) or capacity or 1
     used, guaranteed = queue.allocated.get(MEASURE, 0), queue.guaranteed.get(MEASURE, 0)

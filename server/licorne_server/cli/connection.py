@@ -48,7 +48,7 @@ P = TypeVar("P", bound=Page)
 
 
 class UsageError(Exception):
-    """The arguments cannot be meant so; the text says why."""
+    """The arguments make no sense together; the text says why."""
 
 
 class NotFoundError(Exception):
@@ -56,7 +56,7 @@ class NotFoundError(Exception):
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool = True) -> None:
-    """`--target`, `-o`, the options for TLS and, for what is in one, `--partition`."""
+    """Add `--target`, `-o` and the options for TLS; `--partition` for what belongs to one."""
     parser.add_argument(
         "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
     )
@@ -155,13 +155,13 @@ def with_state(
     except grpc.RpcError as error:
         return explain_failure(args.target, error)
     except BrokenPipeError:
-        # Who read this has enough. What is still buffered is written at exit, and needs a place.
+        # The reader has closed the pipe. What is buffered is written at exit, and needs a target.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 
 def explain_failure(target: str, error: grpc.RpcError) -> int:
-    """Say what an RPC failed of, and return the exit code for it."""
+    """Print why an RPC failed; returns the exit code for it."""
     code, details = error.code(), printable(error.details() or "")
     if code in UNREACHABLE_CODES:
         say(f"licorne: cannot reach {target}: {details or code.name}")

@@ -1,4 +1,4 @@
-"""`licorne demo`: a real server and three resource managers over loopback, seen from here."""
+"""`licorne demo`: a real server and three resource managers over loopback, on the terminal."""
 
 import argparse
 import asyncio
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def play(length: float) -> None:
-    """Start a server, let the RMs live beside one another, and tell how it was."""
+    """Start a server, let the RMs work side by side, and print what came of it."""
     terminal = is_terminal(sys.stdout)
     console = Console(force_terminal=terminal, highlight=False)
     rms = [DemoRm(world, length) for world in worlds()]
@@ -168,7 +168,7 @@ class Spectator:
 
 
 def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[str]:
-    """What there was, what became of it, and what it cost, a line each."""
+    """The summary: what was submitted, what became of it, and how long it took, a line each."""
     work = [submission for rm in rms for submission in rm.world.submissions]
     users = {submission.application.user for submission in work}
     namespaces = {submission.application.tags["namespace"] for submission in work}

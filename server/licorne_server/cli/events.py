@@ -1,4 +1,4 @@
-"""`licorne events`: what happened in an RM's cluster, and with --follow what happens."""
+"""`licorne events`: the kept events of an RM; with --follow also those to come."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from licorne_server.cli.output import (
 
 HEADERS = ("ID", "TIME", "TYPE", "CHANGE", "DETAIL", "OBJECT", "REFERENCE", "RESOURCES", "MESSAGE")
 WIDTHS = (8, 24, 9, 6, 18, 20, 20, 24, 0)
-"""What columns have at the least while nobody knows which rows will come."""
+"""The least widths of the columns; used while the rows to come are not known."""
 
 INTERRUPTED = 130
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play until a signal comes. A server that is not there, or goes away, is waited for."""
+    """Play until a signal comes. While there is no server, wait for it."""
     try:
         asyncio.run(play_until_signal(args))
     except LicorneError as error:

@@ -1,4 +1,4 @@
-"""Watching an RM's events through everything that ends a watch: restarts, and being too slow."""
+"""Watching an RM's events without end: a watch that breaks, or falls behind, is begun again."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,11 +24,14 @@ MAY_PASS = frozenset(
         grpc.StatusCode.INTERNAL,
     }
 )
-"""A server that restarts, an RM that has to register again, tracking that is off for a while."""
+"""Statuses after which the watch is tried again.
+
+The server may restart, the RM may have to register again, tracking may be off for a while.
+"""
 
 
 class Follower:
-    """The place in one RM's events, kept over as many calls as it takes."""
+    """The place in one RM's events, kept from one call to the next."""
 
     def __init__(self, stub: StateStub, target: str, rm_id: str) -> None:
         """Nothing is asked yet; `target` is for what is said."""
@@ -49,7 +52,7 @@ class Follower:
         self._next_id = start
 
     def events(self) -> Iterator[Sequence[Event]]:
-        """What happens, without an end. What was missed is said.
+        """Events as they happen, without an end; a note on stderr says which were missed.
 
         Raises:
             RpcError: the first call failed, or nobody knows what to do about it.

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -71,6 +71,11 @@ def _judge(file: Path, *, strict: bool) -> Verdict:
     )
 
 
+def located(file: str, problems: Iterable[Problem]) -> list[str]:
+    """A line for each problem, ``file:line:column: path: message``; without what is not known."""
+    return [f"{file}:{'' if problem.line else ' '}{problem}" for problem in problems]
+
+
 def _talk(verdict: Verdict) -> None:
     if verdict.unreadable:
         print(f"{verdict.file}: cannot be read: {verdict.unreadable}", file=sys.stderr)
@@ -83,9 +88,7 @@ def _talk(verdict: Verdict) -> None:
 
 def _text(verdict: Verdict) -> list[str]:
     """``file:line:column: path: message``, as editors and people read it."""
-    lines = [
-        f"{verdict.file}:{'' if problem.line else ' '}{problem}" for problem in verdict.problems
-    ]
+    lines = located(verdict.file, verdict.problems)
     return [*lines, *(f"{verdict.file}:{warning} (warning)" for warning in verdict.warnings)]
 
 

@@ -1,7 +1,7 @@
 """HTTP beside gRPC: probes, metrics, and the REST reads that users' tools know (spec § 12.4).
 
-Everything here only reads: the core through its views, the server through `Figures`. All of it
-runs in the engine's loop, between the engine's turns.
+Everything in here only reads: the core through its views, the server through `Figures`. It runs in
+the event loop of the engine, between the engine's turns.
 """
 
 from licorne_server.http.app import HttpServer

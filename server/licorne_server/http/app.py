@@ -22,7 +22,7 @@ class HttpServer:
     """Probes, metrics and REST reads on one address."""
 
     def __init__(self, sources: Sources) -> None:
-        """Serve these; nothing is bound before `start`."""
+        """Answer from these sources; `start` begins to listen."""
         self._heartbeat = Heartbeat()
         self._runner = web.AppRunner(
             _application(sources, self._heartbeat),
@@ -32,10 +32,10 @@ class HttpServer:
         )
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; the address that was bound, its port free-chosen where 0 was asked for.
+        """Listen; returns host and port. For port 0 it is any free one.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: nobody may listen on the address.
         """
         await self._runner.setup()
         try:
@@ -75,6 +75,6 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
 
 
 async def _no_advertising(request: web.Request, response: web.StreamResponse) -> None:
-    """Versions of what we are built on are nobody's business."""
+    """Do not show which libraries, in which versions, the server uses."""
     response.headers["Server"] = "licorne"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -46,7 +46,7 @@ class DashboardReads:
 
 
 def _applications_json(sample: Sample) -> JsonObject:
-    """The count is a text, as it always was."""
+    """A sample; the count is a text, as in the older core."""
     return {
         "timestamp": nanoseconds(sample.time),
         "totalApplications": str(sample.applications),
@@ -58,7 +58,7 @@ def _containers_json(sample: Sample) -> JsonObject:
 
 
 def node_utilizations(views: Views) -> Rows:
-    """An entry for each partition; its nodes are looked at one by one."""
+    """An entry for each partition; its nodes are read one by one."""
     return Rows(views.partitions(), partial(_utilizations_json, views))
 
 
@@ -75,7 +75,7 @@ def _utilizations_json(views: Views, report: PartitionReport) -> JsonObject:
 def _by_resource(
     views: Views, partition: PartitionName, ids: list[NodeId]
 ) -> Iterator[JsonObject | None]:
-    """A row for each type of resource, and None for each node looked at on the way there."""
+    """A row for each type of resource. Before that a None for each node, so that slices can end."""
     ranges: dict[str, list[list[str]]] = {}
     for node_id in ids:
         yield None

@@ -1,4 +1,7 @@
-"""Errors as JSON, under the older core's keys and under those that its web page reads."""
+"""Errors as JSON, under the older core's keys and under those that its web page reads.
+
+The two differ in case, so that an error has each key twice.
+"""
 
 from http import HTTPStatus
 
@@ -16,7 +19,7 @@ MAX_BODY = MAX_CONFIG_BYTES
 
 
 def failure_json(status: int, message: str) -> dict[str, object]:
-    """An error's body. Core and page of old disagree on the spelling of the keys: send both."""
+    """The body of an error, with each key in both spellings."""
     description = HTTPStatus(status).phrase
     return {
         "status_code": status,
@@ -35,7 +38,7 @@ def failure(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer every error in one form; what nobody foresaw is logged and not shown."""
+    """Answer every error in one form. An unforeseen one is logged, and its text is not shown."""
     try:
         return await handler(request)
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""Events over REST (spec § 12.2): those that are kept, in batches, and those to come, as lines."""
+"""Events over REST (spec § 12.2): kept ones in batches, coming ones as lines."""
 
 import asyncio
 import json
@@ -17,11 +17,11 @@ CONTENT_TYPE = "application/json; charset=utf-8"
 MAX_ID = 2**64 - 1
 
 LOOK_SECONDS = 1.0
-"""How often it is looked whether a reader that nothing is sent to is still there."""
+"""How often to check whether a reader is gone, while there is nothing to send to it."""
 
 
 class EventReads:
-    """The two paths below ``events``; `rm` in the query names an RM, else it is the first one."""
+    """The two paths below ``events``. `rm` in the query names the RM; the default is the first."""
 
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
@@ -36,7 +36,7 @@ class EventReads:
         ]
 
     async def batch(self, request: web.Request) -> web.StreamResponse:
-        """So many events from an id on: all that are kept, as far as one answer takes them."""
+        """`count` kept events from the id `start` on, as many as one answer may have."""
         log = self._log(request)
         most = log.settings.event_response_size
         start = _number(request, "start", log.lowest_id)
@@ -54,7 +54,7 @@ class EventReads:
         return await send_json(request, answer)
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """A line for the instance, then one for each event: so many that were, and all to come."""
+        """A line with the instance, then a line for each event: the last `count`, then new ones."""
         log = self._log(request)
         start = log.next_id - _number(request, "count", 0)
         watch = Watch(log, max(start, log.lowest_id), self._share)
@@ -72,7 +72,7 @@ class EventReads:
 
 
 async def _lines(request: web.Request, log: EventLog, watch: Watch) -> AsyncGenerator[bytes, None]:
-    """All lines until the reader is gone; one that is cut off is told why in a last line."""
+    """All lines, until the reader is gone. If the events end, a last line says why."""
     yield _line({"InstanceUUID": log.instance})
     while True:
         try:
@@ -107,10 +107,10 @@ def _line(value: dict[str, object]) -> bytes:
 
 
 def _number(request: web.Request, name: str, default: int) -> int:
-    """A whole number of the query.
+    """A whole number in the query, or the default.
 
     Raises:
-        HTTPBadRequest: it is none.
+        HTTPBadRequest: the text is no such number.
     """
     text = request.query.get(name, "")
     if not text:

@@ -1,7 +1,7 @@
 """Metrics by name, and the text that a scraper reads: Prometheus' own, or OpenMetrics.
 
-The metrics of the process come from the client library. Ours are written here, because they
-are made and written in slices, and have older names that the library would not let be counters.
+The metrics of the process come from Prometheus' client library. The others are written here: they
+are made in slices, and some have older names that the library refuses for counters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ class Family:
 
 
 class Families:
-    """Metrics by name; the first to name one makes it."""
+    """Metrics by name. The first who adds to a name decides its kind, text and labels."""
 
     def __init__(self) -> None:
         """Start with none."""
@@ -41,7 +41,7 @@ class Families:
         self._by_name.setdefault(family.name, family).values.update(values)
 
     def lines(self, *, openmetrics: bool) -> Iterator[str]:
-        """All families by name, each with its heading; OpenMetrics' closing line is not there."""
+        """All families by name, each with its heading, without the closing line of OpenMetrics."""
         for name, family in sorted(self._by_name.items()):
             shown, kind = self._openmetrics_type(family) if openmetrics else (name, family.kind)
             yield f"# HELP {shown} {family.text}\n# TYPE {shown} {kind}\n"
@@ -49,7 +49,11 @@ class Families:
                 yield f"{name}{_label_set(family.labels, where)} {value}\n"
 
     def _openmetrics_type(self, family: Family) -> tuple[str, str]:
-        """OpenMetrics knows counters by a name without their ``_total``, and that must be free."""
+        """Name and kind of a family in OpenMetrics.
+
+        A counter's family is named without ``_total``. If another family has that name, or there is
+        no ``_total``, the kind is unknown.
+        """
         if family.kind != "counter":
             return family.name, family.kind
         base = family.name.removesuffix("_total")

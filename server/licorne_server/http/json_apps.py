@@ -31,7 +31,7 @@ def applications(
 
 
 def application_json(views: Views, app: AppReport) -> JsonObject:
-    """An application and what it has. Times are of two kinds: `startTime` alone is in ms."""
+    """An application and what it has. All times are in ns but `startTime`, which is in ms."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
     return {
@@ -68,7 +68,7 @@ def _times_json(app: AppReport) -> JsonObject:
 
 
 def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
-    """An ask without an allocation, with what is `common` to all of its application."""
+    """An ask without an allocation; `common` is what all of its application have in common."""
     ask = report.ask
     return {
         **_request_json(ask, report.request_time),
@@ -89,7 +89,7 @@ def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
 
 
 def allocation_json(common: JsonObject, allocation: Allocation) -> JsonObject:
-    """An allocation, with what is `common` to all in the same place."""
+    """An allocation; `common` is what all in the same list have in common."""
     waited = allocation.allocation_time - allocation.request_time
     return {
         **_request_json(allocation.ask, allocation.request_time),
@@ -103,7 +103,7 @@ def allocation_json(common: JsonObject, allocation: Allocation) -> JsonObject:
 
 
 def _request_json(ask: Ask, request_time: float) -> JsonObject:
-    """What asks and allocations have in common; the priority is a text, as it always was."""
+    """What asks and allocations have in common. The priority is a text, as in the older core."""
     return {
         "allocationKey": ask.key,
         "applicationId": ask.app_id,

@@ -1,6 +1,7 @@
 """Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
 
 from licorne_core.apps.states import AppState
+from licorne_core.config.rules import is_qualified
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.names import is_pattern
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
@@ -26,12 +27,12 @@ def clusters(views: Views, started_time: float) -> Rows:
 
 
 def _build_information(rm: RmReport) -> JsonObject:
-    """What the RM said of itself; its id is added, its version where it named no other."""
+    """What the RM said of itself, with its id; `buildVersion` is its version unless it gave one."""
     return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
 def partitions(views: Views) -> Rows:
-    """All partitions of all RMs; a name is the one by which REST finds the partition."""
+    """All partitions of all RMs, under the names by which REST finds them."""
     return Rows(views.partitions(), lambda report: _partition_json(views, report))
 
 
@@ -74,14 +75,14 @@ def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
 
 
 def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
-    """All of them are texts."""
+    """The parameters of a rule; all values are texts."""
     parameters = {"create": _truth(rule.create)}
     if rule.name == "tag":
         parameters["tagName"] = rule.value.lower()
     elif rule.name == "fixed":
         queue = rule.value.lower()
         parameters["queue"] = queue
-        parameters["qualified"] = _truth(queue == "root" or queue.startswith("root."))
+        parameters["qualified"] = _truth(is_qualified(queue))
     return parameters
 
 
@@ -104,5 +105,5 @@ def _names(entries: tuple[str, ...]) -> list[str]:
 
 
 def _expression(entries: tuple[str, ...]) -> str:
-    """A lone entry may be a regular expression; in a list there is none (spec § 3.9)."""
+    """The regular expression in a list of names; only a lone entry can be one (spec § 3.9)."""
     return entries[0] if len(entries) == 1 and is_pattern(entries[0]) else ""

@@ -12,8 +12,8 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TEXT = "tag:yaml.org,2002:str"
 
-# The JSON form has the older core's spelling of the keys; what is a name of the
-# user's own (a resource, a property) stays as it is.
+# The JSON form has the older core's spelling of the keys. Names that users choose, such as those of
+# resources and properties, stay as they are.
 _KEYS = {
     "adminacl": "AdminACL",
     "childtemplate": "ChildTemplate",
@@ -45,7 +45,7 @@ def config_yaml(rm: RmReport) -> str:
 
 
 def config_json(rm: RmReport) -> JsonObject:
-    """The same as an object."""
+    """The RM's running configuration as a JSON object."""
     root = _to_json(_document(rm.config), "")
     partitions = root.get("Partitions", []) if isinstance(root, dict) else []
     extra = {key: rm.extra_config[key] for key in sorted(rm.extra_config)}
@@ -55,8 +55,8 @@ def config_json(rm: RmReport) -> JsonObject:
 def validation(body: bytes) -> JsonObject:
     """Whether a configuration would be taken, and all that is wrong with it.
 
-    `checksumMatch` is whether the text carries a checksum and that is the right one. Needs
-    nothing but the text, so that it may run in a thread.
+    `checksumMatch` is whether the text carries its own right checksum. The function needs nothing
+    but the text, so that it may run in a thread.
     """
     try:
         text = body.decode("utf-8")
@@ -84,7 +84,7 @@ def _own_checksum(text: str) -> str:
 
 
 def _document(text: str) -> Node | None:
-    """The node tree of a text that the core has taken, so that it is known to be harmless."""
+    """The YAML nodes of a text. The core has taken the text before, so that it is harmless."""
     node: Node | None = yaml.compose(text, Loader=_LOADER)
     return node
 

@@ -15,7 +15,7 @@ RACKNAME = "si/rackname"
 
 
 def nodes(views: Views, partition: PartitionName) -> Rows:
-    """All nodes by id; a node is looked at when its row is made."""
+    """All nodes by id; a node is read when its row is made."""
     queues = _Queues(views, partition)
 
     def row(node_id: NodeId) -> JsonObject:
@@ -30,7 +30,7 @@ def single_node(views: Views, partition: PartitionName, node_id: str) -> JsonObj
 
 
 class _Queues:
-    """The queues of applications, each looked up once for an answer, however much it has."""
+    """Finds the queues of applications, each once for an answer."""
 
     def __init__(self, views: Views, partition: PartitionName) -> None:
         self._views = views

@@ -12,7 +12,7 @@ from licorne_server.http.units import duration, percentages, rest_name
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
-    """A queue with all below it; each queue is looked at when its row is made."""
+    """A queue with all below it; each queue is read when its row is made."""
     report = views.queue(partition, path)
     below = partial(queue_tree, views, partition)
     return {**queue_json(views, partition, report), "children": Rows(report.child_names, below)}

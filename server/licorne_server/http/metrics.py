@@ -17,10 +17,10 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
 MAX_QUEUES = 1000
-"""So many queues of a partition have metrics of their own, those nearest to root first."""
+"""How many queues of a partition have metrics of their own, those nearest to root first."""
 
 MAX_RESOURCES = 32
-"""So many types of resource are shown; `memory` and `vcore` always are."""
+"""How many types of resource are shown; `memory` and `vcore` always are."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
@@ -28,7 +28,7 @@ _LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 
 
 def gather(views: Views, families: Families) -> Iterator[None]:
-    """Add the metrics of all partitions; between two steps the caller may let others work."""
+    """Add the metrics of all partitions, in steps. The caller may let others run between two."""
     for report in views.partitions():
         try:
             yield from _Partition(views, families, report).steps()
@@ -169,7 +169,7 @@ class _Partition:
         )
 
     def _queue_resources(self, queue: QueueReport) -> None:
-        """A usage of zero is shown as such, so that a graph of it has no gaps."""
+        """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
         nothing = dict.fromkeys(self._report.capacity, 0)
         amounts = {
             "guaranteed": queue.guaranteed,
@@ -193,7 +193,7 @@ class _Partition:
         )
 
     def _leaf(self, queue: QueueReport) -> None:
-        """What ended is counted from when the leaf was made, and goes with it."""
+        """The applications of a leaf. The counters start when the leaf is made, and go with it."""
         labels = (*_PLACE, "queue", "state")
         states = self._applications.get(queue.path, Counter())
         counters = queue.counters

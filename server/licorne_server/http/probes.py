@@ -1,4 +1,7 @@
-"""Is it alive, is it ready: the two questions that a supervisor asks, and the pulse of the loop."""
+"""Liveness and readiness for a supervisor, and the heartbeat of the event loop.
+
+The heartbeat measures how late the loop is. So it reads the process's own clock.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -10,14 +13,14 @@ from licorne_server.http.sources import Status
 
 BEAT_SECONDS = 0.25
 DEAD_SECONDS = 10.0
-"""Without a beat for so long, the loop is not doing its work."""
+"""Without a beat for so long the loop is stuck."""
 
 
 class Heartbeat:
-    """A timer of the loop that notes when it fired and how late that was."""
+    """A timer of the loop that notes when it fired, and how late that was."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """`clock` tells seconds that never go back; the pulse begins with `start`."""
+        """`clock` gives seconds that never go back. The first beat comes after `start`."""
         self._clock = clock
         self._last = clock()
         self._worst = 0.0
@@ -45,14 +48,14 @@ class Heartbeat:
         return self._clock() - self._last
 
     def worst_lag(self) -> float:
-        """The most seconds that a beat came late since this was last asked."""
+        """By how many seconds the latest beat was late, since this was last asked."""
         worst = max(self._worst, self.silence() - BEAT_SECONDS, 0.0)
         self._worst = 0.0
         return worst
 
 
 def ill(status: Status, heartbeat: Heartbeat) -> str:
-    """Why the server should be restarted; empty when it lives."""
+    """Why the server should be restarted; empty if it should not."""
     if status.failure:
         return status.failure
     silence = heartbeat.silence()
@@ -60,7 +63,7 @@ def ill(status: Status, heartbeat: Heartbeat) -> str:
 
 
 def unready(status: Status, heartbeat: Heartbeat) -> str:
-    """Why nothing should be sent here; empty when it is ready."""
+    """Why RMs should not be sent here; empty if the server is ready."""
     if not status.started:
         return "starting"
     return "draining" if status.draining else ill(status, heartbeat)
@@ -70,12 +73,12 @@ class Probes:
     """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and what is wrong."""
 
     def __init__(self, status: Status, heartbeat: Heartbeat) -> None:
-        """Judge these."""
+        """Answer from these."""
         self._status = status
         self._heartbeat = heartbeat
 
     async def live(self, request: web.Request) -> web.Response:
-        """Whether the process works; a drained one does."""
+        """Whether the process works; it does while it drains."""
         return _verdict(ill(self._status, self._heartbeat))
 
     async def ready(self, request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and who answers them."""
+"""The REST reads under ``/ws/v1`` (spec § 12.4): paths, their parameters, and their answers."""
 
 import asyncio
 from functools import partial
@@ -22,16 +22,16 @@ BODY_SECONDS = 15.0
 
 
 class Reads:
-    """One method for each path. The core is read at the moment, never kept."""
+    """One method for each path. Every answer is made from the core as it is then."""
 
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
         self._views: Views = sources.views
         self._started_time = sources.started_time
-        self._reading = sources.reading
+        self._thread = sources.config_thread
 
     def routes(self) -> list[web.RouteDef]:
-        """All paths; those that are read answer HEAD as well."""
+        """All paths; those of GET answer HEAD as well."""
         partition = "/ws/v1/partition/{partition:[^/]+}"
         queue = partition + "/queue/{queue:[^/]+}"
         return [
@@ -63,9 +63,9 @@ class Reads:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
         if "application/json" in request.headers.get("Accept", ""):
-            shown = await self._reading.run(partial(json_config.config_json, rm))
+            shown = await self._thread.run(partial(json_config.config_json, rm))
             return await send_json(request, shown)
-        text = await self._reading.run(partial(json_config.config_yaml, rm))
+        text = await self._thread.run(partial(json_config.config_yaml, rm))
         return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
@@ -76,7 +76,7 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        verdict = await self._reading.run(partial(json_config.validation, body))
+        verdict = await self._thread.run(partial(json_config.validation, body))
         return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
@@ -144,7 +144,12 @@ class Reads:
         return self._views.resolve(request.match_info["partition"])
 
     def _queue(self, request: web.Request) -> tuple[PartitionName, str]:
-        """The partition and the path of a queue that is there; names know no case."""
+        """The partition and the path of a queue; names are case-insensitive.
+
+        Raises:
+            NotFound: there is no such queue.
+            HTTPBadRequest: the path holds an invalid name.
+        """
         partition = self._partition(request)
         path = request.match_info["queue"].lower()
         for name in path.split("."):

@@ -20,7 +20,7 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 FRESH_SECONDS = 1.0
-"""For so long an answer is given again, however many ask."""
+"""How long an answer is given again, so that many scrapers cost no more than one."""
 
 
 class Scrape:

@@ -1,4 +1,4 @@
-"""What the HTTP side reads; the composition root hands it over."""
+"""What the HTTP listener reads. `app` makes it and hands it over."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,27 +7,25 @@ from dataclasses import dataclass, field
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.history import Sample
-from licorne_server.reading import Reading
 
 
 @dataclass(slots=True)
 class Status:
-    """How the server is; whoever starts, drains or breaks it writes here.
-
-    `failure` says why nothing is scheduled any more, and is empty while all is well.
-    """
+    """The state of the server, for the probes."""
 
     started: bool = False
     draining: bool = False
     failure: str = ""
+    """Why nothing is scheduled any more; empty while all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RmFigures:
-    """One RM's connection; `resyncs` counts the replays wanted because its outbox was full."""
+    """One RM's connection; `resyncs` counts the replays that an overflow of its outbox cost."""
 
     rm_id: RmId
     connected: bool
@@ -50,13 +48,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where the answers come from. `started_time` is in unix seconds."""
+    """What the answers are made from. `started_time` is in unix seconds."""
 
     views: Views
     status: Status
     started_time: float
     figures: Callable[[], Figures] = Figures
-    reading: Reading = field(default_factory=Reading)
+    config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))
     share: Share = field(default_factory=lambda: Share(lambda: False))

@@ -1,8 +1,8 @@
 """JSON and text bodies, made and sent a slice at a time.
 
-A list of ten thousand applications must not keep the scheduler waiting, so that it
-is made in slices of about a millisecond, with a turn of everything else between two. Each row
-is a report of its own moment: a body is no picture of one instant, but each row of it is true.
+A list of ten thousand applications must not keep the scheduler waiting. So a body is made in slices
+of about a millisecond, and everything else gets a turn after each. A row shows the moment at which
+it was made, and the rows of one body show different moments.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ CHUNK = 32 * 1024
 """Bytes that are sent at once."""
 
 GZIP_FROM = 1400
-"""Bodies of so many bytes are compressed for those who take that (spec § 12.4)."""
+"""Bodies of so many bytes are compressed for readers that accept it (spec § 12.4)."""
 
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""
 
 MAKING = web.AppKey("making", asyncio.Lock)
-"""Held by the one answer that is being made."""
+"""Held by the one answer that is being made at the moment."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -46,7 +46,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 class Rows:
     """A list whose items become JSON when their turn comes.
 
-    An item is left out when there is nothing to show of it (None), or it is gone by then.
+    An item is left out if `to_json` gives None or raises NotFound: it may be gone by then.
     """
 
     items: Iterable[Any]
@@ -54,9 +54,9 @@ class Rows:
 
 
 def fragments(value: JsonObject | Rows) -> Iterator[str]:
-    """The pieces of an object's or a list's JSON; `Rows` may be values of an object.
+    """The JSON of an object or a list in pieces; `Rows` may be values of an object.
 
-    A piece may be empty: then some work was done and came to nothing.
+    An empty piece stands for an item that was left out.
     """
     if isinstance(value, Rows):
         yield from _list_fragments(value)
@@ -91,10 +91,10 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 async def sliced(pieces: Iterator[str], making: asyncio.Lock) -> AsyncGenerator[bytes, None]:
-    """A text in chunks of its pieces' UTF-8, giving way to others between slices.
+    """The pieces as chunks of UTF-8, made in slices.
 
-    `making` is held while a chunk is made: however many ask at once, no more than one slice
-    of all their answers lies between two turns of the scheduler.
+    `making` is held while a chunk is made. So at most one slice of all answers together is made
+    between two turns of the scheduler, however many answers are wanted at once.
     """
     while True:
         async with making:
@@ -105,7 +105,7 @@ async def sliced(pieces: Iterator[str], making: asyncio.Lock) -> AsyncGenerator[
 
 
 async def _next_chunk(pieces: Iterator[str]) -> bytes:
-    """The next chunk, empty when there is nothing left; what is no Unicode becomes ``?``."""
+    """The next chunk; empty if there is nothing left. Invalid characters become ``?``."""
     parts: list[str] = []
     size = 0
     stop = perf_counter() + SLICE_SECONDS
@@ -128,7 +128,7 @@ async def send_json(request: web.Request, value: JsonObject | Rows) -> web.Strea
 
 
 async def send_bytes(request: web.Request, content_type: str, body: bytes) -> web.StreamResponse:
-    """Answer with a body that is there already."""
+    """Answer with a body that is complete already."""
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         for start in range(0, len(body), CHUNK):
@@ -140,7 +140,7 @@ async def send_bytes(request: web.Request, content_type: str, body: bytes) -> we
 async def send(
     request: web.Request, content_type: str, body: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with a body as it is made; a short one is sent whole, with its length."""
+    """Answer with a body while it is made; a short body is sent at once, with its length."""
     headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
     async with aclosing(body) as chunks:
         begin = b""
@@ -151,18 +151,24 @@ async def send(
         else:
             return web.Response(body=begin, headers=headers)
         response = web.StreamResponse(headers=headers)
-        if accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        compressed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
+        if request.method == "HEAD":
+            # Only named: the compressor would write its trailer behind the headers.
+            if compressed:
+                response.headers["Content-Encoding"] = "gzip"
+            await response.prepare(request)
+            return response
+        if compressed:
             response.enable_compression(web.ContentCoding.gzip)
         await response.prepare(request)
-        if request.method != "HEAD":
-            await _send_rest(request, response, begin, chunks)
+        await _send_rest(request, response, begin, chunks)
     return response
 
 
 async def send_live(
     request: web.Request, content_type: str, lines: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Answer with lines as they come, however long that takes; never compressed."""
+    """Answer with lines as they come, for as long as they come; never compressed."""
     response = web.StreamResponse(headers={"Content-Type": content_type})
     async with aclosing(lines) as chunks:
         await response.prepare(request)
@@ -174,7 +180,7 @@ async def send_live(
 async def _send_rest(
     request: web.Request, response: web.StreamResponse, begin: bytes, rest: AsyncIterator[bytes]
 ) -> None:
-    """Send what is left; the status is out, so that all that can still be done is to cut it off."""
+    """Send the rest of a body. The status was sent before, so a failure can only cut it off."""
     try:
         await _write(response, begin)
         async for chunk in rest:
@@ -190,7 +196,7 @@ async def _send_rest(
 
 
 def _cut_off(request: web.Request) -> None:
-    """End the connection at once; what the kernel still holds for it is thrown away."""
+    """End the connection at once, and drop what the kernel still holds for it."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -207,5 +213,6 @@ def accepts_gzip(header: str) -> bool:
     for choice in header.lower().split(","):
         coding, _, parameters = choice.partition(";")
         if coding.strip() in {"gzip", "*"}:
+            # A weight of 0, with up to three decimals, means "not acceptable".
             return parameters.replace(" ", "") not in {"q=0", "q=0.0", "q=0.00", "q=0.000"}
     return False

@@ -9,10 +9,10 @@ from licorne_core.resources import Resources
 from licorne_core.views import Views
 
 NO_TIME = "0001-01-01T00:00:00Z"
-"""How the older core writes a point in time that there is none of."""
+"""How the older core writes a point in time that is not known."""
 
 USAGE_RANGES = 10
-"""Nodes are counted by how much of them is used, in so many ranges of equal width."""
+"""How many ranges of equal width nodes are counted in, by how much of them is used."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -45,8 +45,8 @@ def _number(value: float) -> str:
 def percentages(total: Resources, used: Resources) -> dict[str, int]:
     """How much of each type is used, in whole percent from 0 to 100.
 
-    More than all can be in use after a quota was lowered; the pages that read this
-    cannot show that, so it ends at 100.
+    After a quota was lowered more than all of it may be used. The pages that read this cannot show
+    that, so it is shown as 100.
     """
     return {
         name: max(0, min(100, used.get(name, 0) * 100 // amount))
@@ -56,9 +56,9 @@ def percentages(total: Resources, used: Resources) -> dict[str, int]:
 
 
 def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
-    """For each type that the node has, in which range its usage lies; its upper end belongs to it.
+    """For each type that the node has, the number of the range in which its usage lies.
 
-    What other schedulers run there counts as used.
+    A range includes its upper end. What other schedulers run on the node counts as used.
     """
     for name, capacity in node.capacity.items():
         if capacity > 0:
@@ -67,9 +67,9 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:
-    """The shortest name by which REST finds the partition: the bare one where that means this one.
+    """The shortest name by which REST finds the partition.
 
-    Only one RM's `default` can be called that; those of the others keep their RM (DESIGN § 4).
+    That is the bare name, unless it means the partition of another RM (DESIGN § 4).
     """
     bare = bare_partition(partition)
     return bare if views.resolve(bare) == partition else partition

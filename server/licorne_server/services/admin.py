@@ -1,5 +1,6 @@
 """`licorne.v1.Admin`: reading, checking and changing queue configurations (spec § 13)."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,12 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.commands import UpdateConfiguration
 from licorne_core.config import load
-from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated, NotRegistered
+from licorne_core.effects import (
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    NotRegistered,
+)
 from licorne_core.errors import ConfigError, NotFound
 from licorne_core.ids import RmId
 from licorne_core.reports import RmReport
@@ -23,23 +29,27 @@ from licorne_server.caps import (
     rm_id_problem,
     text_problem,
 )
+from licorne_server.config_thread import ConfigThread
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
-from licorne_server.guard import unary_handler
-from licorne_server.reading import Reading
+from licorne_server.errors_to_status import unary_handler
+from licorne_server.rms import Rms
 
 log = structlog.get_logger(__name__)
 
 
 class AdminService:
-    """What changes the core without being an RM."""
+    """The calls of those who administer RMs."""
 
     name = "licorne.v1.Admin"
 
-    def __init__(self, engine: Engine, views: Views, access: Access, reading: Reading) -> None:
-        """Over the engine and what can be read of its core."""
-        self._reading = reading
+    def __init__(
+        self, engine: Engine, rms: Rms, views: Views, access: Access, thread: ConfigThread
+    ) -> None:
+        """Over the engine, its RMs and the reports of its core; `thread` parses configurations."""
+        self._thread = thread
         self._engine = engine
+        self._rms = rms
         self._views = views
         self._access = access
 
@@ -69,7 +79,7 @@ class AdminService:
     async def _validate(self, request: pb.ValidateConfigurationRequest, _: Any) -> Message:
         _check_size(request.config)
         try:
-            configuration = await self._reading.run(
+            configuration = await self._thread.run(
                 partial(load, request.config, strict=request.strict)
             )
         except ConfigError as error:
@@ -99,14 +109,26 @@ class AdminService:
             if problem:
                 raise invalid_argument(problem, name)
         self._rm(request.rm_id, context)
-        command = UpdateConfiguration(
-            rm_id=RmId(request.rm_id),
-            policy_group=request.policy_group,
-            config=request.config,
-            extra_config=dict(request.extra_config),
-        )
+        async with self._rms.lock(request.rm_id):
+            command = UpdateConfiguration(
+                rm_id=RmId(request.rm_id),
+                policy_group=request.policy_group,
+                config=await self._thread.parse(request.config),
+                extra_config=dict(request.extra_config),
+            )
+            changed = self._outcome(await self._engine.submit(command))
+            checksum = self._views.rm(request.rm_id).checksum
+        return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
+
+    @staticmethod
+    def _outcome(effects: Sequence[Effect]) -> bool:
+        """Whether an update changed anything.
+
+        Raises:
+            CallError: it was refused.
+        """
         changed = False
-        for effect in await self._engine.submit(command):
+        for effect in effects:
             match effect:
                 case NotRegistered():
                     raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
@@ -116,14 +138,13 @@ class AdminService:
                 case ConfigurationUpdated():
                     changed = effect.changed
                     log.info("configuration updated", rm_id=effect.rm_id, changed=changed)
-        checksum = self._views.rm(request.rm_id).checksum
-        return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
+        return changed
 
     def _rm(self, rm_id: str, context: Any) -> RmReport:
         """The RM that a request names.
 
         Raises:
-            CallError: it is not registered, or none of the caller's business.
+            CallError: it is not registered, or the caller may not see it.
         """
         problem = rm_id_problem(rm_id)
         if problem:

@@ -1,4 +1,4 @@
-"""What goes on in an open session: requests in, responses out, both numbered and acknowledged."""
+"""One open stream of a session: requests in, responses out, both numbered and acknowledged."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.commands import BeginReplay, EndReplay, RemoveRm
+from licorne_core.commands import BeginReplay, Command, EndReplay, RemoveRm
 from licorne_core.errors import shown
 from licorne_server.convert_callbacks import predicates_answer
 from licorne_server.convert_in import parse
@@ -21,20 +21,23 @@ from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import invalid_argument, unavailable
 from licorne_server.outbox import Batch, Sent
 from licorne_server.requests import LAYOUTS, handle_request
-from licorne_server.sessions import Rm, Rms, Session, check_registered
+from licorne_server.rms import Rm, Rms, check_registered
+from licorne_server.sessions import Session
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited, split
 
 ACK_SECONDS = 0.02
-"""How long an acknowledgement may wait for a response that can carry it."""
+"""How long an acknowledgement waits for a response that can carry it."""
 
 MANY_COMMANDS = 64
-"""Commands waiting for the engine from which on answers are taken one by one."""
+"""With so many commands waiting for the engine, each answer waits for the one before it."""
 
 MANY_OVERDUE = 256
-"""Messages that are passed over before everything else gets a turn."""
+"""Overdue messages that are dropped before everything else gets a turn of the loop."""
 
 SILENT_HEARTBEATS = 3
+"""An RM from which nothing came for so many heartbeats is taken for lost."""
+
 ALL_KINDS = tuple(Kind)
 REQUESTS = {
     UpdateRequest.NODES_FIELD_NUMBER: Kind.NODES,
@@ -62,7 +65,7 @@ HEARTBEAT = control(UpdateResponse.HEARTBEAT_FIELD_NUMBER, Heartbeat())
 
 
 class Conversation:
-    """One stream of a session after its hello."""
+    """Reads and writes one stream of a session after its hello."""
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Conversation:
         stream: Stream,
         heartbeat: float,
     ) -> None:
-        """Over a stream of the session; `heartbeat` is in seconds."""
+        """Over a stream of the session of an RM; `heartbeat` is in seconds."""
         self._engine = engine
         self._rms = rms
         self._rm = rm
@@ -81,10 +84,11 @@ class Conversation:
         self._stream = stream
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
+        # The last request that was acknowledged on this stream.
         self._acknowledged = 0
 
     async def read(self) -> None:
-        """Take requests until the RM's side ends or it says goodbye."""
+        """Handle requests until the RM's side ends or it says goodbye."""
         while (raw := await self._stream.read()) is not None:
             envelope = open_envelope(raw)
             finished = await self._take(envelope)
@@ -95,43 +99,32 @@ class Conversation:
     async def _take(self, envelope: Envelope) -> bool:
         """Handle one request; True after a goodbye."""
         session = self._session
-        if envelope.acknowledged > session.sent:
-            raise invalid_argument(
-                f"response {envelope.acknowledged} is acknowledged, but {session.sent} were sent",
-                "acknowledged",
-            )
+        session.check_acknowledged(envelope.acknowledged)
         self._rm.outbox.acknowledge(envelope.acknowledged)
-        number = envelope.number
-        if number and number <= session.received:
+        if session.is_repeat(envelope.number):
             return False
-        if number > session.received + 1:
-            raise invalid_argument(
-                f"request {number} where {session.received + 1} was expected", "number"
-            )
-        if envelope.message in NUMBERED and not number:
+        if envelope.message in NUMBERED and not envelope.number:
             raise invalid_argument("a request must have a number", "number")
         if envelope.message in REQUESTS:
             await self._rm.outbox.room.wait()
             self._rm.check()
-        # Whoever resumes is told how far we have come: what was done must have been counted.
-        with self._stream.uncut():
+        # An RM that resumes is told the last request that was handled, and sends the next one
+        # again. So a request is handled and counted, or neither.
+        with self._stream.to_completion():
             finished = await self._handle(envelope)
-            if number:
-                session.received = number
+            session.handled(envelope.number)
         return finished
 
     async def _handle(self, envelope: Envelope) -> bool:
-        rm_id = self._rm.rm_id
+        """Carry out one request; True after a goodbye."""
         match envelope.message:
             case field if field in REQUESTS:
                 await self._request(REQUESTS[field], envelope.payload)
             case UpdateRequest.PREDICATES_FIELD_NUMBER:
                 await self._answer(envelope.payload)
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
-                self._session.dropped.clear()
-                command = BeginReplay(rm_id=rm_id)
-                effects = await self._engine.submit(command, still=self._rm.lasting())
-                check_registered(effects, "ReplayBegin")
+                self._session.begin_replay()
+                await self._submit(BeginReplay(rm_id=self._rm.rm_id), "ReplayBegin")
             case UpdateRequest.REPLAY_END_FIELD_NUMBER:
                 await self._end_replay(parse(ReplayEnd, envelope.payload))
             case UpdateRequest.GOODBYE_FIELD_NUMBER:
@@ -150,44 +143,54 @@ class Conversation:
             raise invalid_argument(
                 f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
             )
-        dropped = await handle_request(self._engine, self._rms, rm, kind, request)
-        if dropped:
-            self._session.dropped[kind] = self._session.dropped.get(kind, 0) + dropped
+        refused = await handle_request(self._engine, self._rms, rm, kind, request)
+        if refused:
+            self._session.refuse(kind, refused)
 
     async def _answer(self, payload: bytes) -> None:
-        """Hand in what the RM says of its nodes.
+        """Hand an answer about nodes to the core.
 
-        There may be an answer for every ask: as long as little waits for the engine, none of them
-        waits for the one before to be handled.
+        Reading goes on before the answer is handled, unless much waits for the engine: there may
+        be an answer for every ask, and a round of the engine for each would take too long.
         """
         answer = predicates_answer(self._rm.rm_id, payload)
-        still = self._rm.lasting()
         if self._engine.inbox < MANY_COMMANDS:
-            self._engine.post(answer, still=still)
+            self._engine.post(answer, is_current=self._rm.registration_guard())
         else:
-            check_registered(await self._engine.submit(answer, still=still), "PredicatesAnswer")
+            await self._submit(answer, "PredicatesAnswer")
+
+    async def _submit(self, command: Command, message: str) -> None:
+        """Have a command of this registration handled; `message` is what the RM sent.
+
+        Raises:
+            CallError: the RM is not registered any more.
+        """
+        effects = await self._engine.submit(command, is_current=self._rm.registration_guard())
+        check_registered(effects, message)
 
     async def _unregister(self) -> None:
-        """Forget the RM, unless it was registered anew meanwhile: that came later."""
-        still = self._rm.lasting()
-        await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), still=still)
-        if still():
+        """Forget the RM, unless it was registered anew meanwhile: the later request counts."""
+        is_current = self._rm.registration_guard()
+        await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), is_current=is_current)
+        if is_current():
             self._rms.forget(self._rm.rm_id)
 
     async def _end_replay(self, end: ReplayEnd) -> None:
-        """What was refused before the core saw it is no loss."""
-        dropped = self._session.dropped
+        """End the replay. The core is told the counts less the items that it never saw.
+
+        Such items were refused before, with a reason; they are not missing.
+        """
+        session = self._session
         command = EndReplay(
             rm_id=self._rm.rm_id,
-            nodes=end.nodes - dropped.get(Kind.NODES, 0),
-            applications=end.applications - dropped.get(Kind.APPLICATIONS, 0),
-            allocations=end.allocations - dropped.get(Kind.ALLOCATIONS, 0),
+            nodes=end.nodes - session.refused(Kind.NODES),
+            applications=end.applications - session.refused(Kind.APPLICATIONS),
+            allocations=end.allocations - session.refused(Kind.ALLOCATIONS),
         )
-        effects = await self._engine.submit(command, still=self._rm.lasting())
-        check_registered(effects, "ReplayEnd")
+        await self._submit(command, "ReplayEnd")
 
     async def write(self, sealer: Sealer, welcome: bytes, resend: list[Sent]) -> None:
-        """Send the welcome, what has to be sent again, and then what comes."""
+        """Send the welcome, then `resend` under its old numbers, then what comes."""
         outbox = self._rm.outbox
         await self._send(sealer, Kind.SESSION, welcome)
         for sent in resend:
@@ -198,9 +201,9 @@ class Conversation:
             if batch is not None:
                 if await self._stream.more_may_come(batch.items, busy=self._engine.busy):
                     continue
-                self._session.sent += 1
-                outbox.sending(batch, self._session.sent)
-                await self._send(sealer, batch.kind, batch.data, self._session.sent)
+                number = self._session.next_number()
+                outbox.sending(batch, number)
+                await self._send(sealer, batch.kind, batch.data, number)
                 self._stream.wrote_items = batch.items
             elif self._stream.finishing.is_set():
                 return
@@ -208,9 +211,9 @@ class Conversation:
                 await self._idle(sealer)
 
     async def _next_batch(self) -> Batch | None:
-        """What is to be sent next; questions that nobody could answer in time any more are not.
+        """What is to be sent next; questions that are past their deadline are dropped.
 
-        There may be many of them when an RM comes back after a while.
+        There may be many of those when an RM comes back after a while.
         """
         outbox, overdue = self._rm.outbox, 0
         while (batch := outbox.peek(ALL_KINDS)) is not None:
@@ -223,7 +226,7 @@ class Conversation:
         return batch
 
     async def _idle(self, sealer: Sealer) -> None:
-        """Nothing to send: acknowledge after a moment, beat now and then, notice silence."""
+        """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""
         owes = self._session.received > self._acknowledged
         due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)
         now = self._loop.time()

@@ -11,7 +11,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import shown
 from licorne_core.events import EventRecord
 from licorne_server.access import Access
-from licorne_server.convert_events import record_message, watch_answer, watched
+from licorne_server.convert_events import event_of_watch, record_message, watch_response
 from licorne_server.errors import (
     CallError,
     aborted,
@@ -21,9 +21,9 @@ from licorne_server.errors import (
     out_of_range,
     unavailable,
 )
+from licorne_server.errors_to_status import unary_handler, watch_handler
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.event_watch import Batch, Over, Overtaken, Share, Watch
-from licorne_server.guard import unary_handler, watch_handler
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, Slices
 
 STALL_SECONDS = 30.0
@@ -53,7 +53,7 @@ class EventsService:
         )
 
     async def _list(self, request: pb.ListEventsRequest, context: Any) -> Message:
-        """As many as fit into one answer, from the first that is kept of those wanted."""
+        """Events from the wanted id on, or from the oldest that is kept; as many as fit."""
         log = self._log(request.rm_id, context)
         lowest_id, highest_id = log.lowest_id, log.next_id - 1
         size = min(request.count or MAX_PAGE_SIZE, MAX_PAGE_SIZE)
@@ -64,7 +64,7 @@ class EventsService:
         )
 
     async def _watch(self, request: pb.WatchEventsRequest, context: Any) -> None:
-        """Send what happens, until the caller has enough or cannot keep up."""
+        """Send events as they happen, until the caller goes away or cannot keep up."""
         log = self._log(request.rm_id, context)
         watch = Watch(log, _start(log, request), self._share)
         try:
@@ -79,22 +79,23 @@ class EventsService:
             raise self._over(log, error.ending) from None
 
     async def _send_all(self, log: EventLog, watch: Watch, context: Any) -> None:
-        """The first message comes at once, perhaps without events: it tells the instance."""
+        """Send batches. The first message leaves at once, without events: it tells the instance."""
         batch = Batch(watch.next_id, 0, b"")
         while True:
             try:
                 async with asyncio.timeout(STALL_SECONDS):
-                    await context.write(watch_answer(log.instance, batch.data))
+                    await context.write(watch_response(log.instance, batch.data))
             except TimeoutError:
-                # What is being written will still arrive, ahead of the status.
+                # The message that is being written will still arrive, before the status.
                 raise _slow(log, max(watch.next_id, log.lowest_id)) from None
-            batch = await watch.next(watched)
+            batch = await watch.next(event_of_watch)
 
     def _log(self, rm_id: str, context: Any) -> EventLog:
-        """The log that a request means, if it is any of the caller's business.
+        """The log that a request means.
 
         Raises:
-            CallError: the RM is not registered, or its events are not tracked.
+            NotFound: the RM is not registered.
+            CallError: the caller may not see it, or its events are not tracked.
         """
         if rm_id:
             self._access.check_read(context, rm_id)
@@ -105,7 +106,7 @@ class EventsService:
         return log
 
     def _over(self, log: EventLog, ending: Ending) -> CallError:
-        """What to tell a watcher that has read everything there will ever be."""
+        """The status for a watcher that has read a log to its end."""
         match ending:
             case Ending.CLOSED:
                 return unavailable(ending.value)
@@ -130,7 +131,7 @@ def _start(log: EventLog, request: pb.WatchEventsRequest) -> int:
     """The first id that is wanted.
 
     Raises:
-        CallError: it is of another instance, not kept any more, or not given out yet.
+        CallError: it is of another instance, is not kept any more, or was not given yet.
     """
     if request.instance and request.instance != log.instance:
         raise _other_instance(log, f"instance {shown(request.instance)} is over")

@@ -1,4 +1,4 @@
-"""Answers made a slice at a time and in pages, so that a long one keeps nobody waiting."""
+"""Lists in pages, each made in slices, so that a long list keeps nobody waiting."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from licorne_server.errors import invalid_argument
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
 MAX_PAGE_BYTES = 1024 * 1024
-"""Where a page ends, however few its rows are: clients take 4 MiB unless told otherwise."""
+"""A page with so many bytes ends, however few rows it has: by default clients take 4 MiB."""
 
 SLICE_SECONDS = 0.001
 """How long rows are made before everything else gets a turn."""
@@ -27,12 +27,12 @@ M = TypeVar("M", bound=Message)
 
 
 class Page(Generic[T, M]):
-    """The rows that fit; an item without a row, or gone by its turn, is passed over."""
+    """A page of a list. Items that have no row, or are gone by then, are left out."""
 
     def __init__(
         self, items: Iterable[T], to_row: Callable[[T], M | None], *, size: int = 0
     ) -> None:
-        """Of at most `size` rows, 0 standing for PAGE_SIZE; nothing is looked at yet."""
+        """A page of at most `size` rows, or PAGE_SIZE for 0; `fill` makes them."""
         self.rows: list[M] = []
         self._items = iter(items)
         self._to_row = to_row
@@ -69,12 +69,12 @@ class Page(Generic[T, M]):
 
     @property
     def last(self) -> T | None:
-        """The item at which the page ended though there may be more; None at the end of all."""
+        """The item after which the next page begins; None if this is the last page."""
         return self._last
 
 
 class Slices:
-    """Lets one page be made at a time, and everything else have a turn after each slice."""
+    """Makes one page at a time, and lets everything else run after each slice of it."""
 
     def __init__(self) -> None:
         """Idle."""
@@ -91,9 +91,9 @@ class Slices:
 
 
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport]:
-    """The queues behind a path, or all for the empty one: parents first, children by name.
+    """The queues that come after a path, or all for the empty one: parents first, then by name.
 
-    The path need not be there any more. Each queue is looked at when its turn comes.
+    There need not be a queue of that path any more. A queue is read when its turn comes.
     """
     behind = _names(path)
     waiting = [views.queue(partition, "root").path]
@@ -123,9 +123,12 @@ _Place = tuple[str, float, str, str]
 def reservations_after(
     views: Views, partition: PartitionName, token: str
 ) -> Iterator[ReservationReport]:
-    """The reservations behind the one that a token names, or all for the empty token.
+    """The reservations that come after the one that a token names, or all for the empty token.
 
-    It need not stand any more. Raises CallError for a text that is no such token.
+    That reservation need not exist any more.
+
+    Raises:
+        CallError: the text is no token of this list.
     """
     if not token:
         return views.reservations(partition)

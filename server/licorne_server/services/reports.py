@@ -1,6 +1,7 @@
 """The core's reports as messages of `licorne.v1.State`."""
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
@@ -33,7 +34,7 @@ from licorne_server.convert_out import nanoseconds
 
 
 def amounts(size: Resources | None) -> Mapping[str, int]:
-    """A resource as the wire can hold it."""
+    """A resource, its amounts clamped to what the wire can hold."""
     return {name: clamp(value) for name, value in size.items()} if size else {}
 
 
@@ -240,6 +241,8 @@ def _gate_message(gate: Check) -> pb.Gate:
         case NodesCheck():
             message.kind, message.subject = "nodes", gate.required_node or ""
             message.causes.update(gate.causes)
+        case _:
+            assert_never(gate)
     if isinstance(gate, LimitCheck | QueueCheck):
         message.requested.update(amounts(gate.requested))
         message.used.update(amounts(gate.allocated))

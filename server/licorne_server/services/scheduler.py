@@ -1,7 +1,7 @@
 """`si.v1.Scheduler`: registration, and the three streams (spec § 1).
 
-The streams can carry neither order between kinds, nor acknowledgements, nor a farewell: what
-was written to one is taken as received, and one that breaks is simply opened again.
+The streams carry no order between kinds, no acknowledgements and no farewell. So a message that was
+written to a stream is taken as received, and a stream that breaks is simply opened again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,13 +12,14 @@ import grpc
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.errors import shown
 from licorne_server.access import Access
+from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import aborted, exhausted, failed_precondition, invalid_argument
-from licorne_server.guard import stream_handler, unary_handler
+from licorne_server.errors_to_status import stream_handler, unary_handler
 from licorne_server.requests import LAYOUTS, handle_request, register
-from licorne_server.sessions import Rm, Rms
+from licorne_server.rms import Rm, Rms
 from licorne_server.streams import Stream
 from licorne_server.wire import Split, split
 
@@ -29,19 +30,21 @@ STREAMS = {
 }
 
 MAX_SILENT = 512
-"""Streams, of all RMs, whose first message has not come yet."""
+"""How many streams, of all RMs, may be open before their first message."""
 
 
 class SchedulerService:
-    """The RPCs that published stubs know."""
+    """The RPCs of the published scheduler interface."""
 
     name = "si.v1.Scheduler"
 
-    def __init__(self, engine: Engine, rms: Rms, access: Access) -> None:
-        """Over the engine and the RMs that it serves."""
+    def __init__(self, engine: Engine, rms: Rms, access: Access, thread: ConfigThread) -> None:
+        """Over the engine and the RMs that it serves; `thread` parses their configurations."""
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._thread = thread
+        # Streams whose first message has not come yet.
         self._silent = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -60,9 +63,10 @@ class SchedulerService:
     ) -> si.RegisterResourceManagerResponse:
         command = registration(request)
         self._access.check_rm(context, command.rm_id)
-        async with self._rms.door(command.rm_id):
+        async with self._rms.lock(command.rm_id):
             self._rms.check_open()
-            await register(self._engine, self._rms, command)
+            with self._rms.unsettled(command.rm_id):
+                await register(self._engine, self._rms, self._thread, command, request.config)
             rm = self._rms.find(command.rm_id)
             if rm is not None:
                 rm.end_streams(
@@ -86,7 +90,7 @@ class SchedulerService:
         rm = await self._take_over(kind, request.rm_id, stream)
         try:
             await stream.run(
-                self._read(rm, kind, stream, request),
+                self._read(rm, kind, stream, request, context),
                 self._write(rm, kind, stream),
                 rm.outbox.wake,
             )
@@ -94,7 +98,7 @@ class SchedulerService:
             rm.detach(kind, stream)
 
     async def _first(self, stream: Stream) -> bytes | None:
-        """The first message, however long it takes: published stubs open their streams early.
+        """The first message, however long it takes: existing shims open their streams early.
 
         Raises:
             CallError: there are too many streams already that have said nothing yet.
@@ -110,15 +114,15 @@ class SchedulerService:
             self._silent -= 1
 
     async def _take_over(self, kind: Kind, rm_id: str, stream: Stream) -> Rm:
-        """Make the stream the only one of its kind; the RM that it is of.
+        """Make the stream the only one of its kind; returns the RM that it belongs to.
 
         Raises:
             CallError: the RM takes no such stream.
         """
-        async with self._rms.door(rm_id):
+        async with self._rms.lock(rm_id):
             rm = self._admitting(kind, rm_id)
             await rm.displace(kind, f"taken over by a newer {kind.value} stream of RM {rm_id}")
-            # The older one may have had much to finish, and much may have happened.
+            # The older stream may have taken long to end: check again.
             rm = self._admitting(kind, rm_id)
             rm.attach(kind, stream)
         return rm
@@ -132,19 +136,22 @@ class SchedulerService:
             )
         return rm
 
-    async def _read(self, rm: Rm, kind: Kind, stream: Stream, request: Split) -> None:
+    async def _read(self, rm: Rm, kind: Kind, stream: Stream, request: Split, context: Any) -> None:
+        """Take requests, the given one first, until the RM's side ends."""
         layout = LAYOUTS[kind]
         while True:
             await rm.outbox.room.wait()
             await rm.settled.wait()
             rm.check()
-            with stream.uncut():
+            with stream.to_completion():
                 await handle_request(self._engine, self._rms, rm, kind, request)
             raw = await stream.read()
             if raw is None:
                 return
             request = split(raw, layout)
             if request.rm_id and request.rm_id != rm.rm_id:
+                self._access.check_rm(context, request.rm_id)
+                self._rms.get(request.rm_id, layout.message)
                 raise invalid_argument(
                     f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
                 )

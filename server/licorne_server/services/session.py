@@ -17,19 +17,21 @@ from licorne_core.commands import BeginReplay, RegisterRm
 from licorne_core.errors import shown
 from licorne_server.access import Access
 from licorne_server.caps import ADVISED_ITEMS
+from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_callbacks import policy
 from licorne_server.convert_in import parse, registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
 from licorne_server.errors import failed_precondition, invalid_argument
-from licorne_server.event_feed import fed
+from licorne_server.errors_to_status import stream_handler
+from licorne_server.event_feed import feeding
 from licorne_server.event_watch import Share
-from licorne_server.guard import stream_handler
 from licorne_server.outbox import Sent
 from licorne_server.requests import register
+from licorne_server.rms import Rm, Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
-from licorne_server.sessions import Rm, Rms, Session
+from licorne_server.sessions import Session
 from licorne_server.streams import Stream
 
 log = structlog.get_logger(__name__)
@@ -38,7 +40,7 @@ PROTOCOL = 1
 
 
 class SessionService:
-    """Opens sessions; what happens on an open one is `Conversation`'s."""
+    """Opens and resumes sessions; `Conversation` reads and writes an open stream."""
 
     name = "licorne.v1.Session"
 
@@ -47,17 +49,20 @@ class SessionService:
         engine: Engine,
         rms: Rms,
         access: Access,
+        thread: ConfigThread,
         share: Share,
         epoch: int,
         heartbeat: float,
     ) -> None:
-        """`epoch` rises with every start of a server; `heartbeat` is in seconds.
+        """Over the engine and the RMs that it serves.
 
-        Events are made for RMs with a `share` of the loop's time.
+        `thread` parses their configurations. Events are made for them with a `share` of the
+        loop's time. `epoch` rises with every start of a server; `heartbeat` is in seconds.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._thread = thread
         self._share = share
         self._epoch = epoch
         self._heartbeat = heartbeat
@@ -79,10 +84,10 @@ class SessionService:
         hello = request.hello
         command = _registration(hello)
         self._access.check_rm(context, hello.rm_id)
-        async with self._rms.door(hello.rm_id):
+        async with self._rms.lock(hello.rm_id):
             self._rms.check_open()
             await self._make_way(hello)
-            # The older stream may have had much to finish.
+            # The older stream may have taken long to end: check again.
             self._rms.check_open()
             resend = self._resume(hello)
             if resend is None:
@@ -94,16 +99,16 @@ class SessionService:
         sealer = Sealer(self._epoch, rm.registration)
         write = talk.write(sealer, welcome, resend or [])
         try:
-            async with fed(rm, session, self._rms.events, self._share):
+            async with feeding(rm, session, self._rms.events, self._share):
                 await stream.run(talk.read(), write, rm.outbox.wake)
         finally:
             rm.detach(Kind.SESSION, stream)
 
     async def _make_way(self, hello: Hello) -> None:
-        """End an older stream of the RM, and wait until it touches nothing any more.
+        """End the RM's open stream for the one of this hello, and wait until nothing of it runs.
 
         Raises:
-            CallError: it is this hello that is older.
+            CallError: a newer instance of the RM has the open session.
         """
         rm = self._rms.find(hello.rm_id)
         if rm is None or rm.session is None:
@@ -120,7 +125,7 @@ class SessionService:
         await rm.displace(Kind.SESSION, reason)
 
     def _resume(self, hello: Hello) -> list[Sent] | None:
-        """Go on where the stream broke: what to send again; None when that cannot be done."""
+        """Resume the RM's session; returns what to send again, or None if it cannot be resumed."""
         rm = self._rms.find(hello.rm_id)
         session = rm.session if rm else None
         if rm is None or session is None or rm.halted:
@@ -136,27 +141,20 @@ class SessionService:
         return resend
 
     async def _register(self, hello: Hello, command: RegisterRm | None) -> None:
-        """Register anew; nothing of the RM is scheduled before its replay has ended."""
+        """Register the RM; nothing of it is scheduled before its replay has ended."""
         if command is None:
             raise failed_precondition(
                 "the session cannot be resumed, and the hello has no registration",
                 "REGISTRATION_NEEDED",
             )
-        before = self._rms.find(hello.rm_id)
-        if before is not None:
-            # Streams of `si.v1` outlive a registration: nothing of theirs may get into the new
-            # books. They go on if it is refused.
-            before.settled.clear()
-        try:
-            await register(self._engine, self._rms, command)
+        with self._rms.unsettled(command.rm_id):
+            config = hello.registration.config
+            await register(self._engine, self._rms, self._thread, command, config)
             await self._engine.submit(BeginReplay(rm_id=command.rm_id))
             rm = self._rms.get(command.rm_id, "Hello")
             for kind in REQUESTS.values():
                 await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
             rm.open_session(Session(hello.instance, hello.callbacks))
-        finally:
-            if before is not None:
-                before.settled.set()
 
     def _current(self, rm_id: str) -> tuple[Rm, Session]:
         rm = self._rms.get(rm_id, "Hello")
@@ -174,7 +172,7 @@ class SessionService:
 
 
 def _registration(hello: Hello) -> RegisterRm | None:
-    """What the hello registers with, checked; None when it has no registration.
+    """The registration in a hello, without its configuration; None if the hello has none.
 
     Raises:
         CallError: something in the hello is wrong.

@@ -1,4 +1,4 @@
-"""The standard services: health, and reflection where it gives nothing away."""
+"""The standard services of gRPC: health and reflection."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ class StandardHealth:
             await self._servicer.set(service, _SERVING)
 
     async def draining(self) -> None:
-        """Say that nothing is served any more, and stay with it."""
+        """Say that nothing is served any more; this is not taken back."""
         await self._servicer.enter_graceful_shutdown()
 
 

@@ -1,9 +1,8 @@
-"""`licorne.v1.State`: what the core knows, read between two of its turns."""
+"""`licorne.v1.State`: reads of what the core knows, made between its turns."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from time import monotonic
 from typing import Any, NamedTuple
 
 import grpc
@@ -15,7 +14,7 @@ from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, Rm
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
-from licorne_server.guard import unary_handler
+from licorne_server.errors_to_status import unary_handler
 from licorne_server.services.paging import (
     MAX_PAGE_BYTES,
     MAX_PAGE_SIZE,
@@ -43,23 +42,24 @@ STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
 
 FRESH_SECONDS = 1.0
-"""For so long what is outstanding is not looked at again: the look is whole, and may take long."""
+"""How long an answer of ListOutstanding is given again: to make it takes long, and no pause."""
 
 
 class _Shapes(NamedTuple):
-    """An answer, and when it was made."""
+    """An answer of ListOutstanding, and when it was made, in unix seconds."""
 
     time: float
     response: pb.ListOutstandingResponse
 
 
 class StateService:
-    """Reads, and never changes anything."""
+    """The calls that read and never change anything."""
 
     name = "licorne.v1.State"
 
-    def __init__(self, views: Views, access: Access) -> None:
-        """Over what can be read of the core."""
+    def __init__(self, views: Views, access: Access, now: Callable[[], float]) -> None:
+        """Over the reports of the core; `now` gives the time in unix seconds."""
+        self._now = now
         self._views = views
         self._access = access
         self._slices = Slices()
@@ -178,9 +178,9 @@ class StateService:
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
 
     async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
-        """How much the cluster is short of, as it was a second ago at the most."""
+        """How much the cluster is short of; the answer may be a second old."""
         partition = self._partition(request.partition, context)
-        now = monotonic()
+        now = self._now()
         self._shapes = {
             name: made for name, made in self._shapes.items() if now - made.time < FRESH_SECONDS
         }
@@ -190,14 +190,19 @@ class StateService:
         return self._shapes[partition].response
 
     def _partition(self, name: str, context: Any) -> PartitionName:
-        """The partition that a request names, if it is any of the caller's business."""
+        """The partition that a request names.
+
+        Raises:
+            NotFound: there is no such partition.
+            CallError: the caller may not see it.
+        """
         partition = self._views.resolve(name or DEFAULT_PARTITION)
         self._access.check_read(context, partition[1:].partition("]")[0])
         return partition
 
 
 def _that_fit(shapes: Iterable[pb.OutstandingShape]) -> Iterator[pb.OutstandingShape]:
-    """The first of them, as many as an answer takes."""
+    """The first of the shapes, as many as fit into an answer."""
     room = MAX_PAGE_BYTES
     for shape in shapes:
         yield shape

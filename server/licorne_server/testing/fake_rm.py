@@ -38,11 +38,11 @@ Verdict = Callable[[str, str], str | None]
 
 
 class FakeRM:
-    """A cluster with nodes, applications and asks, all of one size unless told otherwise.
+    """A cluster with nodes, applications and asks, of one size unless told otherwise.
 
-    Every method that says something waits for the answer to it, and raises `Rejected` with the
-    server's reason when it is a refusal, or `TimeoutError` telling what was there instead.
-    Underneath is `client`, a plain `licorne.Client`, for everything else.
+    A method that tells the server something waits for the answer. It raises `Rejected` with the
+    server's reason, or `TimeoutError` with what came instead. For everything else there is
+    `client`, a plain `licorne.Client`.
     """
 
     def __init__(

@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
 from licorne_core.views import Views
 from licorne_server.app import running
 from licorne_server.clock import Clock, SystemClock
-from licorne_server.settings import Address, Settings
+from licorne_server.settings import Address, Settings, SettingsError
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
 
@@ -40,8 +42,12 @@ async def serve(
         SettingsError: the configuration is refused; the text has all its problems.
     """
     clock = clock or SystemClock()
+    try:
+        default = load(config)
+    except ConfigError as error:
+        raise SettingsError(f"the default configuration is refused:\n{error}") from None
     settings = Settings(
-        listen=LOOPBACK, http=LOOPBACK, default_config=config, drain=drain, log_level="warning"
+        listen=LOOPBACK, http=LOOPBACK, default_config=default, drain=drain, log_level="warning"
     )
     async with running(settings, clock=clock) as server:
         yield Served(

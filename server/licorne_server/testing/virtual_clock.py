@@ -8,7 +8,11 @@ START = 1_700_000_000.0
 
 
 class VirtualClock:
-    """Time as a test wants it. What the server does at a time it does at exactly that time."""
+    """A clock that a test moves. What is due at a time is done at exactly that time.
+
+    The epoch of a server is the time at which it starts. So move the clock between two servers that
+    follow on one another, or a client takes the second for a server of the past.
+    """
 
     def __init__(self, start: float = START) -> None:
         """Stand at `start`, in unix seconds."""
@@ -21,7 +25,7 @@ class VirtualClock:
         return self._now
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return when the event is set or the clock was moved to `until`."""
+        """Return when the event is set, or the clock was moved to `until` or beyond."""
         if until is not None and until <= self._now:
             return
         self._waiting[event] = inf if until is None else until
@@ -32,7 +36,10 @@ class VirtualClock:
             del self._waiting[event]
 
     async def advance(self, seconds: float) -> None:
-        """Move on, stopping at every time that somebody waits for; returns when all wait again."""
+        """Move on by so many seconds, stopping at every time that somebody waits for.
+
+        Returns when what was due is done, and everybody waits again.
+        """
         end = self._now + seconds
         while (nearest := min(self._waiting.values(), default=inf)) <= end:
             self._now = max(self._now, nearest)
@@ -43,7 +50,7 @@ class VirtualClock:
         self._now = end
 
     async def _all_back(self, count: int) -> None:
-        """Wait until those who were woken have done what was due."""
+        """Wait until all who were woken wait again, `count` in all."""
         while True:
             self._came.clear()
             await asyncio.sleep(0)

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.config import DEFAULT_CONFIG, checksum_of, load
+from licorne_core.config import (
+    DEFAULT_CONFIG,
+    InvalidConfiguration,
+    built_in,
+    checksum_of,
+    load,
+    submitted,
+)
 from licorne_core.errors import ConfigError
 from support.configurations import partition_text, problems
 
@@ -55,6 +62,20 @@ def test_the_default() -> None:
     assert partition.root.submit_acl.everyone
     assert config.text == DEFAULT_CONFIG
     assert config.warnings == ()
+
+
+def test_default_is_parsed_once() -> None:
+    """All who give nothing share one object."""
+    assert load("# nothing") is built_in()
+    assert load("") is built_in()
+
+
+def test_submitted_is_the_configuration_or_what_is_wrong() -> None:
+    """A text is parsed to a configuration or to all its problems; an empty one is none."""
+    assert submitted(RICH) == load(RICH)
+    bad = partition_text("queues: [{name: a.b}, {name: c, parent: 1}]")
+    assert submitted(bad) == InvalidConfiguration(bad, tuple(problems(bad)))
+    assert submitted("") is None
 
 
 def test_checksum() -> None:

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from licorne_core.commands import RegisterRm
+from licorne_core.config import load
 from licorne_core.ids import RmId
 from support.builders import app, apps, ask, asks, node, nodes, register, reload
 from support.http_site import Site
@@ -62,7 +63,7 @@ partitions:
 async def test_cluster_names_its_rm(site: Site) -> None:
     """A registered RM is listed with its id, its build information and the server's start."""
     build = {"buildDate": "2026-01-01", "buildVersion": "9.1"}
-    site.driver.do(RegisterRm(rm_id=RmId("rm1"), version="9", build_info=build, config=OPEN))
+    site.driver.do(RegisterRm(rm_id=RmId("rm1"), version="9", build_info=build, config=load(OPEN)))
 
     assert await site.get("/ws/v1/clusters") == [
         {

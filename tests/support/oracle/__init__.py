@@ -28,7 +28,7 @@ from licorne_core.commands import (
     UpdateNodes,
 )
 from licorne_core.effects import PredicatesAsked
-from support.oracle.config import partitions_of
+from support.oracle.config import partitions_of, text_of
 from support.oracle.deciding import Decision
 from support.oracle.partition import PartitionOracle
 from support.oracle.passing import pass_time, take_answer
@@ -82,11 +82,11 @@ class Oracle:
             kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)
             self.holds[command.rm_id] = kept
-            self.configs[command.rm_id] = command.config
+            self.configs[command.rm_id] = text_of(command)
             as_fifo = command.extra_config.get(AS_FIFO) == "true"
             self.as_fifo[command.rm_id] = as_fifo
             self.policies[command.rm_id] = command.predicates
-            for name, config in partitions_of(command.config).items():
+            for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, config)
         elif command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
@@ -148,8 +148,8 @@ class Oracle:
     def _reconfigure(self, command: UpdateConfiguration, now: float) -> None:
         if command.extra_config:
             self._follow(command.rm_id, command.extra_config)
-        if command.config != self.configs[command.rm_id]:
-            self._reload(command.rm_id, command.config, now)
+        if text_of(command) != self.configs[command.rm_id]:
+            self._reload(command.rm_id, text_of(command), now)
 
     def _end_replay(self, command: EndReplay) -> None:
         """The hold ends if all arrived; without a replay a replay is wanted."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from licorne_core.commands import RegisterRm, UpdateConfiguration
 from support.oracle.books import Amounts, LimitRecord, QueueRecord
 
 NOT_INHERITED = ("priority.policy", "priority.offset")
@@ -18,6 +19,12 @@ NOT_INHERITED = ("priority.policy", "priority.offset")
 def partitions_of(text: str) -> dict[str, dict[str, Any]]:
     """The partitions of a configuration by name, in order; to be read, not changed."""
     return {part["name"]: part for part in yaml.load(text, Loader=yaml.CSafeLoader)["partitions"]}
+
+
+def text_of(command: RegisterRm | UpdateConfiguration) -> str:
+    """The text that the command's configuration was parsed from; worlds always send one."""
+    assert command.config is not None, "worlds send every configuration"
+    return command.config.text
 
 
 def amounts(written: dict[str, Any] | None) -> Amounts:

@@ -14,15 +14,15 @@ from licorne_core.effects import Effect
 from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
+from licorne_server.config_thread import ConfigThread
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.outbox import Bounds
-from licorne_server.reading import Reading
+from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
-from licorne_server.sessions import Rms
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -134,13 +134,13 @@ class Site:
         events = EventLogs(lambda rm_id: ExtraConfig())
         self.rms = Rms(self.engine.post, self.clock.now, BOUNDS, 16, events)
         share = Share(lambda: self.engine.busy)
-        self._reading = Reading()
+        self._thread = thread = ConfigThread()
         access = Access()
         views = self.scheduler.views
         self._handlers = [
-            SchedulerService(self.engine, self.rms, access).handler(),
-            SessionService(self.engine, self.rms, access, share, 1, HEARTBEAT).handler(),
-            AdminService(self.engine, views, access, self._reading).handler(),
+            SchedulerService(self.engine, self.rms, access, thread).handler(),
+            SessionService(self.engine, self.rms, access, thread, share, 1, HEARTBEAT).handler(),
+            AdminService(self.engine, self.rms, views, access, thread).handler(),
         ]
         self._lines: list[Line] = []
         self._do(self._start())
@@ -154,7 +154,7 @@ class Site:
             self.hang_up(line)
         self.loop.rest()
         self._do(self.engine.stop())
-        self._reading.stop()
+        self._thread.stop()
         self.loop.close()
 
     def check(self) -> None:

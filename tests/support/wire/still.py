@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from math import inf
-from typing import TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 import structlog
 
-from licorne_server.pace import Pace
+from licorne_server.portions import Portions
 
 START = 1_700_000_000.0
 MAX_ROUNDS = 100_000
 _Ts = TypeVarTuple("_Ts")
+T = TypeVar("T")
 
 
-PORTIONS = Pace(items=2, inbox=1.0, turn=1.0, rounds=1)
+PORTIONS = Portions(items=2, inbox=1.0, turn=1.0, rounds=1)
 """So few items at a time that something may come between those of one request."""
 
 
@@ -30,9 +31,8 @@ def stillness() -> Iterator[None]:
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("licorne_server.engine.perf_counter", lambda: 0.0)
-            patch.setattr("licorne_server.pace.monotonic", lambda: 0.0)
-            for pace in ("ALONE", "TOGETHER"):
-                patch.setattr(f"licorne_server.pace.{pace}", PORTIONS)
+            for name in ("ALONE", "TOGETHER"):
+                patch.setattr(f"licorne_server.portions.{name}", PORTIONS)
             yield
     finally:
         structlog.configure(**before)
@@ -60,6 +60,19 @@ class StillLoop(asyncio.SelectorEventLoop):
         """Count what is called for: a round in which nothing was is the last one."""
         self._asked += 1
         return super().call_soon(callback, *args, context=context)
+
+    def run_in_executor(
+        self, executor: object, func: Callable[[*_Ts], T], *args: *_Ts
+    ) -> asyncio.Future[T]:
+        """What is meant for a thread is done in the next round: there are no threads here."""
+        future: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            if not future.cancelled():
+                future.set_result(func(*args))
+
+        self.call_soon(work)
+        return future
 
     def round(self) -> bool:
         """Go round once; whether that called for another round."""

@@ -9,6 +9,7 @@ import yaml
 
 from licorne_core.asks import AskClass
 from licorne_core.commands import RegisterRm, UpdateConfiguration
+from support.oracle.config import text_of
 from support.worlds.playing import Step
 
 
@@ -20,8 +21,8 @@ def shown(script: Sequence[Step]) -> str:
 def _step(step: Step) -> str:
     command = step.command
     if isinstance(command, RegisterRm | UpdateConfiguration):
-        config = yaml.safe_dump(yaml.safe_load(command.config), sort_keys=False)
-        return f"{step.now}: {brief(replace(command, config=''))}\n{config}"
+        config = yaml.safe_dump(yaml.safe_load(text_of(command)), sort_keys=False)
+        return f"{step.now}: {brief(replace(command, config=None))}\n{config}"
     return f"{step.now}: {'rest' if command is None else brief(command)}"
 
 

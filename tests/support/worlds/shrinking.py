@@ -13,8 +13,9 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.config import load
-from licorne_core.errors import ConfigError
+from licorne_core.config import submitted
+from licorne_core.config.schema import Configuration
+from support.oracle.config import text_of
 from support.worlds.playing import Step
 
 
@@ -92,31 +93,25 @@ def _without_settings(
 ) -> list[Step]:
     """Leave out parts of one step's configuration, as long as what is left is valid."""
     command = script[number].command
-    if not isinstance(command, RegisterRm | UpdateConfiguration) or not _is_valid(command.config):
+    if not isinstance(command, RegisterRm | UpdateConfiguration):
+        return script
+    if not isinstance(command.config, Configuration):
         return script
     index = 0
     while True:
-        tree = json.loads(command.config)
+        tree = json.loads(text_of(command))
         if index >= len(_places(tree)):
             return script
         holder, name = _places(tree)[index]
         del holder[name]
-        text = json.dumps(tree)
-        smaller = replace(command, config=text)
+        config = submitted(json.dumps(tree))
+        smaller = replace(command, config=config)
         shorter = [*script]
         shorter[number] = Step(script[number].now, smaller)
-        if _is_valid(text) and fails(shorter):
+        if isinstance(config, Configuration) and fails(shorter):
             script, command = shorter, smaller
         else:
             index += 1
-
-
-def _is_valid(config: str) -> bool:
-    try:
-        load(config)
-    except ConfigError:
-        return False
-    return True
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:

@@ -1,6 +1,7 @@
-"""The edge of every RPC: whatever goes wrong inside, the caller sees a status and no more.
+"""The outermost part of every RPC: it turns whatever goes wrong inside into a status.
 
-Handlers take and give bytes: parsing happens inside the guard, so that garbage is INVALID_ARGUMENT.
+An error that nobody foresaw is logged, and its caller sees a correlation id and no more. Handlers
+take and give bytes. A request is parsed in here, so that garbage is INVALID_ARGUMENT.
 """
 
 import asyncio
@@ -17,9 +18,11 @@ from licorne_server.errors import (
     CallError,
     Defect,
     Malformed,
+    Stopped,
     invalid_argument,
     new_correlation_id,
     not_found,
+    unavailable,
 )
 
 log = structlog.get_logger(__name__)
@@ -31,8 +34,8 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHa
 
     async def handle(_: Any, context: Any) -> None:
         try:
-            # Sent with the first message they would be under way when that is cancelled, and then
-            # no status could be sent any more: the caller would wait for ever.
+            # Metadata leaves with the first message otherwise. If that were cancelled half-way, no
+            # status could be sent any more, and the caller would wait for ever.
             await context.send_initial_metadata(())
             await serve(context)
         except asyncio.CancelledError:
@@ -62,7 +65,7 @@ def unary_handler(
 def watch_handler(
     request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    """An RPC of one request and many responses; `serve` writes bytes through the context."""
+    """An RPC of one request and many responses; `serve` writes these through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:
         try:
@@ -90,6 +93,8 @@ def _status(error: Exception) -> CallError:
             return invalid_argument(f"malformed message: {error}")
         case NotFound():
             return not_found(str(error))
+        case Stopped():
+            return unavailable(str(error))
         case Defect():
             return CallError(grpc.StatusCode.INTERNAL, str(error))
         case _:

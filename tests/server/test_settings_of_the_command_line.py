@@ -1,0 +1,36 @@
+"""What `licorne serve` makes of its arguments, without a server."""
+
+from pathlib import Path
+
+import pytest
+
+from licorne_core.config import DEFAULT_CONFIG, load
+from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.settings import Settings, SettingsError
+
+
+def settings(*arguments: str) -> Settings:
+    """The settings for these arguments of `serve`."""
+    return settings_of(parser_for("serve").parse_args(["serve", *arguments]))
+
+
+def test_problems_of_the_configuration_name_the_file(tmp_path: Path) -> None:
+    """Every problem has file, line and column, as `validate-config` prints them."""
+    file = tmp_path / "queues.yaml"
+    file.write_text("partitions:\n- name: a\n  queues: [{name: root, hue: 3, parent: 7}]\n")
+    with pytest.raises(SettingsError) as refused:
+        settings("--config", str(file))
+    head, *problems = str(refused.value).splitlines()
+    assert head == "the default configuration is refused:"
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        [f"{file}:3:25", "partitions[0].queues[0].hue"],
+        [f"{file}:3:41", "partitions[0].queues[0].parent"],
+    ]
+
+
+def test_configuration_is_parsed_once(tmp_path: Path) -> None:
+    """The settings have the configuration itself; without a file the built-in one is meant."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(DEFAULT_CONFIG)
+    assert settings("--config", str(file)).default_config == load(DEFAULT_CONFIG)
+    assert settings().default_config is None

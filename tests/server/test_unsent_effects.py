@@ -1,0 +1,34 @@
+"""Effects that are not sent to their RM: there is none that is merely forgotten."""
+
+from typing import Any, get_args
+
+import pytest
+
+from licorne_core import effects
+from licorne_core.effects import Effect
+from licorne_core.ids import RmId
+from licorne_server.convert_out import AllocationEncoder, payloads
+
+RM = RmId("rm")
+UNSENT = (
+    effects.Registered(rm_id=RM, session=1),
+    effects.RegistrationFailed(rm_id=RM, reason="r"),
+    effects.ConfigurationUpdated(rm_id=RM, changed=True),
+    effects.ConfigurationRefused(rm_id=RM, reason="r"),
+    effects.NotRegistered(rm_id=RM, reason="r"),
+    effects.Happened(rm_id=RM, facts=()),
+)
+
+
+@pytest.mark.parametrize("effect", UNSENT, ids=lambda effect: type(effect).__name__)
+def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
+    """Outcomes of calls are answered by the call, and facts are published as events."""
+    assert not list(payloads(effect, AllocationEncoder(), 0.0))
+
+
+def test_an_effect_that_nobody_encodes_is_an_error() -> None:
+    """Where the type checker was not asked, a new effect fails at once and is not lost."""
+    assert {type(effect) for effect in UNSENT} < set(get_args(Effect))
+    unknown: Any = object()
+    with pytest.raises(AssertionError):
+        payloads(unknown, AllocationEncoder(), 0.0)
