@@ -127,7 +127,7 @@ def note_freed(
 
 def cancel(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
     """A pending ask is not wanted any more."""
-    ask = partition.drop_ask(app, key)
+    ask = partition.drop_ask(app, key, now)
     partition.journal.note(Cancelled(now, ask))
 
 
@@ -263,7 +263,7 @@ def _on_time_of(
     elif what == RIPE:
         _ripen(partition, app, now)
     elif what == UNRESERVE:
-        partition.reservations.end(app, key)
+        partition.reservations.end(app, key, now)
 
 
 def _ripen(partition: Partition, app: Application, now: float) -> None:

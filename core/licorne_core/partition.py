@@ -118,7 +118,7 @@ class Partition:
         else:
             self.frontier.leaf_changed(leaf)
 
-    def drop_ask(self, app: Application, key: AllocationKey) -> Ask:
+    def drop_ask(self, app: Application, key: AllocationKey, now: float) -> Ask:
         """Forget a pending ask that the RM does not want any more."""
         leaf = self.leaf_of(app)
         ask, run = app.drop_ask(key)
@@ -130,7 +130,7 @@ class Partition:
             settle_priority(leaf)
         self.frontier.app_changed(app, leaf)
         if key in app.reservations:
-            self.reservations.end(app, key)
+            self.reservations.end(app, key, now)
         return ask
 
     # Allocations
@@ -160,9 +160,9 @@ class Partition:
                     del pending[name]
         self._book(allocation, app, node, seen=seen)
         if app.reservations and ask.key in app.reservations:
-            self.reservations.end(app, ask.key)
+            self.reservations.end(app, ask.key, now)
         if node.reservations and ask.ask_class.required_node is not None:
-            self.reservations.give_way(node)
+            self.reservations.give_way(node, now)
         self.frontier.allocated(app, leaf, same_priority=app.priorities.top == top)
         return allocation
 
@@ -266,17 +266,17 @@ class Partition:
         self.cluster_resized()
         self.node_changed(node)
 
-    def resize_node(self, node: Node, capacity: Resources) -> None:
+    def resize_node(self, node: Node, capacity: Resources, now: float) -> None:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self.nodes.resize(node, capacity)
-        self.reservations.shrunk(node)
+        self.reservations.shrunk(node, now)
         self.cluster_resized()
         self.node_changed(node)
 
-    def remove_node(self, node_id: NodeId) -> Node:
+    def remove_node(self, node_id: NodeId, now: float) -> Node:
         """Let an empty node go; the cluster shrinks."""
         node = self.nodes.by_id[node_id]
-        self.reservations.leave(node)
+        self.reservations.leave(node, now)
         self.nodes.remove(node)
         self.cluster_resized()
         return node

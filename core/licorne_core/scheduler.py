@@ -94,8 +94,6 @@ class Scheduler:
         Raises:
             TickFailed: a defect of the core, met in the partition of one RM.
         """
-        for rm in self._registry.rms.values():
-            rm.journal.now = now
         try:
             effects = self._carry_out(command, now)
         except TickFailed as failure:

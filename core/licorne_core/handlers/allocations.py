@@ -119,21 +119,26 @@ def _ask_again(
             raise Rejected(f"failed to find node {ask.node_id}")
         node = partition.nodes.by_id[ask.node_id]
         check_growth(partition, ask.key, (), resized.ask_class.items, node)
-        partition.drop_ask(app, ask.key)
+        partition.drop_ask(app, ask.key, now)
         placed = replace(resized, node_id=ask.node_id)
         _book(partition, app, placed, create_time, now, outcome)
     elif resized is not known:
         check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
-        _resize_ask(partition, app, resized, create_time, arrival)
+        _resize_ask(partition, app, resized, create_time, arrival, now)
 
 
 def _resize_ask(
-    partition: Partition, app: Application, ask: Ask, create_time: float, arrival: int
+    partition: Partition,
+    app: Application,
+    ask: Ask,
+    create_time: float,
+    arrival: int,
+    now: float,
 ) -> None:
     """A pending ask of another size keeps its place, and its node if that can ever hold it."""
     reservation = app.reservations.get(ask.key)
     told = ask.key in app.runs[app.pending[ask.key][3].ask_class].told
-    partition.drop_ask(app, ask.key)
+    partition.drop_ask(app, ask.key, now)
     partition.add_ask(app, ask, create_time, arrival)
     if told:
         app.runs[ask.ask_class].told.add(ask.key)
@@ -142,7 +147,7 @@ def _resize_ask(
         if reservation.required or node.holds(ask.ask_class.items):
             leaf = partition.leaf_of(app)
             entry = app.pending[ask.key]
-            partition.reservations.reserve(leaf, app, entry, node, reservation.time)
+            partition.reservations.reserve(leaf, app, entry, node, now, since=reservation.time)
             partition.node_changed(node)
 
 

@@ -197,7 +197,7 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     for app in apps:
         ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
     for node_id in list(partition.nodes.by_id):
-        partition.remove_node(node_id)
+        partition.remove_node(node_id, now)
         partition.journal.note(NodeRemoved(now, node_id, partition.nodes.total))
     for fact in changes(queues_watched(partition), {}, now):
         partition.journal.note(fact)

@@ -105,7 +105,7 @@ def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now
 
 def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -> None:
     changed = not equals(node.capacity, capacity)
-    partition.resize_node(node, capacity)
+    partition.resize_node(node, capacity, now)
     if changed:
         partition.journal.note(NodeResized(now, node.node_id, capacity, partition.nodes.total))
 
@@ -134,7 +134,7 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
                 message=message,
             )
         )
-    partition.remove_node(node.node_id)
+    partition.remove_node(node.node_id, now)
     partition.counters.nodes_decommissioned += 1
     partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
     updates: list[ApplicationUpdate] = []

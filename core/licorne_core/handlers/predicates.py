@@ -120,7 +120,7 @@ def _settle(
         node = partition.nodes.by_id.get(reservation.node_id)
         live = node is not None and reservation in node.reservations.values()
         if live and reservation.node_id in refused:
-            partition.reservations.end_one(reservation)
+            partition.reservations.end_one(reservation, now)
 
 
 def _let_go(partition: Partition, app: Application, key: AllocationKey) -> Held:

@@ -34,16 +34,24 @@ class Reservations:
         self._timers = timers
 
     def reserve(
-        self, leaf: Queue, app: Application, entry: PendingAsk, node: Node, since: float
+        self,
+        leaf: Queue,
+        app: Application,
+        entry: PendingAsk,
+        node: Node,
+        now: float,
+        *,
+        since: float | None = None,
     ) -> Reservation:
-        """Keep the node for the ask, from unix seconds `since` on.
+        """Keep the node for the ask, counted from unix seconds `since`, or else from now on.
 
         An ask that may go nowhere else ends the reservations of those that may.
         """
         ask = entry[3]
+        since = now if since is None else since
         required = ask.ask_class.required_node is not None
         if required:
-            self.give_way(node)
+            self.give_way(node, now)
         reservation = Reservation(app.app_id, ask.key, node.node_id, since, required)
         app.reservations[ask.key] = reservation
         node.add_reservation(reservation)
@@ -52,10 +60,10 @@ class Reservations:
         note_allocating(leaf, app)
         self._frontier.app_changed(app, leaf)
         size = ask.ask_class.resources
-        self._journal.note(NodeReserved(self._journal.now, node.node_id, ask.key, size))
+        self._journal.note(NodeReserved(now, node.node_id, ask.key, size))
         return reservation
 
-    def end(self, app: Application, key: AllocationKey) -> None:
+    def end(self, app: Application, key: AllocationKey, now: float) -> None:
         """The ask was served or dropped, or has lost its node; it may then claim another one."""
         reservation = app.reservations.pop(key)
         leaf, _, ask_class = self._frontier.reserved.remove(reservation)
@@ -73,29 +81,29 @@ class Reservations:
         self._frontier.app_changed(app, leaf)
         self._frontier.node_changed(node)
         size = ask_class.resources
-        self._journal.note(ReservationEnded(self._journal.now, node.node_id, key, size))
+        self._journal.note(ReservationEnded(now, node.node_id, key, size))
 
-    def give_way(self, node: Node) -> None:
+    def give_way(self, node: Node, now: float) -> None:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
-            self.end_one(reservation)
+            self.end_one(reservation, now)
 
-    def leave(self, node: Node) -> None:
+    def leave(self, node: Node, now: float) -> None:
         """The node goes: nothing is reserved there any more."""
         for reservation in list(node.reservations.values()):
-            self.end_one(reservation)
+            self.end_one(reservation, now)
 
-    def end_one(self, reservation: Reservation) -> None:
+    def end_one(self, reservation: Reservation, now: float) -> None:
         """End a reservation, whosever it is."""
         _, app, _ = self._frontier.reserved.owner(reservation)
-        self.end(app, reservation.key)
+        self.end(app, reservation.key, now)
 
-    def shrunk(self, node: Node) -> None:
+    def shrunk(self, node: Node, now: float) -> None:
         """The node has another capacity: asks that it can never hold need another one."""
         for reservation in list(node.reservations.values()):
             _, _, ask_class = self._frontier.reserved.owner(reservation)
             if not (reservation.required or node.holds(ask_class.items)):
-                self.end_one(reservation)
+                self.end_one(reservation, now)
 
 
 def note_allocating(leaf: Queue, app: Application) -> None:
