@@ -22,7 +22,8 @@ import grpc
 from licorne import Ask, Client
 from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_core.scheduler import AT_ONCE, Scheduler
+from licorne_core.agenda import AT_ONCE
+from licorne_core.scheduler import Scheduler
 from licorne_server.app import running
 from licorne_server.cli.demo_world import Submission, World, worlds
 from licorne_server.logs import set_up

@@ -9,6 +9,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request, RequestEvent, RequestState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.books import book, unbook
+from licorne_core.counters import Counters
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.pending import PendingAsks
@@ -23,7 +24,7 @@ from licorne_core.scheduling.reserving import Reservations, note_allocating
 class Allocations:
     """Makes, confirms, takes back and ends the allocations of one partition."""
 
-    __slots__ = ("_asks", "_changes", "_index", "_nodes", "_reservations")
+    __slots__ = ("_asks", "_changes", "_counters", "_index", "_nodes", "_reservations")
 
     def __init__(
         self,
@@ -32,8 +33,10 @@ class Allocations:
         changes: Changes,
         asks: PendingAsks,
         reservations: Reservations,
+        counters: Counters,
     ) -> None:
         """None yet."""
+        self._counters = counters
         self._nodes = nodes
         self._index = index
         self._changes = changes
@@ -141,6 +144,9 @@ class Allocations:
         request.follow(event)
         note_known_change(node)
         self._freed(app, node)
+        self._counters.allocations_released += 1
+        leaf: Queue = app.leaf
+        leaf.counters.allocations_released += 1
         return allocation
 
     def _end_assumption(self, app: Application, request: Request) -> None:

@@ -118,17 +118,13 @@ class Fact(Protocol):
 
 
 class Journal:
-    """The facts of one RM that nobody has taken yet; nothing is noted while it is off.
+    """The facts of one RM that nobody has taken yet; nothing is noted while it is off."""
 
-    `now` is the time of the command that is being handled, in unix seconds.
-    """
-
-    __slots__ = ("_facts", "now", "on")
+    __slots__ = ("_facts", "on")
 
     def __init__(self) -> None:
         """Empty and on."""
         self._facts: list[Fact] = []
-        self.now = 0.0
         self.on = True
 
     def note(self, fact: Fact) -> None:

@@ -17,6 +17,7 @@ A7  No total is below zero or beyond int64; only what is available may be below 
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
 L2  Who has a deadline is there: applications, reservations, applications that are remembered.
 Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
+G1  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
@@ -58,6 +59,9 @@ class HasPartitions(Protocol):
     def partitions(self) -> Mapping[PartitionName, Partition]:
         """All partitions by normalized name."""
 
+    def check_agenda(self) -> None:
+        """Compare the agenda with all partitions; raises InvariantBroken."""
+
 
 def check_invariants(scheduler: HasPartitions) -> None:
     """Add everything up anew; raises InvariantBroken, naming the rule and the figures."""
@@ -65,6 +69,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
     for name, partition in scheduler.partitions.items():
         _check_identity(name, partition, owners)
         check_partition(partition)
+    scheduler.check_agenda()
 
 
 def check_partition(partition: Partition) -> None:

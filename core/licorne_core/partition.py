@@ -81,7 +81,7 @@ class Partition:
         self.results = PredicateResults(self.index, self.timers)
         self.asks = PendingAsks(self.index, self.changes, self.escalation, self.reservations)
         self.allocations = Allocations(
-            self.nodes, self.index, self.changes, self.asks, self.reservations
+            self.nodes, self.index, self.changes, self.asks, self.reservations, self.counters
         )
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.changes, self.reservations)
         self.scene = Scene(self.changes, self.escalation, self.predicates)

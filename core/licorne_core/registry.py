@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from licorne_core.agenda import Agenda
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
@@ -10,6 +11,12 @@ from licorne_core.events import Journal
 from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
 from licorne_core.partition import Partition
 from licorne_core.rm_context import RmContext
+
+MAX_DEPARTED = 1024
+"""RMs that have left and whose session numbers are still known."""
+
+MAX_REMOVED = 1024
+"""Partitions of one RM that its configuration dropped and that are still known as such."""
 
 
 class ReplayCounts:
@@ -50,6 +57,7 @@ class Rm:
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[PartitionName, None] = {}
         self._found: dict[str, Partition] = {}
+        self._reached: dict[Partition, None] = {}
         self.replay: ReplayCounts | None = None
         self.nodes_without_partition = 0
         self.journal.on = self.extra.event_tracking
@@ -69,25 +77,43 @@ class Rm:
         return normalize_partition(self.rm_id, name) or name
 
     def find(self, name: str) -> Partition | None:
-        """The RM's partition of that wire name; None if it has none, or it is another RM's."""
+        """The RM's partition of that wire name; None if it has none, or it is another RM's.
+
+        Names that were found are kept, others are not. A partition has two of them, but for the
+        default one: it may be left out and written in capitals, which makes 258.
+        """
         partition = self._found.get(name)
         if partition is None:
             normalized = normalize_partition(self.rm_id, name)
             partition = None if normalized is None else self.partitions.get(normalized)
-            if partition is not None:
-                self._found[name] = partition
+            if partition is None:
+                return None
+            self._found[name] = partition
+        self._reached[partition] = None
         return partition
+
+    def take_reached(self) -> list[Partition]:
+        """The partitions that were looked up since last time, in order; each may have changed."""
+        reached = list(self._reached)
+        self._reached.clear()
+        return reached
 
     def forget(self, name: PartitionName) -> Partition:
         """Take a partition out that is not configured any more."""
         self._found.clear()
         self.removed[name] = None
+        if len(self.removed) > MAX_REMOVED:
+            del self.removed[next(iter(self.removed))]
         return self.partitions.pop(name)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say: default if it has."""
         partitions = [self.find(""), *self.partitions.values()]
-        return next((p for p in partitions if p is not None and node_id in p.nodes.by_id), None)
+        held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
+        partition = next(held, None)
+        if partition is not None:
+            self._reached[partition] = None
+        return partition
 
     def was_removed(self, name: str) -> bool:
         """Whether the RM had a partition of that name until its configuration dropped it."""
@@ -118,33 +144,68 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
 
 
 class Registry:
-    """All RMs in the order in which they registered first."""
+    """All RMs in the order in which they registered first, and all their partitions.
+
+    Session numbers of an RM never fall, because its clients drop what is below the highest that
+    they have seen (DESIGN § 3). Those of the `MAX_DEPARTED` RMs that left last are known. One that
+    was forgotten goes on above the highest number forgotten, and so does one that never was here.
+    """
 
     def __init__(self) -> None:
         """Start with none."""
         self.rms: dict[RmId, Rm] = {}
         self.partitions: dict[PartitionName, Partition] = {}
-        self._sessions: dict[RmId, int] = {}
+        self.agenda = Agenda()
+        self._departed: dict[RmId, int] = {}
+        self._highest_forgotten = 0
 
     def next_session(self, rm_id: RmId) -> int:
-        """The number of the RM's next registration, from 1."""
-        return self._sessions.get(rm_id, 0) + 1
+        """The number of the RM's next registration.
+
+        It is one more than that of the last registration, and 1 for an RM that is not known, as
+        long as no other had to be forgotten.
+        """
+        rm = self.rms.get(rm_id)
+        if rm is not None:
+            return rm.session + 1
+        return self._departed.get(rm_id, self._highest_forgotten) + 1
 
     def put(self, rm: Rm) -> None:
         """Take an RM in, in place of what was there under its id."""
         before = self.rms.get(rm.rm_id)
         if before is not None:
-            for name in before.partitions:
-                del self.partitions[name]
+            self._drop_all(before)
         self.rms[rm.rm_id] = rm
-        self._sessions[rm.rm_id] = rm.session
-        self.partitions.update(rm.partitions)
+        self._departed.pop(rm.rm_id, None)
+        for partition in rm.partitions.values():
+            self.add(partition)
 
     def remove(self, rm_id: RmId) -> None:
-        """Forget an RM and its partitions."""
+        """Forget an RM and its partitions, but for the number of its session."""
         rm = self.rms.pop(rm_id)
-        for name in rm.partitions:
-            del self.partitions[name]
+        self._drop_all(rm)
+        departed = self._departed
+        departed[rm_id] = rm.session
+        if len(departed) > MAX_DEPARTED:
+            session = departed.pop(next(iter(departed)))
+            self._highest_forgotten = max(self._highest_forgotten, session)
+
+    def add(self, partition: Partition) -> Partition:
+        """Take in a partition of an RM that is here."""
+        self.partitions[partition.name] = partition
+        self.agenda.join(partition)
+        return partition
+
+    def drop(self, partition: Partition) -> None:
+        """Forget a partition."""
+        del self.partitions[partition.name]
+        self.agenda.leave(partition)
+
+    def _drop_all(self, rm: Rm) -> None:
+        """Forget an RM's partitions; one that the core failed to build was never taken in."""
+        for name, partition in rm.partitions.items():
+            if name in self.partitions:
+                self.drop(partition)
 
     def partition(self, name: PartitionName) -> Partition:
         """A partition by its normalized name; raises NotFound."""

@@ -5,7 +5,6 @@ same effects. Nothing in here reads a clock or talks to anybody: time is an argu
 `next_deadline` says when the core wants to be called again.
 """
 
-from collections import deque
 from typing import assert_never
 
 from licorne_core.commands import (
@@ -13,7 +12,6 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
-    Hold,
     RegisterRm,
     RemoveRm,
     SetHold,
@@ -25,6 +23,7 @@ from licorne_core.commands import (
 )
 from licorne_core.config.schema import Configuration
 from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed
+from licorne_core.events import Journal
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.configuration import register, update_configuration
@@ -32,7 +31,7 @@ from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.predicates import answer_predicates
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
-from licorne_core.ids import PartitionName
+from licorne_core.ids import PartitionName, RmId
 from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.registry import Registry, Rm
@@ -57,8 +56,8 @@ _OfRm = (
     | RemoveRm
 )
 
-AT_ONCE = 0.0
-"""A deadline that has always passed: work is waiting."""
+_OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes)
+"""Commands whose items name their partitions. Any other may change all partitions of its RM."""
 
 
 class Scheduler:
@@ -81,7 +80,6 @@ class Scheduler:
             tuning=tuning or Tuning(),
         )
         self._registry = Registry()
-        self._turns: deque[PartitionName] = deque()
         self.views = Views(self._registry)
 
     @property
@@ -95,45 +93,43 @@ class Scheduler:
         Raises:
             TickFailed: a defect of the core, met in the partition of one RM.
         """
-        for rm in self._registry.rms.values():
-            rm.journal.now = now
-        try:
-            effects = self._carry_out(command, now)
-        except TickFailed as failure:
-            self._add_facts(failure.effects)
-            raise
-        self._add_facts(effects)
-        return effects
-
-    def _add_facts(self, effects: list[Effect]) -> None:
-        for rm in self._registry.rms.values():
-            facts = rm.journal.take()
-            if facts:
-                effects.append(Happened(rm_id=rm.rm_id, facts=facts))
-
-    def _carry_out(self, command: Command, now: float) -> list[Effect]:
         if isinstance(command, Tick):
             return self._tick(command, now)
+        effects = self._carry_out(command, now)
+        rm = self._registry.rms.get(command.rm_id)
+        if rm is not None:
+            _add_facts(effects, rm.rm_id, rm.journal)
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """When to handle a Tick next, in unix seconds; a time that has passed means now."""
+        return self._registry.agenda.next_deadline()
+
+    def check_agenda(self) -> None:
+        """Compare the agenda with all partitions; raises InvariantBroken."""
+        self._registry.agenda.check(self.partitions)
+
+    def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
             return register(self._registry, command, self._options, now)
         rm = self._registry.rms.get(command.rm_id)
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
         count_replayed(rm, command)
-        return self._handle_for(rm, command, now)
+        try:
+            return self._handle_for(rm, command, now)
+        finally:
+            self._note_changes(rm, command)
 
-    def next_deadline(self) -> float | None:
-        """When to handle a Tick next, in unix seconds; a time that has passed means now."""
-        deadlines = []
-        for partition in self.partitions.values():
-            if _is_broken(partition):
-                continue
-            if partition.is_runnable:
-                return AT_ONCE
-            deadline = partition.timers.next_deadline()
-            if deadline is not None:
-                deadlines.append(deadline)
-        return min(deadlines, default=None)
+    def _note_changes(self, rm: Rm, command: _OfRm) -> None:
+        """Bring the agenda up to date for the partitions that the command may have changed.
+
+        No command changes anything of another RM.
+        """
+        reached = rm.take_reached()
+        partitions = reached if isinstance(command, _OF_ITEMS) else rm.partitions.values()
+        for partition in partitions:
+            self._registry.agenda.note(partition)
 
     def _handle_for(self, rm: Rm, command: _OfRm, now: float) -> list[Effect]:
         match command:
@@ -163,39 +159,52 @@ class Scheduler:
     def _tick(self, command: Tick, now: float) -> list[Effect]:
         """Fire what is due everywhere, then give one partition its turn, round robin."""
         effects: list[Effect] = []
-        for partition in self.partitions.values():
-            if _is_broken(partition):
-                continue
-            try:
-                effects += fire_timers(partition, now)
-            except Exception as error:
-                raise TickFailed(partition.rm_id, effects) from error
-        waiting = [name for name, partition in self.partitions.items() if partition.is_runnable]
-        if waiting:
-            partition = self.partitions[self._next_turn(waiting)]
-            try:
-                effects += decide(partition, command.decisions, now)
-            except Exception as error:
-                raise TickFailed(partition.rm_id, effects) from error
+        worked: list[Partition] = []
+        try:
+            self._fire_due(now, effects, worked)
+            self._give_turn(command.decisions, now, effects, worked)
+        finally:
+            for partition in worked:
+                _add_facts(effects, partition.rm_id, partition.journal)
         return effects
 
-    def _next_turn(self, waiting: list[PartitionName]) -> PartitionName:
-        """The one of those waiting whose last turn is longest ago; who never had one goes first."""
-        turns = self._turns
-        chosen = next((name for name in waiting if name not in turns), None)
-        if chosen is None:
-            chosen = next(name for name in turns if name in waiting)
-            turns.remove(chosen)
-        turns.append(chosen)
-        while len(turns) > len(self.partitions):
-            gone = next(name for name in turns if name not in self.partitions)
-            turns.remove(gone)
-        return chosen
+    def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
+        """Fire what is due, in the order in which partitions were registered."""
+        agenda = self._registry.agenda
+        due = agenda.due(now)
+        worked += due
+        try:
+            for partition in due:
+                try:
+                    effects += fire_timers(partition, now)
+                except Exception as error:
+                    raise TickFailed(partition.rm_id, effects) from error
+        finally:
+            for partition in due:
+                agenda.note(partition)
+
+    def _give_turn(
+        self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]
+    ) -> None:
+        """Decide for the partition whose last turn is longest ago, if any waits for one."""
+        agenda = self._registry.agenda
+        partition = agenda.take_turn()
+        if partition is None:
+            return
+        worked.append(partition)
+        try:
+            effects += decide(partition, decisions, now)
+        except Exception as error:
+            raise TickFailed(partition.rm_id, effects) from error
+        finally:
+            agenda.note(partition)
 
 
-def _is_broken(partition: Partition) -> bool:
-    """Whether the core has failed on its RM, which has to register anew."""
-    return Hold.DEFECT in partition.holds
+def _add_facts(effects: list[Effect], rm_id: RmId, journal: Journal) -> None:
+    """Hand over what happened, after all other effects."""
+    facts = journal.take()
+    if facts:
+        effects.append(Happened(rm_id=rm_id, facts=facts))
 
 
 def _not_registered(command: Command) -> str:

@@ -223,14 +223,14 @@ async def test_what_a_tick_did_before_it_failed_is_not_lost(
     engine = Engine(core, clock)
     engine.start(ledger)
     for rm_id in (GOOD, BAD):
-        await engine.submit(builders.register(builders.config("[{name: a}]"), rm=rm_id))
-    for command in (
-        builders.nodes(builders.node("n", vcore=1), rm=GOOD),
-        builders.apps(builders.app("job", "root.a"), rm=GOOD),
-        builders.asks(builders.ask("job", "k", vcore=1), rm=GOOD),
-        builders.releases(builders.release("job", "k"), rm=GOOD),
-    ):
-        await engine.submit(command)
+        for command in (
+            builders.register(builders.config("[{name: a}]"), rm=rm_id),
+            builders.nodes(builders.node("n", vcore=1), rm=rm_id),
+            builders.apps(builders.app("job", "root.a"), rm=rm_id),
+            builders.asks(builders.ask("job", "k", vcore=1), rm=rm_id),
+            builders.releases(builders.release("job", "k"), rm=rm_id),
+        ):
+            await engine.submit(command)
     monkeypatch.setattr(scheduler, "fire_timers", failing_for(BAD, fire_timers))
     await clock.advance(31.0)
     updates = [update for effect in ledger.effects for update in getattr(effect, "updates", ())]

@@ -139,7 +139,7 @@ def _apply(
     for name, config in wanted.items():
         partition = rm.partitions.get(name)
         if partition is None:
-            partition = registry.partitions[name] = _build(rm, config, options, now)
+            partition = registry.add(_build(rm, config, options, now))
             rm.removed.pop(name, None)
         else:
             _reload(partition, config, now)
@@ -184,7 +184,7 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     Its applications fail, what runs is released, and in the end nothing is left of them.
     """
     partition = rm.forget(name)
-    del registry.partitions[name]
+    registry.drop(partition)
     partition.tree.stop()
     apps = list(partition.applications.values())
     updates: list[ApplicationUpdate] = []

@@ -1,5 +1,5 @@
-"""Reports for those who look, by what is read; `Views` is the door to them all."""
+"""Reports for those who look, by what is read; `Views` finds what they are made of."""
 
-from licorne_core.views.door import Views
+from licorne_core.views.lookup import Views
 
 __all__ = ["Views"]
