@@ -232,15 +232,7 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
             message = "root queue must not have resource limits set"
             fields.owner.report.problem(message, fields.owner.path)
         return None, None
-    return fields.resources("guaranteed"), _maximum(fields)
-
-
-def _maximum(fields: Fields) -> Resources | None:
-    """The maximum; one of nothing but zeros is none (spec § 4.6), the opposite of what it says."""
-    maximum, path, report = fields.resources("max"), fields.path("max"), fields.owner.report
-    if maximum is not None and is_zero(maximum) and not report.is_faulty(path):
-        report.warn("a maximum of nothing but zeros is none: nothing is limited", path)
-    return maximum
+    return fields.resources("guaranteed"), fields.resources("max")
 
 
 def _properties(fields: Fields) -> dict[str, str]:
@@ -267,16 +259,19 @@ def _acl(fields: Fields, key: str) -> Acl:
 
 
 def _template(queue: Fields) -> TemplateConfig | None:
-    """The child template; one that says nothing is none, and all-zero resources say nothing."""
+    """The child template; None for one that sets nothing.
+
+    A guarantee of nothing but zeros sets nothing. A maximum of zeros forbids those types.
+    """
     if not queue.has("childtemplate"):
         return None
     fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
     resources = fields.fields("resources", "guaranteed", "max")
-    guaranteed, maximum = resources.resources("guaranteed"), _maximum(resources)
+    guaranteed = resources.resources("guaranteed")
     template = TemplateConfig(
         max_applications=fields.count("maxapplications"),
         properties=_properties(fields),
         guaranteed=None if guaranteed is None or is_zero(guaranteed) else guaranteed,
-        max=None if maximum is None or is_zero(maximum) else maximum,
+        max=resources.resources("max"),
     )
     return None if template == TemplateConfig() else template

@@ -6,12 +6,18 @@ from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, is_zero, min_undefined, without_zeros
 
 
-def limit_in_force(size: Resources | None) -> Resources | None:
-    """What a configured guaranteed or maximum size means (spec § 4.6).
+def max_in_force(size: Resources | None) -> Resources | None:
+    """The maximum that a configured `max` sets; None for no maximum at all.
 
-    Unset, empty and only zeros are no limit at all: None. A zero beside an amount is in
-    force, and means that there is nothing to be had of that type.
+    Unset and empty are no maximum. A zero forbids its type, also where there is nothing but
+    zeros: a type at zero is not available to the queue (the page on queue configuration, which
+    spec § 4.6 puts above the older core).
     """
+    return size or None
+
+
+def guaranteed_in_force(size: Resources | None) -> Resources | None:
+    """What a configured `guaranteed` promises; None for unset, empty and nothing but zeros."""
     return None if size is None or is_zero(size) else size
 
 

@@ -5,7 +5,7 @@ from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.limit_table import LimitTable
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import limit_in_force
+from licorne_core.queues.quota import guaranteed_in_force, max_in_force
 
 _NOTHING = TemplateConfig()
 
@@ -18,8 +18,8 @@ def configure(queue: Queue, config: QueueConfig) -> None:
     """
     parent = queue.parent
     if parent is not None:
-        queue.guaranteed = limit_in_force(config.guaranteed)
-        queue.max = limit_in_force(config.max)
+        queue.guaranteed = guaranteed_in_force(config.guaranteed)
+        queue.max = max_in_force(config.max)
         queue.max_applications = config.max_applications
     handed_down = {} if parent is None else parent.properties
     queue.properties = merge_properties(handed_down, config.properties)
@@ -52,8 +52,8 @@ def apply_sizes(leaf: Queue) -> None:
     """Size a dynamic leaf: by what applications brought for it, else by its template."""
     assert leaf.parent is not None, "root is never dynamic"
     brought, template = leaf.brought, leaf.parent.template or _NOTHING
-    leaf.guaranteed = limit_in_force(brought.guaranteed or template.guaranteed)
-    leaf.max = limit_in_force(brought.max or template.max)
+    leaf.guaranteed = guaranteed_in_force(brought.guaranteed or template.guaranteed)
+    leaf.max = max_in_force(brought.max or template.max)
     leaf.max_applications = brought.max_applications or template.max_applications
 
 
