@@ -7,7 +7,16 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import NotFound
 from licorne_core.events import Journal
-from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
+from licorne_core.ids import (
+    NodeId,
+    PartitionName,
+    RmId,
+    bare_partition,
+    normalize_partition,
+    partition_key,
+    partition_name,
+    rm_of,
+)
 from licorne_core.partition import Partition
 from licorne_core.shared import Shared
 
@@ -48,7 +57,8 @@ class Rm:
         self.shared = Shared(request.predicates, container_states=request.container_states)
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
-        self.removed: dict[PartitionName, None] = {}
+        self.removed: dict[str, None] = {}
+        self._by_key: dict[str, Partition] = {}
         self._found: dict[str, Partition] = {}
         self.replay: ReplayCounts | None = None
         self.nodes_without_partition = 0
@@ -69,19 +79,38 @@ class Rm:
         return normalize_partition(self.rm_id, name) or name
 
     def find(self, name: str) -> Partition | None:
-        """The RM's partition of that wire name; None if it has none, or it is another RM's."""
+        """The RM's partition of that wire name; None if it has none, or it is another RM's.
+
+        Case does not matter. Only the usual spellings are remembered, as they are few.
+        """
         partition = self._found.get(name)
         if partition is None:
             normalized = normalize_partition(self.rm_id, name)
-            partition = None if normalized is None else self.partitions.get(normalized)
-            if partition is not None:
+            partition = None if normalized is None else self._of_key(partition_key(normalized))
+            if partition is not None and name in ("", normalized, bare_partition(partition.name)):
                 self._found[name] = partition
         return partition
+
+    def name_of(self, configured: str) -> PartitionName:
+        """The normalized name of a configured partition: the one it has, if the RM has it already.
+
+        A partition keeps its name as long as it lives, so that answers to the RM agree; another
+        case of letters in a new configuration does not change it.
+        """
+        partition = self.find(configured)
+        return partition_name(self.rm_id, configured) if partition is None else partition.name
+
+    def _of_key(self, key: str) -> Partition | None:
+        # Whoever builds a partition adds it to `partitions`; `forget` takes it out.
+        if len(self._by_key) != len(self.partitions):
+            self._by_key = {partition_key(name): known for name, known in self.partitions.items()}
+        return self._by_key.get(key)
 
     def forget(self, name: PartitionName) -> Partition:
         """Take a partition out that is not configured any more."""
         self._found.clear()
-        self.removed[name] = None
+        self._by_key.clear()
+        self.removed[partition_key(name)] = None
         return self.partitions.pop(name)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
@@ -92,7 +121,7 @@ class Rm:
     def was_removed(self, name: str) -> bool:
         """Whether the RM had a partition of that name until its configuration dropped it."""
         normalized = normalize_partition(self.rm_id, name)
-        return normalized is not None and normalized in self.removed
+        return normalized is not None and partition_key(normalized) in self.removed
 
     def set_extra(self, extra_config: Mapping[str, str]) -> None:
         """Another extra configuration is in force (spec § 2.8)."""
@@ -154,11 +183,9 @@ class Registry:
         return partition
 
     def by_name(self, name: str) -> Partition | None:
-        """A partition by its normalized name, or the first RM's of that bare name."""
+        """A partition by its normalized name, or the first RM's of that bare name, in any case."""
         if name.startswith("["):
-            return self.partitions.get(PartitionName(name))
-        for rm in self.rms.values():
-            for partition in rm.partitions.values():
-                if bare_partition(partition.name) == name:
-                    return partition
-        return None
+            owner = self.rms.get(rm_of(PartitionName(name)))
+            return None if owner is None else owner.find(name)
+        found = (rm.find(name) for rm in self.rms.values() if name)
+        return next((partition for partition in found if partition is not None), None)

@@ -51,7 +51,7 @@ _Queue = tuple[Cursor, Fields]
 
 
 def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
-    """Every partition of the document, each name once."""
+    """The partitions of the document. Two names that differ in case only are a problem."""
     report = document.report
     fields = document.fields("partitions", "checksum")
     _check_checksum(fields)
@@ -61,10 +61,12 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     partitions: dict[str, PartitionConfig] = {}
     for cursor in cursors:
         partition = _partition(cursor)
-        if partition.name in partitions:
+        # Requests find a partition in any case of letters.
+        key = partition.name.lower()
+        if key in partitions:
             message = f"duplicate partition name found with name {partition.name}"
             report.problem(message, f"{cursor.path}.name")
-        partitions[partition.name] = partition
+        partitions[key] = partition
     if sum(_count(partition.root) for partition in partitions.values()) > MAX_QUEUES:
         report.problem(f"more than {MAX_QUEUES} queues", "partitions")
     return tuple(partitions.values())

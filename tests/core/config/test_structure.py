@@ -70,16 +70,22 @@ def test_the_default_partition_has_one_name(name: str) -> None:
     assert config.partitions[0].name == "default"
 
 
+@pytest.mark.row(22)
 @pytest.mark.parametrize(
-    ("one", "other"), [("gpu", "gpu"), ("default", "Default"), ("", "default")]
+    ("one", "other", "shown"),
+    [
+        ("gpu", "gpu", "gpu"),
+        ("gpu", "GPU", "GPU"),
+        ("default", "Default", "default"),
+        ("", "default", "default"),
+    ],
 )
-def test_partition_names_are_unique(one: str, other: str) -> None:
-    """Two partitions of one name are refused, at the second."""
+def test_partition_names_are_unique(one: str, other: str, shown: str) -> None:
+    """Two partitions of one name, in any case of letters, are refused at the second."""
     text = f"partitions:\n- {{name: '{one}', queues: [{{name: a}}]}}\n"
     text += f"- {{name: '{other}', queues: [{{name: a}}]}}\n"
     (problem,) = problems(text)
-    name = one or "default"
-    assert problem.message == f"duplicate partition name found with name {name}"
+    assert problem.message == f"duplicate partition name found with name {shown}"
     assert (problem.path, problem.line) == ("partitions[1].name", 3)
 
 
