@@ -169,18 +169,19 @@ def note_queue_changes(partition: Partition, before: Picture, now: float) -> Non
 
 
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
-    """Keep a rejected application for those who look (spec § 3.12)."""
-    forget_rejected(partition, app.app_id)
+    """List a rejected application for three days (spec § 3.12).
+
+    Of one id the latest rejection is listed. An application of that id which is accepted, before
+    or after, changes nothing about it.
+    """
+    # Taken out first, so that the latest is the last to make room for others.
+    partition.rejected.pop(app.app_id, None)
     partition.rejected[app.app_id] = app
     partition.timers.set((EXPIRE_REJECTED, app.app_id, NO_KEY), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
-        forget_rejected(partition, next(iter(partition.rejected)))
-
-
-def forget_rejected(partition: Partition, app_id: AppId) -> None:
-    """The application is of no interest any more, if it was one that was rejected."""
-    if partition.rejected.pop(app_id, None) is not None:
-        partition.timers.cancel((EXPIRE_REJECTED, app_id, NO_KEY))
+        oldest = next(iter(partition.rejected))
+        del partition.rejected[oldest]
+        partition.timers.cancel((EXPIRE_REJECTED, oldest, NO_KEY))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
