@@ -6,7 +6,7 @@ from licorne_core.apps.application import Application
 from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
-from licorne_core.limits.rules import group_limit, group_of, user_limit
+from licorne_core.limits.rules import group_kept_or_found, group_limit, group_of, user_limit
 from licorne_core.queues.limit_table import WILDCARD
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import charge
@@ -31,10 +31,13 @@ class LimitBook:
         return self.users if kind == "user" else self.groups
 
     def join(self, app: Application, leaf: Queue) -> None:
-        """The application counts for its user, and for one of the user's groups, from now on."""
+        """A new application counts for its user, and for one of the user's groups, from now on."""
+        self._count(app, leaf, group_of(leaf, app.user))
+
+    def _count(self, app: Application, leaf: Queue, group: str) -> None:
         user = app.user.user
         app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
-        app.owner = Owner(leaf.path, user, group_of(leaf, app.user))
+        app.owner = Owner(leaf.path, user, group)
         if app.group:
             app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
         app.quotas = (*app.trackers, *leaf.lineage)
@@ -75,12 +78,16 @@ class LimitBook:
         app.trackers = ()
 
     def rejoin(self, apps: Iterable[Application], leaf_of: Callable[[Application], Queue]) -> None:
-        """Limits changed: find everybody's limits and groups anew, usage goes along (§ 10.7)."""
+        """Apply changed limits to all applications, with the usage that they have (spec § 10.7).
+
+        An application changes its group only if its group is not limited any more.
+        """
         everyone = list(apps)
         for app in everyone:
             self.leave(app)
         for app in everyone:
-            self.join(app, leaf_of(app))
+            leaf = leaf_of(app)
+            self._count(app, leaf, group_kept_or_found(leaf, app.user, app.group))
             for allocation in app.allocations.values():
                 for tracker in app.trackers:
                     charge(tracker.allocated, allocation.ask.ask_class.items)
