@@ -9,12 +9,12 @@ from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
-from licorne_core.placement.tags import tag_value
 from licorne_core.queues.changes import Picture, changes, picture
 from licorne_core.queues.newcomers import STARTING_TIME
 from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.gates import BACKOFF, RUNNING
 from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
+from licorne_core.tags import tag_value
 from licorne_core.timers import TimerName
 
 COMPLETE = "complete"

@@ -12,7 +12,11 @@ INVALID_QUEUE_NAME = (
 )
 """How every message about one begins; `found` is its end."""
 
+ROOT = "root"
+"""The name of the queue above all others, and the beginning of every full path."""
+
 WILDCARD = "*"
+"""Everybody, in access lists; in limits everybody without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")

@@ -12,6 +12,7 @@ from licorne_core.config import extra, load, properties
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.errors import ConfigError
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES
+from licorne_core.rule_kinds import RULES
 from licorne_server import caps
 from licorne_server.__main__ import COMMANDS, main
 from support.pages import ROOT, Page, code_spans
@@ -151,6 +152,13 @@ def test_every_key_is_on_the_page(title: str, known_keys: dict[str, set[str]]) -
 def test_limits_of_partitions_and_queues_are_alike(known_keys: dict[str, set[str]]) -> None:
     """One table serves the limits of both."""
     assert known_keys["partitions.limits"] == known_keys["partitions.queues.limits"]
+
+
+def test_every_kind_of_placement_rule_is_on_the_page() -> None:
+    """The page has the kinds that a configuration may use, and says which of them take a value."""
+    rows = CONFIGURATION.table("Kinds of placement rules")
+    shown = {code_spans(name)[0]: bool(value) for name, _, value in rows}
+    assert shown == {name: bool(kind.value_names) for name, kind in RULES.items()}
 
 
 def test_every_property_is_on_the_page() -> None:

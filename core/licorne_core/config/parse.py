@@ -7,7 +7,7 @@ from licorne_core.config.limits import read_limit
 from licorne_core.config.properties import settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
-from licorne_core.config.rules import ROOT, read_rule
+from licorne_core.config.rules import read_rule
 from licorne_core.config.schema import (
     LimitConfig,
     NodeSortPolicy,
@@ -21,6 +21,7 @@ from licorne_core.ids import DEFAULT_PARTITION
 from licorne_core.names import (
     INVALID_QUEUE_NAME,
     RECOVERY_NAME,
+    ROOT,
     found,
     is_partition_name,
     is_queue_name,

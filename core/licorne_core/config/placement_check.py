@@ -1,12 +1,13 @@
 """Whether the queues that fixed rules name can be what the rules need (spec § 2.5 #15).
 
 Only what stands in the configuration is known here. So a chain is followed from its innermost
-rule, which is directly below root, for as long as the rules are fixed ones.
+rule, which is directly below root, for as long as its rules do not depend on the application.
 """
 
 from licorne_core.config.report import Report
-from licorne_core.config.rules import FIXED, ROOT, is_qualified
+from licorne_core.config.rules import chain_of, fixed_part
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
+from licorne_core.names import ROOT
 
 
 def check_placement(
@@ -14,23 +15,13 @@ def check_placement(
 ) -> None:
     """Follow the fixed part of every rule's chain through the configured queues."""
     for number, rule in enumerate(rules):
-        chain = _chain(rule)
+        chain = chain_of(rule)
         if any(_is_broken(link, report) for link in chain):
             continue
         names = "->".join(link.name for link in chain)
         problem = _problem_of(chain, root)
         if problem:
             report.problem(f"placement rule no. #{number} ({names}) {problem}", rule.place.path)
-
-
-def _chain(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
-    """The rule, its parent, the parent's parent and so on."""
-    chain = []
-    link: PlacementRuleConfig | None = rule
-    while link is not None:
-        chain.append(link)
-        link = link.parent
-    return chain
 
 
 def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
@@ -42,9 +33,10 @@ def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
     """What is wrong with the fixed part of the chain; empty for nothing."""
     path = ROOT
     for link in reversed(chain):
-        if link.name != FIXED:
+        part = fixed_part(link)
+        if part is None:
             break
-        path = link.value if is_qualified(link.value) else f"{path}.{link.value}"
+        path = part.names if part.qualified else f"{path}.{part.names}"
         problem = _reach(path, root, create=link.create, leaf=link is chain[0])
         if problem:
             return problem

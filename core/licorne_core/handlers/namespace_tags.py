@@ -6,12 +6,12 @@ from typing import Any
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.partition import Partition
-from licorne_core.placement.tags import tag_value
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.template import apply_sizes
 from licorne_core.quotas import may_run_one_more
 from licorne_core.resources import INT64_MAX, Resources, is_strictly_greater_than_zero
+from licorne_core.tags import tag_value
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"

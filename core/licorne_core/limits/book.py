@@ -7,7 +7,7 @@ from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
 from licorne_core.limits.rules import group_kept_or_found, group_limit, group_of, user_limit
-from licorne_core.queues.limit_table import WILDCARD
+from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import charge
 from licorne_core.trackers import Tracker

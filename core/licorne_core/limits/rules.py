@@ -2,7 +2,7 @@
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.identity import UserGroup
-from licorne_core.queues.limit_table import WILDCARD
+from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
 
 

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from licorne_core.commands import NewApplication
-from licorne_core.config.rules import RECOVERY
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
-from licorne_core.placement.rules import PROVIDED, build_rule
+from licorne_core.placement.rule import build_rule
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
+from licorne_core.rule_kinds import PROVIDED, RECOVERY
 
 DEFAULT_PATH = QueuePath("root.default")
 """Where applications go that no rule has a place for, if there is such a queue."""
 
-_PROVIDED = PlacementRuleConfig(name=PROVIDED)
+_PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
 _RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
 
 

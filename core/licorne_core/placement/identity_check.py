@@ -4,7 +4,7 @@ from licorne_core.commands import NewApplication
 from licorne_core.errors import Rejected, shown
 from licorne_core.identity import UserGroup
 from licorne_core.names import is_user_name
-from licorne_core.placement.tags import tag_value
+from licorne_core.tags import tag_value
 
 FORCE_TAG = "application.create.force"
 _TRUE = frozenset({"1", "t", "true"})

@@ -1,23 +1,15 @@
-"""What all placement rules have in common (spec § 3.5-3.8)."""
+"""A placement rule that can be asked, whatever its kind (spec § 3.5-3.8)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
-from licorne_core.config.rules import ROOT
-from licorne_core.errors import Rejected, shown
+from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.errors import ConfigError, Problem, Rejected, shown
 from licorne_core.ids import QueuePath
-from licorne_core.names import INVALID_QUEUE_NAME, found, is_queue_name
+from licorne_core.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
 from licorne_core.placement.filters import Filter
 from licorne_core.queues.tree import QueueTree, check_extent
-
-
-class Part(NamedTuple):
-    """A rule's own part of the path; `qualified` if it is the whole of it, from root on."""
-
-    names: str
-    qualified: bool
-
+from licorne_core.rule_kinds import RULES, Part, unknown_rule
 
 Source = Callable[[NewApplication], Part | None]
 """Where a rule's own part of the path comes from; None where the application gives none."""
@@ -71,6 +63,25 @@ class Rule:
         if queue is not None and queue.is_leaf:
             raise Rejected(f"parent rule returned a leaf queue: {path}")
         return path
+
+
+def build_rule(config: PlacementRuleConfig) -> Rule:
+    """The rule with its parents; raises ConfigError for one that is not known.
+
+    Reading the configuration has seen to it that a value which the rule needs is there and legal.
+    """
+    kind, value, place = RULES.get(config.name), config.value, config.place
+    if kind is None:
+        message = unknown_rule(config.name)
+        problem = Problem(message=message, path=place.path, line=place.line, column=place.column)
+        raise ConfigError([problem])
+    part = kind.part
+    return Rule(
+        lambda app: part(app, value),
+        create=config.create,
+        only_for=None if config.filter is None else Filter(config.filter),
+        parent=None if config.parent is None else build_rule(config.parent),
+    )
 
 
 def _illegal(names: str) -> str:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from licorne_core.config.schema import LimitConfig
-
-WILDCARD = "*"
+from licorne_core.names import WILDCARD
 
 
 class LimitTable:

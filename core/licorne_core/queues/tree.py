@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from licorne_core.config.rules import ROOT
 from licorne_core.config.schema import QueueConfig
 from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
+from licorne_core.names import ROOT
 from licorne_core.priorities import NO_PRIORITY
 from licorne_core.queues.access import may_submit
 from licorne_core.queues.queue import Queue
