@@ -1,4 +1,4 @@
-"""The tree of nodes to the schema (spec § 2.1), with the checks that need one thing only."""
+"""From the tree of nodes to the schema (spec § 2.1), with the checks of each thing by itself."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
 
 
 def _check_checksum(document: Fields) -> None:
-    """Only 64 hex digits are cut out of the text before it is summed (spec § 2.1.4)."""
+    """Warn of a checksum that is none: only 64 hex digits are left out of the sum (§ 2.1.4)."""
     text, path, report = document.text("checksum"), document.path("checksum"), document.owner.report
     if not document.has("checksum") or report.is_faulty(path):
         return

@@ -1,4 +1,4 @@
-"""Whether the queues that fixed rules name can be what the rules need (spec § 2.5 #15).
+"""Whether fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
 
 Only what stands in the configuration is known here. So a chain is followed from its innermost
 rule, which is directly below root, for as long as its rules do not depend on the application.
@@ -25,7 +25,7 @@ def check_placement(
 
 
 def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
-    """Whether something is wrong with the rule by itself, which is enough to hear about."""
+    """Whether a problem of the rule itself was reported already, so that its path means nothing."""
     return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
 
 
@@ -44,7 +44,7 @@ def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
 
 
 def _reach(path: str, root: QueueConfig, *, create: bool, leaf: bool) -> str:
-    """What keeps the path from naming a leaf, or a parent, that is there or may be created."""
+    """Why the path leads to no leaf (else, no parent) that exists or may be created; or empty."""
     queue = root
     for name in path.split(".")[1:]:
         child = next((child for child in queue.queues if child.name == name), None)

@@ -1,4 +1,4 @@
-"""Placement rules: reading them and what must hold of each by itself (spec §§ 2.5 #14, 3.8, 14)."""
+"""Placement rules: reading and checking each by itself (spec §§ 2.5 #14, 3.8, 14)."""
 
 from collections.abc import Callable
 
@@ -127,10 +127,10 @@ def _filter(rule: Fields) -> FilterConfig:
 
 
 def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The list as it stands: one entry is a name or an expression, several are names.
+    """The entries as written. A single one is a name or a regular expression, several are names.
 
-    What is no name in a longer list is passed over when the filter is asked, but kept:
-    a list of bad names only is not an empty list (spec § 14, row 3.9).
+    In a longer list an entry that is no legal name matches nobody. It stays in the list all the
+    same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
     """
     cursors = fields.items(f"{kind}s")
     entries = tuple(cursor.text() for cursor in cursors)

@@ -1,4 +1,4 @@
-"""What became of a tree's queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
+"""The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _LimitKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class QueuePicture:
-    """A queue as it was at some moment, as far as anybody is told."""
+    """What those who watch are told of a queue, as it was at some moment."""
 
     managed: bool
     is_leaf: bool
@@ -50,10 +50,10 @@ def picture(tree: QueueTree) -> Picture:
 
 
 def changes(before: Picture, after: Picture, now: float) -> Iterator[Fact]:
-    """What leads from one picture to the other: queues first, then the limits in them.
+    """The facts that lead from one picture to the other: those of queues, then those of limits.
 
-    Removed queues come first, children before parents, and new ones parents before children. Of a
-    new queue only its limits are told beside it (spec § 12.1.4).
+    Removed queues come first, children before parents. New queues follow, parents before children.
+    A new queue is told with its limits only, and without its sizes (spec § 12.1.4).
     """
     for queue in reversed(before):
         if queue not in after:

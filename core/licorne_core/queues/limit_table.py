@@ -12,7 +12,7 @@ class LimitTable:
     __slots__ = ("_groups", "_limits", "_users")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
-        """Of each name the first limit counts; names are unique in a checked configuration."""
+        """A table of these limits; a checked configuration has each name in one limit only."""
         self._limits = tuple(limits)
         self._users: dict[str, LimitConfig] = {}
         self._groups: dict[str, LimitConfig] = {}

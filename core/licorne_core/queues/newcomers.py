@@ -1,11 +1,11 @@
-"""Which new application a state-aware leaf lets in: one at a time (spec § 5.2, S0)."""
+"""State-aware admission: a leaf starts one new application at a time (spec § 5.2, S0)."""
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppState
 from licorne_core.ranking import Ranking
 
 STARTING_TIME = 300.0
-"""Seconds from the first allocation until an application counts as running without a second."""
+"""Seconds after its first allocation in which an application is starting, without a second one."""
 
 
 class Newcomers:
