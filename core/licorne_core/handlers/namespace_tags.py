@@ -1,4 +1,4 @@
-"""Sizes that an application brings for its own dynamic queue, as tags (spec § 3.13)."""
+"""The tags in which an application brings sizes for its dynamic queue (spec § 3.13)."""
 
 import json
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ _UINT64_MAX = 2**64 - 1
 
 
 def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, str]) -> None:
-    """Let the tags set the leaf's maximum, guaranteed and number of applications.
+    """Let an application's tags set the leaf's maximum, guaranteed and number of applications.
 
-    Only for dynamic queues, and not for the recovery queue. What cannot be read, is below zero or
-    nothing but zeros is ignored. A later application's tags take the place of these; until then
-    the queue keeps them, whoever leaves it.
+    Only dynamic queues follow tags, and the recovery queue does not. A tag is ignored if it cannot
+    be read, has an amount below zero, or has nothing but zeros. The queue keeps a size until a
+    later application brings another one, also when the application that brought it leaves.
     """
     if leaf.managed or leaf.path == RECOVERY_PATH or not tags:
         return

@@ -1,4 +1,4 @@
-"""All users and groups of one partition, and what they have (spec § 10)."""
+"""The usage of all users and groups of one partition (spec § 10)."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,12 +17,15 @@ _Lookup = Callable[[Queue, str], LimitConfig | None]
 
 
 class LimitBook:
-    """Trackers by user or group and queue; there is one as long as an application counts there."""
+    """Trackers by user or group and by queue.
+
+    A tracker exists as long as an application counts for it.
+    """
 
     __slots__ = ("groups", "users")
 
     def __init__(self) -> None:
-        """Nobody yet."""
+        """Start without anybody."""
         self.users: Trackers = {}
         self.groups: Trackers = {}
 
@@ -45,16 +48,17 @@ class LimitBook:
             tracker.members[app.app_id] = None
 
     def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
-        """The users or groups that an application counts for or a limit names, sorted."""
+        """The users or groups that an application counts for or that a limit names, sorted."""
         named = {name for queue in queues for name in queue.limits.of_kind(kind)}
         if kind == "user":
             named.discard(WILDCARD)
         return sorted(named | self.of_kind(kind).keys())
 
     def with_idle(self, kind: str, name: str, queues: Iterable[Queue]) -> dict[QueuePath, Tracker]:
-        """The name's trackers, and those it would have where a limit names it, for reports.
+        """The trackers of a user or group by queue, for reports.
 
-        Empty for a name that neither an application counts for nor a limit names (spec § 10.8).
+        Where a limit names it and no application counts for it, a tracker without usage stands in.
+        The result is empty for a name that has neither (spec § 10.8).
         """
         trackers = dict(self.of_kind(kind).get(name, {}))
         limit_of = user_limit if kind == "user" else group_limit
@@ -67,7 +71,7 @@ class LimitBook:
         return trackers
 
     def leave(self, app: Application) -> None:
-        """The application counts no more; trackers that nobody needs go with it (spec § 10.8)."""
+        """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
         for tracker in app.trackers:
             del tracker.members[app.app_id]
             if not tracker.members:

@@ -1,4 +1,4 @@
-"""Which limit is for whom (spec §§ 10.2-10.3)."""
+"""Which limit is for which user or group, and which group counts (spec §§ 10.2-10.3, 10.7)."""
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.identity import UserGroup

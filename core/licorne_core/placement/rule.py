@@ -12,18 +12,22 @@ from licorne_core.queues.tree import QueueTree, check_extent
 from licorne_core.rule_kinds import RULES, Part, unknown_rule
 
 Source = Callable[[NewApplication], Part | None]
-"""Where a rule's own part of the path comes from; None where the application gives none."""
+"""Makes a rule's own part of the path; None where the application gives nothing for it."""
 
 
 class Rule:
-    """One rule: its filter, its parent rule, its own part of the path, and whether it creates."""
+    """A placement rule with its filter and its parent rule."""
 
     __slots__ = ("_create", "_filter", "_parent", "_source")
 
     def __init__(
         self, source: Source, *, create: bool, only_for: Filter | None, parent: "Rule | None"
     ) -> None:
-        """`create`: the queue need not exist. `parent`: what stands before an unqualified part."""
+        """A rule for those whom `only_for` admits; None admits everyone.
+
+        With `create` the queue need not exist. The path of `parent` comes before an unqualified
+        part; without a parent, root does.
+        """
         self._source = source
         self._create = create
         self._filter = only_for
@@ -32,8 +36,9 @@ class Rule:
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | None:
         """The path that the rule has for the application; None if it does not match.
 
-        Access lists, and whether the queue takes applications, are not the rule's concern. Raises
-        Rejected for what no later rule may make good: illegal names, a parent that is a leaf.
+        Whether the user may submit there, and whether the queue takes applications, is not looked
+        at. Raises Rejected, which ends the chain, for an illegal name, a path that is too long, and
+        a parent rule that leads to a leaf.
         """
         if self._filter is not None and not self._filter.admits(app.user):
             return None
@@ -55,7 +60,7 @@ class Rule:
         return QueuePath(path)
 
     def _path_above(self, app: NewApplication, tree: QueueTree) -> str | None:
-        """What the parent rule says, root without one; None if the parent rule does not match."""
+        """The path of the parent rule, or root without one; None if that rule does not match."""
         if self._parent is None:
             return ROOT
         path = self._parent.place(app, tree)
@@ -85,7 +90,7 @@ def build_rule(config: PlacementRuleConfig) -> Rule:
 
 
 def _illegal(names: str) -> str:
-    """What is wrong with names of which one, at least, is none that a queue can have."""
+    """What is wrong with a path of which at least one part cannot name a queue."""
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"
