@@ -135,7 +135,7 @@ def _turn_gates(partition: Partition, app: Application, leaf: Queue) -> list[Gat
     """Why it may not be an application's turn; asks with a node pass this (spec § 8.6)."""
     gates: list[Gate] = []
     if app.state is AppState.ACCEPTED and partition.frontier.is_state_aware(leaf):
-        first = leaf.newcomers.starter or leaf.newcomers.due()
+        first = leaf.admission.starting or leaf.admission.next_accepted()
         ahead = "" if first is None or first is app else first.app_id
         gates.append(StartingGate(queue=leaf.path, ahead=ahead))
     if app.backoff_until:

@@ -91,9 +91,9 @@ def _check_deadlines(partition: Partition) -> None:
         if what == UNRESERVE and key not in partition.applications[name].reservations:
             raise InvariantBroken(f"L2: {partition.name} waits to {what} {name} {key}")
     for queue in partition.tree.walk():
-        starter = queue.newcomers.starter
-        if starter is not None and (STARTED, starter.app_id, NO_KEY) not in partition.timers:
-            raise InvariantBroken(f"L1: {queue.path}: {starter!r} starts for ever")
+        starting = queue.admission.starting
+        if starting is not None and (STARTED, starting.app_id, NO_KEY) not in partition.timers:
+            raise InvariantBroken(f"L1: {queue.path}: {starting!r} starts for ever")
 
 
 def _check_identity(

@@ -9,9 +9,9 @@ from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.partition import CLEAN_QUEUES, Partition
-from licorne_core.queues.changes import Picture, changes, picture
-from licorne_core.queues.newcomers import STARTING_TIME
+from licorne_core.queues.changes import Snapshot, changes, snapshot
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.state_aware import STARTING_TIME
 from licorne_core.scheduling.gates import BACKOFF, RUNNING
 from licorne_core.scheduling.reserving import UNRESERVE, note_allocating
 from licorne_core.tags import tag_value
@@ -156,15 +156,15 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(name, now + CLEANING_TIME)
 
 
-def queues_watched(partition: Partition) -> Picture:
+def queues_watched(partition: Partition) -> Snapshot:
     """The queues as they are, for `note_queue_changes`; nothing while nobody watches."""
-    return picture(partition.tree) if partition.journal.on else {}
+    return snapshot(partition.tree) if partition.journal.on else {}
 
 
-def note_queue_changes(partition: Partition, before: Picture, now: float) -> None:
+def note_queue_changes(partition: Partition, before: Snapshot, now: float) -> None:
     """Those who watch hear what became of the queues since then."""
     if partition.journal.on:
-        for fact in changes(before, picture(partition.tree), now):
+        for fact in changes(before, snapshot(partition.tree), now):
             partition.journal.note(fact)
 
 
@@ -186,14 +186,14 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
     """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
-    starter = leaf.newcomers.starter
-    if starter is app:
+    starting = leaf.admission.starting
+    if starting is app:
         _end_start(partition, leaf, app)
     elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
-        if starter is not None:
+        if starting is not None:
             # Asks with a node are served whoever is starting (§ 8.6).
-            _end_start(partition, leaf, starter)
-        partition.frontier.starter_changed(leaf, app)
+            _end_start(partition, leaf, starting)
+        partition.frontier.starting_changed(leaf, app)
         partition.timers.set((STARTED, app.app_id, NO_KEY), now + STARTING_TIME)
 
 
@@ -225,9 +225,9 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 
 
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
-    if leaf.newcomers.starter is app:
+    if leaf.admission.starting is app:
         partition.timers.cancel((STARTED, app.app_id, NO_KEY))
-        partition.frontier.starter_changed(leaf, None)
+        partition.frontier.starting_changed(leaf, None)
 
 
 def _starts_at_once(app: Application) -> bool:

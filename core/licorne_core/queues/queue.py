@@ -12,7 +12,7 @@ from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
 from licorne_core.queues.limit_table import LimitTable
-from licorne_core.queues.newcomers import Newcomers
+from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
@@ -27,6 +27,7 @@ class Queue:
 
     __slots__ = (
         "admin_acl",
+        "admission",
         "allocated",
         "allocating",
         "applications",
@@ -44,7 +45,6 @@ class Queue:
         "max",
         "max_applications",
         "name",
-        "newcomers",
         "parent",
         "path",
         "pending",
@@ -105,7 +105,7 @@ class Queue:
         self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
         self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
         self.ranking: Ranking[Any] = Ranking()  # what is to be looked at inside, the first on top
-        self.newcomers = Newcomers()  # of a state-aware leaf: who starts, and who is next
+        self.admission = StateAwareAdmission()  # who starts in a state-aware leaf
         self.short_of: dict[AskClass, None] = {}  # classes found too large for what `max` leaves
 
     def __repr__(self) -> str:
