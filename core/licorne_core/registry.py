@@ -85,11 +85,22 @@ class Rm:
         """
         partition = self._found.get(name)
         if partition is None:
-            normalized = normalize_partition(self.rm_id, name)
-            partition = None if normalized is None else self._of_key(partition_key(normalized))
-            if partition is not None and name in ("", normalized, bare_partition(partition.name)):
+            partition = self.named(name)
+            if partition is None:
+                return None
+            if name in ("", partition.name, bare_partition(partition.name)):
                 self._found[name] = partition
         return partition
+
+    def named(self, name: str) -> Partition | None:
+        """The same, for those who only look: nothing is remembered."""
+        normalized = normalize_partition(self.rm_id, name)
+        if normalized is None:
+            return None
+        # Whoever builds a partition adds it to `partitions`; `forget` takes it out.
+        if len(self._by_key) != len(self.partitions):
+            self._by_key = {partition_key(known): p for known, p in self.partitions.items()}
+        return self._by_key.get(partition_key(normalized))
 
     def name_of(self, configured: str) -> PartitionName:
         """The normalized name of a configured partition: the one it has, if the RM has it already.
@@ -97,14 +108,8 @@ class Rm:
         A partition keeps its name as long as it lives, so that answers to the RM agree; another
         case of letters in a new configuration does not change it.
         """
-        partition = self.find(configured)
+        partition = self.named(configured)
         return partition_name(self.rm_id, configured) if partition is None else partition.name
-
-    def _of_key(self, key: str) -> Partition | None:
-        # Whoever builds a partition adds it to `partitions`; `forget` takes it out.
-        if len(self._by_key) != len(self.partitions):
-            self._by_key = {partition_key(name): known for name, known in self.partitions.items()}
-        return self._by_key.get(key)
 
     def forget(self, name: PartitionName) -> Partition:
         """Take a partition out that is not configured any more."""
@@ -186,6 +191,6 @@ class Registry:
         """A partition by its normalized name, or the first RM's of that bare name, in any case."""
         if name.startswith("["):
             owner = self.rms.get(rm_of(PartitionName(name)))
-            return None if owner is None else owner.find(name)
-        found = (rm.find(name) for rm in self.rms.values() if name)
+            return None if owner is None else owner.named(name)
+        found = (rm.named(name) for rm in self.rms.values() if name)
         return next((partition for partition in found if partition is not None), None)

@@ -6,14 +6,33 @@ needs a line in the table "Kinds of placement rules" of ``docs/configuration.md`
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from licorne_core.commands import NewApplication
+from licorne_core.identity import UserGroup
 from licorne_core.names import ROOT
 from licorne_core.tags import tag_value
 
 RECOVERY = "recovery"
 """The name of the implicit last rule, which no configuration may use (spec § 3.1)."""
+
+
+class Submission(Protocol):
+    """What a rule looks at of a new application."""
+
+    @property
+    def queue_name(self) -> str:
+        """The queue that the application names; empty for none."""
+        ...
+
+    @property
+    def user(self) -> UserGroup:
+        """Who submits it."""
+        ...
+
+    @property
+    def tags(self) -> Mapping[str, str]:
+        """Its tags, by name."""
+        ...
 
 
 class Part(NamedTuple):
@@ -40,7 +59,7 @@ class RuleKind:
     """
 
     name: str
-    part: Callable[[NewApplication, str], Part | None]
+    part: Callable[[Submission, str], Part | None]
     value_names: str = ""
     fixed: Callable[[str], Part] | None = None
     parameters: Callable[[str], Mapping[str, str]] = _no_parameters

@@ -112,7 +112,7 @@ def update_configuration(
 
 def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
     """What stands in the way of taking over one partition's configuration."""
-    partition = rm.find(config.name)
+    partition = rm.named(config.name)
     Placer(config.placement_rules)
     return check_reload(partition.tree, config.root) if partition else []
 
