@@ -102,7 +102,7 @@ def _starting(partition: Partition, app: Application) -> Iterator[Check]:
     """Whether it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
     leaf = partition.leaf_of(app)
     if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):
-        first = leaf.newcomers.starter or leaf.newcomers.due()
+        first = leaf.admission.starting or leaf.admission.next_accepted()
         ahead = "" if first is None or first is app else first.app_id
         yield StartingCheck(queue=leaf.path, ahead=ahead)
 

@@ -26,6 +26,11 @@ def bare_partition(name: PartitionName) -> str:
     return name.partition("]")[2]
 
 
+def partition_key(name: PartitionName) -> str:
+    """What the names of one partition of an RM have in common, whatever their case of letters."""
+    return bare_partition(name).lower()
+
+
 def rm_of(name: PartitionName) -> RmId:
     """The RM whose partition it is."""
     return RmId(name[1:].partition("]")[0])
@@ -35,7 +40,8 @@ def normalize_partition(rm_id: RmId, name: str) -> PartitionName | None:
     """What the wire's partition name means to this RM; None when it is another RM's.
 
     The wire may say nothing, the bare name, or the bracketed name of its own RM
-    (spec § 1.6.5). A bracketed name of any other RM is nobody's business of theirs.
+    (spec § 1.6.5). Any case of ``default`` means the default partition. Other names stay as they
+    are spelt: compare them by their `partition_key`.
     """
     bare = name
     if name.startswith("["):

@@ -104,9 +104,9 @@ def _check_deadlines(partition: Partition) -> None:
             stands = request is not None and request.reservation is not None
             _require("L2", stands, f"{at}, which has no reservation")
     for queue in partition.tree.walk():
-        starter = queue.newcomers.starter
-        if starter is not None and Timer(Due.STARTED, starter.app_id) not in partition.timers:
-            raise InvariantBroken(f"L1: {queue.path}: {starter!r} starts for ever")
+        starting = queue.admission.starting
+        if starting is not None and Timer(Due.STARTED, starting.app_id) not in partition.timers:
+            raise InvariantBroken(f"L1: {queue.path}: {starting!r} starts for ever")
     for app in partition.applications.values():
         first = app.deadlines.next_deadline()
         timer = partition.timers.deadline(Timer(Due.ESCALATE, app.app_id))

@@ -10,11 +10,11 @@ from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AppId
 from licorne_core.partition import Partition
-from licorne_core.placement.tags import tag_value
-from licorne_core.queues.changes import Picture, changes, picture
-from licorne_core.queues.newcomers import STARTING_TIME
+from licorne_core.queues.changes import Snapshot, changes, snapshot
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.state_aware import STARTING_TIME
 from licorne_core.scheduling.reserving import note_allocating
+from licorne_core.tags import tag_value
 from licorne_core.timers import Due, Timer
 
 NO_STARTING_TAG = "application.stateaware.disable"
@@ -143,43 +143,44 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(timer, now + CLEANING_TIME)
 
 
-def queues_watched(partition: Partition) -> Picture:
+def queues_watched(partition: Partition) -> Snapshot:
     """The queues as they are, for `note_queue_changes`; nothing while nobody watches."""
-    return picture(partition.tree) if partition.journal.on else {}
+    return snapshot(partition.tree) if partition.journal.on else {}
 
 
-def note_queue_changes(partition: Partition, before: Picture, now: float) -> None:
+def note_queue_changes(partition: Partition, before: Snapshot, now: float) -> None:
     """Those who watch hear what became of the queues since then."""
     if partition.journal.on:
-        for fact in changes(before, picture(partition.tree), now):
+        for fact in changes(before, snapshot(partition.tree), now):
             partition.journal.note(fact)
 
 
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
-    """Keep a rejected application for those who look (spec § 3.12)."""
-    forget_rejected(partition, app.app_id)
+    """List a rejected application for three days (spec § 3.12).
+
+    Of one id the latest rejection is listed. An application of that id which is accepted, before
+    or after, changes nothing about it.
+    """
+    # Taken out first, so that the latest is the last to make room for others.
+    partition.rejected.pop(app.app_id, None)
     partition.rejected[app.app_id] = app
     partition.timers.set(Timer(Due.EXPIRE_REJECTED, app.app_id), now + TERMINATED_TIME)
     if len(partition.rejected) > MAX_REMEMBERED:
-        forget_rejected(partition, next(iter(partition.rejected)))
-
-
-def forget_rejected(partition: Partition, app_id: AppId) -> None:
-    """The application is of no interest any more, if it was one that was rejected."""
-    if partition.rejected.pop(app_id, None) is not None:
-        partition.timers.cancel(Timer(Due.EXPIRE_REJECTED, app_id))
+        oldest = next(iter(partition.rejected))
+        del partition.rejected[oldest]
+        partition.timers.cancel(Timer(Due.EXPIRE_REJECTED, oldest))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
     """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
-    starter = leaf.newcomers.starter
-    if starter is app:
+    starting = leaf.admission.starting
+    if starting is app:
         _end_start(partition, leaf, app)
     elif app.state is AppState.ACCEPTED and not _starts_at_once(app):
-        if starter is not None:
+        if starting is not None:
             # Asks with a node are served whoever is starting (§ 8.6).
-            _end_start(partition, leaf, starter)
-        partition.changes.starter_changed(leaf, app)
+            _end_start(partition, leaf, starting)
+        partition.changes.starting_changed(leaf, app)
         partition.timers.set(Timer(Due.STARTED, app.app_id), now + STARTING_TIME)
 
 
@@ -195,9 +196,9 @@ def _expire(partition: Partition, app: Application, now: float) -> list[Applicat
 
 
 def _end_start(partition: Partition, leaf: Queue, app: Application) -> None:
-    if leaf.newcomers.starter is app:
+    if leaf.admission.starting is app:
         partition.timers.cancel(Timer(Due.STARTED, app.app_id))
-        partition.changes.starter_changed(leaf, None)
+        partition.changes.starting_changed(leaf, None)
 
 
 def _starts_at_once(app: Application) -> bool:

@@ -10,9 +10,13 @@ INVALID_QUEUE_NAME = (
     "invalid queue name, max 64 characters consisting of alphanumeric characters "
     "and '-', '_', '#', '@', '/', ':' allowed"
 )
-"""How every message about one begins; `found` is its end."""
+"""The beginning of every message about an illegal name; `found` is the end."""
+
+ROOT = "root"
+"""The name of the queue above all others, and the beginning of every full path."""
 
 WILDCARD = "*"
+"""Everybody, in access lists; in limits everybody without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
@@ -66,7 +70,7 @@ def is_pattern(entry: str) -> bool:
 
 
 def found(name: str | None) -> str:
-    """What stands where a name should be, for the end of a message; None where nothing does."""
+    """What was found instead of a legal name, for the end of a message; None for no name."""
     if name is None:
         return "found no name"
     return f"found '{shown(name)}'" if name else "found an empty name"

@@ -1,7 +1,7 @@
-"""Regular expressions, in time linear in what they are matched against.
+"""Regular expressions that take time linear in the text they are matched against.
 
-Those of a configuration are written by strangers, so none of them may ever run in an engine that
-backtracks. RE2 does not, and its syntax is the one that users of the older core know.
+A configuration may have hostile expressions, so none may run in an engine that backtracks. RE2 does
+not backtrack, and its syntax is the one that users of the older core know.
 """
 
 from typing import Any

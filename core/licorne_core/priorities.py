@@ -5,8 +5,9 @@ from heapq import heappop, heappush
 INT32_MAX = 2**31 - 1
 INT32_MIN = -(2**31)
 NO_PRIORITY = INT32_MIN
-"""What a queue without pending asks has; it passes every fence and offset unchanged."""
+"""The priority of a queue without pending asks; fences and offsets leave it as it is."""
 
+# So many stale entries may be in the heap before it is built anew.
 _SLACK = 32
 
 
@@ -16,7 +17,11 @@ def clamp_priority(value: int) -> int:
 
 
 class PriorityCounts:
-    """How many there are of each priority, and the highest of them in `top`."""
+    """Counts by priority. `top` is the highest that has a count, NO_PRIORITY for none.
+
+    The heap has every counted priority. It may also have stale ones, which are dropped when they
+    come to its top.
+    """
 
     __slots__ = ("_counts", "_heap", "top")
 

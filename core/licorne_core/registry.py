@@ -8,7 +8,16 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import NotFound
 from licorne_core.events import Journal
-from licorne_core.ids import NodeId, PartitionName, RmId, bare_partition, normalize_partition
+from licorne_core.ids import (
+    NodeId,
+    PartitionName,
+    RmId,
+    bare_partition,
+    normalize_partition,
+    partition_key,
+    partition_name,
+    rm_of,
+)
 from licorne_core.partition import Partition
 from licorne_core.rm_context import RmContext
 
@@ -55,7 +64,8 @@ class Rm:
         self.context = RmContext(request.predicates, container_states=request.container_states)
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
-        self.removed: dict[PartitionName, None] = {}
+        self.removed: dict[str, None] = {}
+        self._by_key: dict[str, Partition] = {}
         self._found: dict[str, Partition] = {}
         self._reached: dict[Partition, None] = {}
         self.replay: ReplayCounts | None = None
@@ -79,16 +89,15 @@ class Rm:
     def find(self, name: str) -> Partition | None:
         """The RM's partition of that wire name; None if it has none, or it is another RM's.
 
-        Names that were found are kept, others are not. A partition has two of them, but for the
-        default one: it may be left out and written in capitals, which makes 258.
+        Case does not matter. Only the usual spellings are remembered, as they are few.
         """
         partition = self._found.get(name)
         if partition is None:
-            normalized = normalize_partition(self.rm_id, name)
-            partition = None if normalized is None else self.partitions.get(normalized)
+            partition = self.named(name)
             if partition is None:
                 return None
-            self._found[name] = partition
+            if name in ("", partition.name, bare_partition(partition.name)):
+                self._found[name] = partition
         self._reached[partition] = None
         return partition
 
@@ -98,10 +107,30 @@ class Rm:
         self._reached.clear()
         return reached
 
+    def named(self, name: str) -> Partition | None:
+        """The same, for those who only look: nothing is remembered."""
+        normalized = normalize_partition(self.rm_id, name)
+        if normalized is None:
+            return None
+        # Whoever builds a partition adds it to `partitions`; `forget` takes it out.
+        if len(self._by_key) != len(self.partitions):
+            self._by_key = {partition_key(known): p for known, p in self.partitions.items()}
+        return self._by_key.get(partition_key(normalized))
+
+    def name_of(self, configured: str) -> PartitionName:
+        """The normalized name of a configured partition: the one it has, if the RM has it already.
+
+        A partition keeps its name as long as it lives, so that answers to the RM agree; another
+        case of letters in a new configuration does not change it.
+        """
+        partition = self.named(configured)
+        return partition_name(self.rm_id, configured) if partition is None else partition.name
+
     def forget(self, name: PartitionName) -> Partition:
         """Take a partition out that is not configured any more."""
         self._found.clear()
-        self.removed[name] = None
+        self._by_key.clear()
+        self.removed[partition_key(name)] = None
         if len(self.removed) > MAX_REMOVED:
             del self.removed[next(iter(self.removed))]
         return self.partitions.pop(name)
@@ -118,7 +147,7 @@ class Rm:
     def was_removed(self, name: str) -> bool:
         """Whether the RM had a partition of that name until its configuration dropped it."""
         normalized = normalize_partition(self.rm_id, name)
-        return normalized is not None and normalized in self.removed
+        return normalized is not None and partition_key(normalized) in self.removed
 
     def set_extra(self, extra_config: Mapping[str, str]) -> None:
         """Another extra configuration is in force (spec § 2.8)."""
@@ -215,11 +244,9 @@ class Registry:
         return partition
 
     def by_name(self, name: str) -> Partition | None:
-        """A partition by its normalized name, or the first RM's of that bare name."""
+        """A partition by its normalized name, or the first RM's of that bare name, in any case."""
         if name.startswith("["):
-            return self.partitions.get(PartitionName(name))
-        for rm in self.rms.values():
-            for partition in rm.partitions.values():
-                if bare_partition(partition.name) == name:
-                    return partition
-        return None
+            owner = self.rms.get(rm_of(PartitionName(name)))
+            return None if owner is None else owner.named(name)
+        found = (rm.named(name) for rm in self.rms.values() if name)
+        return next((partition for partition in found if partition is not None), None)

@@ -95,8 +95,8 @@ def is_strictly_greater(left: Resources, right: Resources) -> bool:
 def covers_existing(left: Resources, right: Resources) -> bool:
     """Whether left is at least right in every name that both have.
 
-    With no name in common it is so when both have some; an empty right asks for
-    every amount of left to be above zero.
+    If right is empty, every amount of left must be above zero. If both have names and share none,
+    the answer is yes.
     """
     if not right:
         return all(value > 0 for value in left.values())
@@ -142,8 +142,8 @@ def fit_score(available: Resources, ask: Resources) -> float:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation: what would take one beyond int64 is refused at the door
-    (`handlers.bounds`).
+    Running totals need no saturation, because a command that would take one beyond int64 is
+    refused before it changes anything (`handlers.bounds`).
     """
     for name, value in items:
         total[name] = total.get(name, 0) + value

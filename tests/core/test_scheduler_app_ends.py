@@ -73,16 +73,51 @@ def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejected_application_is_shown_for_three_days(driver: Driver) -> None:
-    """It is listed with its reason until then, or until one of that id is accepted."""
+    """It is listed with its reason until then, also when its id is accepted meanwhile."""
     bad = apps(app("one", "nowhere"), app("two", "nowhere"))
     reasons = refused_apps(driver.do(bad))
     shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
     assert shown == reasons
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
     driver.wait(TERMINATED_TIME - 1)
-    assert listed(driver, "rejected") == ["two"]
+    assert listed(driver, "rejected") == ["one", "two"]
+    assert driver.views.application(DEFAULT, AppId("one")).state == "New"
+    # Of `one` nothing is told: the id is that of a living application.
     assert messages(driver.wait(1.0)) == [("Expired", "expireApplication")]
     assert listed(driver, "rejected") == []
+    assert listed(driver, "active") == ["job", "one"]
+
+
+@pytest.mark.row(109)
+def test_the_latest_rejection_of_an_id_is_shown(driver: Driver) -> None:
+    """A second rejection takes the place of the first, and is listed for three days of its own."""
+    driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
+    driver.wait(60.0)
+    again = refused_apps(driver.do(apps(app("one", "root.a.b"))))
+    driver.wait(TERMINATED_TIME - 60.0)
+    shown = {r.app_id: r.message for r in driver.views.applications(DEFAULT, state="rejected")}
+    assert shown == again
+    driver.wait(60.0)
+    assert listed(driver, "rejected") == []
+
+
+@pytest.mark.row(108, 109)
+def test_a_second_submission_of_a_living_id_is_listed_as_rejected(driver: Driver) -> None:
+    """The rejected one is listed beside the living one, which stays when the other expires."""
+    reasons = refused_apps(driver.do(apps(app("job", "root.a", user="bob"))))
+    (shown,) = driver.views.applications(DEFAULT, state="rejected")
+    assert (shown.user, {shown.app_id: shown.message}) == ("bob", reasons)
+    assert driver.wait(TERMINATED_TIME) == []
+    assert (listed(driver, "rejected"), listed(driver, "active")) == ([], ["job"])
+
+
+@pytest.mark.row(109)
+def test_a_new_registration_forgets_who_was_rejected(driver: Driver) -> None:
+    """An RM that registers anew starts with an empty list, and hears of no expiry."""
+    driver.do(apps(app("one", "nowhere")))
+    driver.do(register(config("[{name: a}]")))
+    assert listed(driver, "rejected") == []
+    assert driver.wait(TERMINATED_TIME) == []
 
 
 @pytest.mark.row(11, 108)

@@ -40,9 +40,10 @@ def test_root_is_as_large_as_the_cluster() -> None:
 
 
 @pytest.mark.row(33)
-def test_a_zero_beside_an_amount_forbids_the_type() -> None:
-    """Where max says gpu 0 and memory 10, an ask with a gpu never runs and others do."""
-    queues = "[{name: a, resources: {max: {memory: 10, gpu: 0}}}]"
+@pytest.mark.parametrize("amounts", ["{memory: 10, gpu: 0}", "{gpu: 0}"])
+def test_a_zero_forbids_the_type(amounts: str) -> None:
+    """Where max says gpu 0, alone or beside memory 10, asks with a gpu never run and others do."""
+    queues = f"[{{name: a, resources: {{max: {amounts}}}}}]"
     driver = started(queues, "root.a", vcore=9000, memory=100, gpu=4)
     effects = driver.do(
         asks(ask("app-0", "with", memory=1, gpu=1), ask("app-0", "without", memory=1))

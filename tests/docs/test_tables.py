@@ -4,6 +4,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from licorne_core.config import extra, load, properties
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.errors import ConfigError
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES
+from licorne_core.rule_kinds import RULES
 from licorne_server import caps
 from licorne_server.__main__ import COMMANDS, main
 from support.pages import ROOT, Page, code_spans
@@ -43,10 +45,9 @@ CHECKED = {
     "preemption.enabled": "preemption_enabled",
     "preemption.quotapreemptionenabled": "quota_preemption_enabled",
     "usergroupresolver.type": "user_group_resolver",
-    "preemption.policy": "preemption",
-    "preemption.delay": "preemption_delay",
-    "quota.preemption.delay": "quota_preemption_delay",
 }
+# One of them means something other than the default for each queue property.
+PROPERTY_VALUES = ("fair", "disabled", "fence", "7", "7s")
 # What the keys of the extra configuration become.
 EXTRA = {
     "stateaware-as-fifo": "state_aware_as_fifo",
@@ -153,14 +154,25 @@ def test_limits_of_partitions_and_queues_are_alike(known_keys: dict[str, set[str
     assert known_keys["partitions.limits"] == known_keys["partitions.queues.limits"]
 
 
+def test_every_kind_of_placement_rule_is_on_the_page() -> None:
+    """The page has the kinds that a configuration may use, and says which of them take a value."""
+    rows = CONFIGURATION.table("Kinds of placement rules")
+    shown = {code_spans(name)[0]: bool(value) for name, _, value in rows}
+    assert shown == {name: bool(kind.value_names) for name, kind in RULES.items()}
+
+
 def test_every_property_is_on_the_page() -> None:
     """The page has the properties that mean something, and no others."""
-    known = {
+    assert set(shown_keys("Queue properties")) == property_keys()
+
+
+def property_keys() -> set[str]:
+    """The keys of the properties that mean something."""
+    return {
         value
         for name, value in vars(properties).items()
         if name.isupper() and isinstance(value, str) and "." in value
     }
-    assert set(shown_keys("Queue properties")) == known
 
 
 def test_every_extra_key_is_on_the_page() -> None:
@@ -173,11 +185,29 @@ def test_every_extra_key_is_on_the_page() -> None:
 def test_what_is_only_checked_is_used_by_nobody() -> None:
     """What the page calls checked only is not looked at by the scheduler, and all else is."""
     shown: dict[str, str] = {}
-    for title in (*SECTIONS, "Queue properties"):
+    for title in SECTIONS:
         shown |= shown_keys(title)
     used = attributes("core/licorne_core")
     checked = {key for key, now in shown.items() if now == "checked"}
     assert checked == {key for key, name in CHECKED.items() if name not in used}
+
+
+def test_queue_properties_work_where_the_page_says_so() -> None:
+    """Of the queue properties, the scheduler looks at what is not called checked only."""
+    used = attributes("core/licorne_core")
+    working = {key: "yes" if used & settings_changed(key) else "checked" for key in property_keys()}
+    assert shown_keys("Queue properties") == working
+
+
+def settings_changed(key: str) -> set[str]:
+    """The settings of a queue that a property of that key can change."""
+    standard = asdict(properties.settings_of({}))
+    return {
+        name
+        for text in PROPERTY_VALUES
+        for name, value in asdict(properties.settings_of({key: text})).items()
+        if value != standard[name]
+    }
 
 
 def test_extra_keys_work_where_the_page_says_so() -> None:

@@ -28,6 +28,11 @@ def amounts(size: Resources) -> str:
     return " ".join(f"{name}={value}" for name, value in sorted(size.items()) if value) or "-"
 
 
+def maximum(size: Resources) -> str:
+    """Like `amounts`, with the zeros: in a maximum they forbid their type."""
+    return " ".join(f"{name}={value}" for name, value in sorted(size.items())) or "-"
+
+
 def told(effect: Effect) -> list[str]:
     """What an RM is told by one effect, in order."""
     match effect:

@@ -1,9 +1,9 @@
-"""Text to a tree of nodes with places, safe against texts made to hurt (spec § 2.1).
+"""From YAML text to a tree of nodes that know their lines and columns (spec § 2.1).
 
-YAML can nest deeper than a C stack, grow without bounds through aliases and merges, build objects
-through tags, and turns ``no``, ``010`` and ``12:30`` into what nobody meant. None of that is needed
-for a configuration. So the tree is built here from the parser's events, scalars stay text, and
-the schema decides what they mean.
+The tree is built here from the parser's events. Scalars stay text, and the schema decides what they
+mean, because YAML itself reads ``no``, ``010`` and ``12:30`` as something else than they say.
+Size and depth are bounded; aliases, anchors, tags and merge keys are refused. A hostile text could
+otherwise nest deeper than the C stack, grow without bounds, or build objects.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Scalar:
 
     @property
     def is_null(self) -> bool:
-        """Whether it stands for nothing at all."""
+        """Whether it is null: empty, ``~`` or ``null`` without quotes."""
         return self.plain and self.text in _NULLS
 
 
@@ -48,7 +48,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Values by key, in order; every key is a `Scalar`, so that its place is known."""
+    """Values by key, in the order of the text, each with its key as a `Scalar` for the place."""
 
     line: int
     column: int
@@ -61,8 +61,8 @@ Node = Scalar | Sequence | Mapping
 def read_document(text: str, report: Report) -> Node | None:
     """The only document in the text; None when there is nothing in it but comments.
 
-    Duplicate keys go to the report. What is not YAML, too large, too deep, or uses what
-    is not allowed here raises a `ConfigError` at once.
+    A key that is given twice is a problem in the report. Raises `ConfigError` for a text that is
+    not YAML, is too large or too deep, or uses a feature that is refused here.
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _refusal(f"the configuration is larger than {MAX_BYTES} bytes")
@@ -82,7 +82,7 @@ def read_document(text: str, report: Report) -> Node | None:
 
 
 class _Builder:
-    """Builds the tree from events, one pass, counting as it goes."""
+    """Builds the tree from the parser's events in one pass, and counts its nodes."""
 
     def __init__(self, text: str, report: Report) -> None:
         self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
@@ -101,7 +101,7 @@ class _Builder:
         return node
 
     def _node(self, event: yaml.Event, depth: int) -> Node:
-        _refuse_machinery(event)
+        _refuse_features(event)
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise _unwanted(f"more than {MAX_NODES} values", event)
@@ -136,7 +136,7 @@ class _Builder:
         return mapping
 
 
-def _refuse_machinery(event: yaml.Event) -> None:
+def _refuse_features(event: yaml.Event) -> None:
     if isinstance(event, yaml.AliasEvent):
         raise _unwanted("aliases are not allowed", event)
     if isinstance(event, yaml.NodeEvent) and event.anchor is not None:

@@ -20,7 +20,7 @@ _MAX_NANOSECONDS = 2**63 - 1
 
 
 def parse_duration(text: str) -> float | None:
-    """The duration in seconds; None for what is none or exceeds int64 nanoseconds."""
+    """The duration in seconds; None for no duration, or one beyond int64 nanoseconds."""
     if not _SHAPE.matches(text):
         return None
     rest = text.lstrip("+-")

@@ -10,7 +10,7 @@ _LEVELS = ("debug", "info", "warn", "error", "dpanic", "panic", "fatal")
 _FIRST_LEVEL = -1  # levels may be given by number as well, debug being -1
 
 _LOGGER = Pattern("log[.](.+[.])?level")
-_COUNT = Pattern("[0-9]{1,7}")  # more than that is memory that nobody has
+_COUNT = Pattern("[0-9]{1,7}")  # ten million events or more would fill the memory
 _FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
     "1", "t", "T", "true", "True", "TRUE", "0", "f", "F", "false", "False", "FALSE"
 )}  # fmt: skip
@@ -18,8 +18,11 @@ _FLAGS = {word: word.lower() in ("1", "t", "true") for word in (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraConfig:
-    """What ``extraConfig`` means. `health_interval` is in seconds, 0 for off.
+    """What ``extraConfig`` means.
 
+    Without `event_tracking` nothing is noted for those who watch. The other `event_` settings are
+    numbers of events, or of streams of events. `health_interval` is in seconds, 0 for off.
+    With `state_aware_as_fifo` the sort policy ``stateaware`` means ``fifo``.
     `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the
     empty name is the level of all others.
     """
@@ -36,7 +39,7 @@ class ExtraConfig:
 
 
 def read_extra(extra: Mapping[str, str]) -> ExtraConfig:
-    """Read the keys that are ours; a value that cannot be understood counts as not given."""
+    """Read the known keys; a value that cannot be understood counts as not given."""
     standard = ExtraConfig()
 
     def count(key: str, default: int) -> int:

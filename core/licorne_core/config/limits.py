@@ -1,4 +1,4 @@
-"""Limits for users and groups: reading them and everything that must hold (spec §§ 2.5, 2.6)."""
+"""Limits for users and groups: reading and validating them (spec §§ 2.5 #18, 2.6)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ def read_limit(cursor: Cursor) -> LimitConfig:
 
 
 def _names(cursors: list[Cursor], kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names of a list, each once."""
+    """The names of a list, each once; a name that is listed twice gives a warning."""
     names: dict[str, None] = {}
     for cursor in cursors:
         name = cursor.text()
@@ -53,7 +53,7 @@ def _names(cursors: list[Cursor], kind: str, allowed: Callable[[str], bool]) -> 
 
 
 def check_limits(queue: QueueConfig, report: Report) -> None:
-    """The limits of one queue by themselves and against the queue's own maximum."""
+    """Check the limits of one queue, by themselves and against the queue's own maximum."""
     users: set[str] = set()
     groups: set[str] = set()
     for limit in queue.limits:
@@ -76,7 +76,7 @@ def _unread(report: Report, path: str, *keys: str) -> bool:
 def _check_names(
     kind: str, names: tuple[str, ...], earlier: set[str], report: Report, path: str
 ) -> None:
-    """Every name once in a queue's limits, and none after the wildcard."""
+    """Check that a queue's limits have every name once, and none after the wildcard."""
     for name in names:
         if name in earlier:
             report.problem(f"duplicated {kind} name '{name}', already exists", path)
@@ -119,7 +119,7 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What the nearest ancestors with a limit for the name allow, by name."""
+    """For each name, what the nearest ancestor with a limit for that name allows."""
 
     resources: Mapping[str, Resources] = field(default_factory=dict)
     applications: Mapping[str, int] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class _Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """One name of one limit."""
+    """One user or group (`kind`) of one limit."""
 
     kind: str
     name: str
@@ -135,12 +135,15 @@ class _Named:
     limit: LimitConfig
 
     def exceeds(self, what: str, size: object) -> str:
-        """How every message about it begins."""
+        """The beginning of every message about a limit that is too large."""
         return f"{self.kind} {self.name} {what} {size} of queue {self.queue.name} is greater than"
 
 
 def check_limit_hierarchy(root: QueueConfig, report: Report) -> None:
-    """No limit above that of the nearest ancestor for the same name, else for the wildcard."""
+    """Check that no limit exceeds the one of the nearest ancestor for the same name.
+
+    Where no ancestor names the user or group, the wildcard's nearest limit counts.
+    """
     for kind in ("user", "group"):
         _check_below(root, kind, _Bounds(), report)
 
@@ -178,7 +181,7 @@ def _check_applications(named: _Named, above: Mapping[str, int], report: Report)
     own = named.limit.max_applications
     bound = above.get(named.name, above.get(WILDCARD, 0))
     path = f"{named.limit.place.path}.maxapplications"
-    # None at all is more than any number (spec § 14, row 2.6).
+    # A limit without a number would allow more than any number (spec § 14, row 2.6).
     if not bound or 0 < own <= bound or report.is_faulty(path):
         return
     if named.name in above:

@@ -1,4 +1,4 @@
-"""The tree of nodes to the schema (spec § 2.1), with the checks that need one thing only."""
+"""From the tree of nodes to the schema (spec § 2.1), with the checks of each thing by itself."""
 
 from dataclasses import replace
 from functools import partial
@@ -8,7 +8,7 @@ from licorne_core.config.limits import read_limit
 from licorne_core.config.properties import settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
-from licorne_core.config.rules import ROOT, read_rule
+from licorne_core.config.rules import read_rule
 from licorne_core.config.schema import (
     LimitConfig,
     NodeSortPolicy,
@@ -22,6 +22,7 @@ from licorne_core.ids import DEFAULT_PARTITION
 from licorne_core.names import (
     INVALID_QUEUE_NAME,
     RECOVERY_NAME,
+    ROOT,
     found,
     is_partition_name,
     is_queue_name,
@@ -52,7 +53,7 @@ _Queue = tuple[Cursor, Fields]
 
 
 def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
-    """Every partition of the document, each name once."""
+    """The partitions of the document. Two names that differ in case only are a problem."""
     report = document.report
     fields = document.fields("partitions", "checksum")
     _check_checksum(fields)
@@ -62,17 +63,19 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
     partitions: dict[str, PartitionConfig] = {}
     for cursor in cursors:
         partition = _partition(cursor)
-        if partition.name in partitions:
+        # Requests find a partition in any case of letters.
+        key = partition.name.lower()
+        if key in partitions:
             message = f"duplicate partition name found with name {partition.name}"
             report.problem(message, f"{cursor.path}.name")
-        partitions[partition.name] = partition
+        partitions[key] = partition
     if sum(_count(partition.root) for partition in partitions.values()) > MAX_QUEUES:
         report.problem(f"more than {MAX_QUEUES} queues", "partitions")
     return tuple(partitions.values())
 
 
 def _check_checksum(document: Fields) -> None:
-    """Only 64 hex digits are cut out of the text before it is summed (spec § 2.1.4)."""
+    """Warn of a checksum that is none: only 64 hex digits are left out of the sum (§ 2.1.4)."""
     text, path, report = document.text("checksum"), document.path("checksum"), document.owner.report
     if not document.has("checksum") or report.is_faulty(path):
         return
@@ -241,15 +244,7 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
             message = "root queue must not have resource limits set"
             fields.owner.report.problem(message, fields.owner.path)
         return None, None
-    return fields.resources("guaranteed"), _maximum(fields)
-
-
-def _maximum(fields: Fields) -> Resources | None:
-    """The maximum; one of nothing but zeros is none (spec § 4.6), the opposite of what it says."""
-    maximum, path, report = fields.resources("max"), fields.path("max"), fields.owner.report
-    if maximum is not None and is_zero(maximum) and not report.is_faulty(path):
-        report.warn("a maximum of nothing but zeros is none: nothing is limited", path)
-    return maximum
+    return fields.resources("guaranteed"), fields.resources("max")
 
 
 def _properties(fields: Fields) -> dict[str, str]:
@@ -276,16 +271,19 @@ def _acl(fields: Fields, key: str) -> Acl:
 
 
 def _template(queue: Fields) -> TemplateConfig | None:
-    """The child template; one that says nothing is none, and all-zero resources say nothing."""
+    """The child template; None for one that sets nothing.
+
+    A guarantee of nothing but zeros sets nothing. A maximum of zeros forbids those types.
+    """
     if not queue.has("childtemplate"):
         return None
     fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
     resources = fields.fields("resources", "guaranteed", "max")
-    guaranteed, maximum = resources.resources("guaranteed"), _maximum(resources)
+    guaranteed = resources.resources("guaranteed")
     template = TemplateConfig(
         max_applications=fields.count("maxapplications"),
         properties=_properties(fields),
         guaranteed=None if guaranteed is None or is_zero(guaranteed) else guaranteed,
-        max=None if maximum is None or is_zero(maximum) else maximum,
+        max=resources.resources("max"),
     )
     return None if template == TemplateConfig() else template

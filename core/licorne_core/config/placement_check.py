@@ -1,12 +1,13 @@
-"""Whether the queues that fixed rules name can be what the rules need (spec § 2.5 #15).
+"""Whether fixed placement rules lead to queues that exist or may be created (spec § 2.5 #15).
 
 Only what stands in the configuration is known here. So a chain is followed from its innermost
-rule, which is directly below root, for as long as the rules are fixed ones.
+rule, which is directly below root, for as long as its rules do not depend on the application.
 """
 
 from licorne_core.config.report import Report
-from licorne_core.config.rules import FIXED, ROOT, is_qualified
+from licorne_core.config.rules import chain_of, fixed_part
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
+from licorne_core.names import ROOT
 
 
 def check_placement(
@@ -14,7 +15,7 @@ def check_placement(
 ) -> None:
     """Follow the fixed part of every rule's chain through the configured queues."""
     for number, rule in enumerate(rules):
-        chain = _chain(rule)
+        chain = chain_of(rule)
         if any(_is_broken(link, report) for link in chain):
             continue
         names = "->".join(link.name for link in chain)
@@ -23,18 +24,8 @@ def check_placement(
             report.problem(f"placement rule no. #{number} ({names}) {problem}", rule.place.path)
 
 
-def _chain(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
-    """The rule, its parent, the parent's parent and so on."""
-    chain = []
-    link: PlacementRuleConfig | None = rule
-    while link is not None:
-        chain.append(link)
-        link = link.parent
-    return chain
-
-
 def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
-    """Whether something is wrong with the rule by itself, which is enough to hear about."""
+    """Whether a problem of the rule itself was reported already, so that its path means nothing."""
     return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
 
 
@@ -42,9 +33,10 @@ def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
     """What is wrong with the fixed part of the chain; empty for nothing."""
     path = ROOT
     for link in reversed(chain):
-        if link.name != FIXED:
+        part = fixed_part(link)
+        if part is None:
             break
-        path = link.value if is_qualified(link.value) else f"{path}.{link.value}"
+        path = part.names if part.qualified else f"{path}.{part.names}"
         problem = _reach(path, root, create=link.create, leaf=link is chain[0])
         if problem:
             return problem
@@ -52,7 +44,7 @@ def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
 
 
 def _reach(path: str, root: QueueConfig, *, create: bool, leaf: bool) -> str:
-    """What keeps the path from naming a leaf, or a parent, that is there or may be created."""
+    """Why the path leads to no leaf (else, no parent) that exists or may be created; or empty."""
     queue = root
     for name in path.split(".")[1:]:
         child = next((child for child in queue.queues if child.name == name), None)

@@ -106,7 +106,7 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Properties being read; what cannot be understood leaves a warning."""
+    """Reads single properties. A value that cannot be understood adds a warning."""
 
     properties: Mapping[str, str]
     warnings: list[str]

@@ -1,7 +1,7 @@
-"""Typed reading of the tree of nodes: each reader takes what the schema wants or reports why not.
+"""Typed reading of the tree of nodes.
 
-A value that cannot be read is reported and replaced by its default, so that the rest is still
-looked at.
+A value that cannot be read is reported and replaced by its default, so that the problems of the
+rest are found as well.
 """
 
 from collections.abc import Mapping as MappingType
@@ -32,19 +32,19 @@ _FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A node, the path that leads to it, and where to complain."""
+    """A node, the path of keys that leads to it, and the report for its problems."""
 
     node: Node
     path: str
     report: Report
 
     def __post_init__(self) -> None:
-        """Let the report know where this is."""
+        """Tell the report where the path stands in the text."""
         self.report.mark(self.path, self.node.line, self.node.column)
 
     @property
     def is_null(self) -> bool:
-        """Whether there is nothing here."""
+        """Whether the value is null."""
         return isinstance(self.node, Scalar) and self.node.is_null
 
     @property
@@ -63,7 +63,7 @@ class Cursor:
         return Place(path=self.path, line=self.node.line, column=self.node.column)
 
     def text(self) -> str:
-        """Any single value as it was written; nothing is an empty text."""
+        """Any single value as it was written; null is an empty text."""
         if not isinstance(self.node, Scalar):
             self._expected("a text")
             return ""
@@ -96,7 +96,7 @@ class Cursor:
         return value
 
     def items(self) -> list["Cursor"]:
-        """The items of a list; nothing is an empty one."""
+        """The items of a list; null is an empty list."""
         if isinstance(self.node, Sequence):
             return [
                 Cursor(item, f"{self.path}[{index}]", self.report)
@@ -107,7 +107,7 @@ class Cursor:
         return []
 
     def entries(self) -> dict[str, "Cursor"]:
-        """The entries of a mapping, whatever their keys; nothing is an empty one."""
+        """The entries of a mapping, whatever their keys; null is an empty mapping."""
         if isinstance(self.node, Mapping):
             return {
                 key: Cursor(value, f"{self.path}.{key}" if self.path else key, self.report)
@@ -118,7 +118,7 @@ class Cursor:
         return {}
 
     def fields(self, *known: str) -> "Fields":
-        """The entries of a mapping that may have these keys only."""
+        """The entries of a mapping that may have these keys only; any other is a problem."""
         entries = self.entries()
         if isinstance(self.node, Mapping):
             for key, (mark, _) in self.node.entries.items():
@@ -129,7 +129,7 @@ class Cursor:
         return Fields(self, {key: entry for key, entry in entries.items() if not entry.is_null})
 
     def _plain(self, pattern: Pattern) -> str:
-        """The text of a value that is not quoted and matches; else an empty one."""
+        """The text of a value without quotes that matches the pattern; otherwise an empty text."""
         if isinstance(self.node, Scalar) and self.node.plain and pattern.matches(self.node.text):
             return self.node.text
         return ""
@@ -147,13 +147,13 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The entries of a mapping by key. Absent and null ones have the default of their type."""
+    """The entries of a mapping by key. One that is absent or null has the default of its type."""
 
     owner: Cursor
     entries: MappingType[str, Cursor]
 
     def has(self, key: str) -> bool:
-        """Whether the key is there with something in it."""
+        """Whether the key is there, and not null."""
         return key in self.entries
 
     def path(self, key: str) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration and where. A problem is noted and the search goes on."""
+"""What is wrong in a configuration, and where. All problems are collected before one is raised."""
 
 from licorne_core.config.schema import Place
 from licorne_core.errors import ConfigError, Problem
@@ -8,9 +8,9 @@ MAX_MESSAGE = 500
 
 
 class Report:
-    """Problems and warnings of one text, and the places of what stands in it.
+    """The problems and warnings of one text, and where each path stands in it.
 
-    In strict mode what is merely dubious is a problem too.
+    In strict mode a warning is a problem.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -24,15 +24,15 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was taken, but hardly meant, in the order of the text."""
+        """What was accepted and is probably a mistake, in the order of the text."""
         return tuple(map(str, sorted(self._warnings, key=_place)))
 
     def mark(self, path: str, line: int, column: int) -> None:
-        """Remember where the thing at the path stands."""
+        """Remember at which line and column the value of the path stands."""
         self._places[path] = Place(path=path, line=line, column=column)
 
     def place(self, path: str) -> Place:
-        """Where the thing stands, or the innermost thing around it that stands in the text."""
+        """Where the value of the path stands, or, if it is absent, the innermost one around it."""
         around = path
         while around and around not in self._places:
             around = around[: max(around.rfind("."), around.rfind("["), 0)]
@@ -40,14 +40,14 @@ class Report:
         return Place(path=path, line=known.line, column=known.column)
 
     def problem(self, message: str, path: str = "") -> None:
-        """Something that makes the configuration unusable."""
+        """Note a problem, which makes the configuration unusable."""
         place = self.place(path)
         self.problem_at(message, path, place.line, place.column)
 
     def problem_at(self, message: str, path: str, line: int, column: int) -> None:
-        """A problem whose place is known better than its path tells.
+        """Note a problem at a place that differs from that of its path.
 
-        The last straw raises: a text with so many is not worth the time to find them all.
+        Raises `ConfigError` when there are `MAX_PROBLEMS`, so that a hostile text ends early.
         """
         self._faulty.add(path)
         self._problems[_problem(message, path, line, column)] = None
@@ -55,7 +55,7 @@ class Report:
             self.raise_problems()
 
     def warn(self, message: str, path: str) -> None:
-        """Something that is taken, but hardly meant; in strict mode it is a problem."""
+        """Note something that is accepted and is probably a mistake; a problem in strict mode."""
         if self.strict:
             self.problem(message, path)
             return
@@ -63,11 +63,11 @@ class Report:
         self._warnings[_problem(message, path, place.line, place.column)] = None
 
     def distrust(self, path: str) -> None:
-        """What stands here could not be read as a whole: draw no conclusions from it."""
+        """Mark a value that was read in part only, so that no check draws conclusions from it."""
         self._faulty.add(path)
 
     def is_faulty(self, path: str) -> bool:
-        """Whether this very thing has a problem, so that its value means nothing."""
+        """Whether this very value has a problem, so that it means nothing."""
         return path in self._faulty
 
     def raise_problems(self) -> None:

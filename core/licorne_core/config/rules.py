@@ -1,4 +1,4 @@
-"""Placement rules: reading them and what must hold of each by itself (spec §§ 2.5 #14, 3.8, 14)."""
+"""Placement rules: reading and checking each by itself (spec §§ 2.5 #14, 3.8, 14)."""
 
 from collections.abc import Callable
 
@@ -16,39 +16,26 @@ from licorne_core.names import (
     is_user_name,
 )
 from licorne_core.patterns import Pattern
-
-ROOT = "root"
-FIXED = "fixed"
-TAG = "tag"
-RECOVERY = "recovery"
-KNOWN_RULES = ("provided", "user", FIXED, TAG)
-
-_NEEDS_VALUE = {
-    FIXED: "a fixed queue rule must have a queue name set",
-    TAG: "a tag queue rule must have a tag name set",
-}
-
-
-def is_qualified(value: str) -> bool:
-    """Whether a fixed rule's lower-case value names a queue by its whole path."""
-    return value == ROOT or value.startswith(f"{ROOT}.")
+from licorne_core.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:
-    """One rule with its parents; name and, for fixed and tag, value become lower-case."""
+    """One rule with its parents. Its name becomes lower-case, and so does a value that it takes."""
     fields = cursor.fields("name", "create", "filter", "parent", "value")
     name = fields.text("name").lower()
+    kind = RULES.get(name)
     value = fields.text("value")
     rule = PlacementRuleConfig(
         name=name,
         create=fields.flag("create"),
         filter=_filter(fields) if fields.has("filter") else None,
         parent=_parent(fields.entries["parent"]) if fields.has("parent") else None,
-        value=value.lower() if name in _NEEDS_VALUE else value,
+        value=value.lower() if kind is not None and kind.value_names else value,
         place=cursor.place,
     )
     _check_name(fields)
-    _check_value(rule, fields.path("value"), cursor.report)
+    if kind is not None:
+        _check_value(kind, rule, fields.path("value"), cursor.report)
     return rule
 
 
@@ -76,42 +63,54 @@ def _check_name(rule: Fields) -> None:
     elif name.lower() == RECOVERY:
         message = "recovery rule cannot be part of the config, failing placement rule config"
         report.problem(message, path)
-    elif name.lower() not in KNOWN_RULES:
-        message = f"unknown rule name specified {name}, failing placement rule config"
-        report.problem(message, path)
+    elif name.lower() not in RULES:
+        report.problem(unknown_rule(name), path)
 
 
-def _check_value(rule: PlacementRuleConfig, path: str, report: Report) -> None:
-    if rule.name in _NEEDS_VALUE and not rule.value:
-        report.problem(_NEEDS_VALUE[rule.name], path)
-    if rule.name != FIXED or not rule.value:
+def _check_value(kind: RuleKind, rule: PlacementRuleConfig, path: str, report: Report) -> None:
+    if not rule.value:
+        if kind.value_names:
+            report.problem(kind.value_missing, path)
         return
-    for part in rule.value.split("."):
-        if not is_queue_name(part):
-            why = f"{INVALID_QUEUE_NAME}, {found(part)}"
-            message = f"illegal fixed queue name '{rule.value}': {why}"
+    if kind.fixed is None:
+        return
+    for name in kind.fixed(rule.value).names.split("."):
+        if not is_queue_name(name):
+            why = f"{INVALID_QUEUE_NAME}, {found(name)}"
+            message = f"illegal {rule.name} queue name '{rule.value}': {why}"
             report.problem(message, path)
             break
-    if rule.parent is None or not is_qualified(rule.value):
+    if rule.parent is None or not _is_whole_path(rule):
         return
-    ancestors = _ancestors(rule)
-    if any(above.name == FIXED and is_qualified(above.value) for above in ancestors):
-        report.problem(f"illegal fully qualified 'fixed' rule with value {rule.value}", path)
+    if any(map(_is_whole_path, chain_of(rule.parent))):
+        message = f"illegal fully qualified '{rule.name}' rule with value {rule.value}"
     else:
         message = (
-            "cannot have a fixed queue rule with qualified queue getName and a parent rule: "
+            f"cannot have a {rule.name} queue rule with qualified queue getName and a parent rule: "
             f"{rule.value}"
         )
-        report.problem(message, path)
+    report.problem(message, path)
 
 
-def _ancestors(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
-    found = []
-    above = rule.parent
-    while above is not None:
-        found.append(above)
-        above = above.parent
-    return found
+def chain_of(rule: PlacementRuleConfig) -> list[PlacementRuleConfig]:
+    """The rule, its parent, the parent's parent and so on."""
+    chain = []
+    link: PlacementRuleConfig | None = rule
+    while link is not None:
+        chain.append(link)
+        link = link.parent
+    return chain
+
+
+def _is_whole_path(rule: PlacementRuleConfig) -> bool:
+    part = fixed_part(rule)
+    return part is not None and part.qualified
+
+
+def fixed_part(rule: PlacementRuleConfig) -> Part | None:
+    """The rule's part of the path, as far as that is known without an application."""
+    kind = RULES.get(rule.name)
+    return None if kind is None or kind.fixed is None else kind.fixed(rule.value)
 
 
 def _filter(rule: Fields) -> FilterConfig:
@@ -128,10 +127,10 @@ def _filter(rule: Fields) -> FilterConfig:
 
 
 def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The list as it stands: one entry is a name or an expression, several are names.
+    """The entries as written. A single one is a name or a regular expression, several are names.
 
-    What is no name in a longer list is passed over when the filter is asked, but kept:
-    a list of bad names only is not an empty list (spec § 14, row 3.9).
+    In a longer list an entry that is no legal name matches nobody. It stays in the list all the
+    same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
     """
     cursors = fields.items(f"{kind}s")
     entries = tuple(cursor.text() for cursor in cursors)

@@ -19,7 +19,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitConfig:
-    """A limit for users or groups on one queue (spec § 2.6)."""
+    """A limit for users or groups in one queue (spec § 2.6); `limit` is its description.
+
+    Without `max_resources`, and with `max_applications` 0, that part is not limited.
+    """
 
     limit: str = ""
     users: tuple[str, ...] = ()
@@ -41,7 +44,11 @@ class TemplateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
-    """One queue and those below it. Names are lower-case; one with children is a `parent`."""
+    """One queue and those below it (spec § 2.1).
+
+    The name is lower-case. A queue with children is a `parent`. `max` None and `max_applications` 0
+    are unlimited.
+    """
 
     name: str
     parent: bool = False
@@ -88,7 +95,7 @@ class NodeSortType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSortPolicy:
-    """Node order and the weights of its resources; `weights` are in force as they stand.
+    """The order of nodes. A resource that has none of the `weights` does not count in it.
 
     `attribute` is the node attribute that `spread` goes by; empty for the others.
     """

@@ -1,4 +1,4 @@
-"""What must hold between the queues of a tree (spec § 2.5 #10 to #13, #17)."""
+"""Checks of sizes and numbers between the queues of a tree (spec § 2.5 #10 to #13, #17)."""
 
 from licorne_core.config.report import Report
 from licorne_core.config.schema import QueueConfig
@@ -16,8 +16,8 @@ from licorne_core.resources import (
 def check_resources(queue: QueueConfig, report: Report, above: Resources = EMPTY) -> Resources:
     """Compare guaranteed and maximum of the queue with each other and with those around it.
 
-    `above` is the effective maximum of the parent. The answer is what the queue takes of its
-    parent's guaranteed resource: its own, or without one the sum of its children's.
+    `above` is the effective maximum of the parent. Returns what the queue takes of its parent's
+    guaranteed resource: its own, or, without one, the sum of its children's.
     """
     path = f"{queue.place.path}.resources"
     guaranteed, maximum = queue.guaranteed or EMPTY, queue.max or EMPTY
@@ -53,7 +53,7 @@ def check_resources(queue: QueueConfig, report: Report, above: Resources = EMPTY
 
 
 def check_max_applications(queue: QueueConfig, report: Report) -> None:
-    """No child may run more applications than its parent, or any number of them."""
+    """Check that below a queue with a maximum of applications each has one, and none is larger."""
     for child in queue.queues:
         path = f"{child.place.path}.maxapplications"
         if queue.max_applications and not report.is_faulty(path):

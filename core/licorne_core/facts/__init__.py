@@ -1,5 +1,6 @@
-"""What can happen, one class for each fact (spec § 12.1): values only, expanded when someone looks.
+"""What can happen, one class for each fact (spec § 12.1).
 
-A fact is made where the thing happens and never changed afterwards. Times are in unix seconds,
-resources are those of the thing itself and must not be books that go on changing.
+A fact is a small value. It is made where the thing happens and never changed; its events are made
+of it when somebody looks. Times are in unix seconds. Resources must not be running totals, which
+would go on changing.
 """

@@ -1,4 +1,7 @@
-"""Facts about asks and allocations (spec §§ 8.3-8.4, 12.1.3-4). Made by the million: not frozen."""
+"""Facts about asks and allocations (spec §§ 8.3-8.4, 12.1.3-4).
+
+Their classes are not frozen, because they are made by the million and freezing takes time.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ _COMPLETES = "completeApplication"
 
 
 class Owner(NamedTuple):
-    """Whose usage an allocation is: it counts in a queue, for a user, and for a group if any."""
+    """Where an allocation counts: in a queue, for a user, and for a group; empty for none."""
 
     queue: QueuePath
     user: str
@@ -51,7 +54,7 @@ class Cancelled:
 
 @dataclass(slots=True)
 class Placed:
-    """An allocation was made or taken over; `started`: its application entered Running with it."""
+    """An allocation was made or taken over. `started`: its application entered Running with it."""
 
     time: float
     allocation: Allocation
@@ -119,7 +122,7 @@ class Resized:
 
     @property
     def count(self) -> int:
-        """As many as there are users and groups, for each direction."""
+        """One for the user and one for the group, for each direction."""
         return (bool(self.grown) + bool(self.shrunk)) * (1 + bool(self.owner.group))
 
     def records(self) -> list[EventRecord]:
@@ -133,7 +136,7 @@ class Resized:
 
 @dataclass(slots=True)
 class QueueRoomChanged:
-    """An ask was found too large for its queue, or to fit again: then `available` is None."""
+    """An ask does not fit into what its queue has `available`; with None, it fits again."""
 
     time: float
     ask: Ask
@@ -157,7 +160,7 @@ class QueueRoomChanged:
 
 @dataclass(slots=True)
 class UserQuotaChanged:
-    """An ask was found too large for its user or group, or to fit: then `available` is None."""
+    """An ask exceeds what its user or group has `available`; with None, it fits again."""
 
     time: float
     ask: Ask
@@ -180,7 +183,7 @@ class UserQuotaChanged:
 
 @dataclass(slots=True)
 class PredicatesRefused:
-    """The RM refused nodes for an ask; `reasons` says for how many each."""
+    """The RM refused nodes for an ask; `reasons` has the number of nodes by reason."""
 
     time: float
     ask: Ask

@@ -9,7 +9,7 @@ from licorne_core.resources import Resources
 
 
 class Bound(Enum):
-    """What lets an accepted application not start: queues, or limits of users and groups."""
+    """What can keep an accepted application waiting: queues, or limits of users and groups."""
 
     QUEUE = "queue"
     QUOTA = "quota"
@@ -89,9 +89,9 @@ class AppLeft:
 
 @dataclass(frozen=True, slots=True)
 class GroupChanged:
-    """New limits let an application, with what it has, count for another group.
+    """After a reload an application, with what it has (`used`), counts for another group.
 
-    A group's name is empty for none.
+    `before` and `after` name the groups; empty for none.
     """
 
     time: float
@@ -133,7 +133,7 @@ class GroupChanged:
 
 @dataclass(frozen=True, slots=True)
 class StateEntered:
-    """An application entered a state; `message` is what led there, a refusal's reason too."""
+    """An application entered a state; `message` is the event that led there, or a reason."""
 
     time: float
     app_id: AppId
@@ -150,7 +150,7 @@ class StateEntered:
 
 @dataclass(frozen=True, slots=True)
 class MayRunChanged:
-    """An accepted application was found to be one too many for a bound, or not any more."""
+    """An accepted application may not start because of a bound, or may start again."""
 
     time: float
     app_id: AppId

@@ -12,7 +12,7 @@ _ROOT = QueuePath("root")
 
 @dataclass(frozen=True, slots=True)
 class NodeAdded:
-    """A node was taken in; `cluster` is the sum of all capacities since."""
+    """A node was added; `cluster` is the sum of all capacities with it."""
 
     time: float
     node_id: NodeId
@@ -35,7 +35,7 @@ class NodeAdded:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoved:
-    """A node is gone; `cluster` is the sum of the capacities that are left."""
+    """A node was removed; `cluster` is the sum of the capacities that are left."""
 
     time: float
     node_id: NodeId
@@ -55,7 +55,7 @@ class NodeRemoved:
 
 @dataclass(frozen=True, slots=True)
 class NodeResized:
-    """A node has another capacity."""
+    """A node has another capacity; `cluster` is the sum of all capacities with it."""
 
     time: float
     node_id: NodeId
@@ -75,7 +75,7 @@ class NodeResized:
 
 @dataclass(frozen=True, slots=True)
 class SchedulableChanged:
-    """A node takes allocations again, or no more."""
+    """A node became schedulable, or stopped being so."""
 
     time: float
     node_id: NodeId
@@ -90,7 +90,7 @@ class SchedulableChanged:
 
 @dataclass(frozen=True, slots=True)
 class OccupiedChanged:
-    """Other schedulers have so much of a node now."""
+    """The amounts changed that other schedulers use of a node; `occupied` are the new ones."""
 
     time: float
     node_id: NodeId
@@ -106,7 +106,7 @@ class OccupiedChanged:
 
 @dataclass(frozen=True, slots=True)
 class NodeReserved:
-    """A node is kept for an ask of that size (spec § 8.5)."""
+    """A node was reserved for an ask of that size (spec § 8.5)."""
 
     time: float
     node_id: NodeId
@@ -122,7 +122,7 @@ class NodeReserved:
 
 @dataclass(frozen=True, slots=True)
 class ReservationEnded:
-    """A node is not kept for an ask any more, whatever became of it."""
+    """A node is not reserved for an ask any more, for whatever reason."""
 
     time: float
     node_id: NodeId

@@ -9,7 +9,7 @@ from licorne_core.resources import EMPTY, Resources
 
 @dataclass(frozen=True, slots=True)
 class QueueAdded:
-    """There is a new queue."""
+    """A queue was added."""
 
     time: float
     path: QueuePath
@@ -24,7 +24,7 @@ class QueueAdded:
 
 @dataclass(frozen=True, slots=True)
 class QueueRemoved:
-    """A queue is gone."""
+    """A queue was removed."""
 
     time: float
     path: QueuePath
@@ -71,7 +71,7 @@ class QueueMaxChanged:
 
 @dataclass(frozen=True, slots=True)
 class QueueGuaranteedChanged:
-    """Something else is guaranteed to a queue; empty for nothing."""
+    """A queue has another guarantee; empty for none."""
 
     time: float
     path: QueuePath
@@ -86,7 +86,7 @@ class QueueGuaranteedChanged:
 
 @dataclass(frozen=True, slots=True)
 class LimitSet:
-    """A user or a group has a limit in a queue, or another one; `kind` is ``user`` or ``group``."""
+    """A limit of a user or group in a queue is new or changed; `kind` is ``user`` or ``group``."""
 
     time: float
     kind: str
@@ -104,7 +104,7 @@ class LimitSet:
 
 @dataclass(frozen=True, slots=True)
 class LimitRemoved:
-    """A user or a group has no limit in a queue any more."""
+    """The limit of a user or group in a queue was removed; `kind` is ``user`` or ``group``."""
 
     time: float
     kind: str
@@ -120,7 +120,7 @@ class LimitRemoved:
 
 
 def size_record(time: float, path: QueuePath, detail: EventDetail, size: Resources) -> EventRecord:
-    """The event that says how much a queue may have, or should."""
+    """The event that tells a queue's maximum or guarantee."""
     return EventRecord(
         type=EventType.QUEUE,
         object_id=path,

@@ -29,7 +29,6 @@ from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import (
     advance,
     cancel,
-    forget_rejected,
     note_freed,
     remember_rejected,
     unlink,
@@ -97,7 +96,6 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     partition.limits.join(app, leaf)
     partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))
     _follow_tags(partition, leaf, new, now)
-    forget_rejected(partition, app_id)
     partition.counters.applications_accepted += 1
     return app
 
@@ -112,12 +110,15 @@ def _follow_tags(partition: Partition, leaf: Queue, new: NewApplication, now: fl
 
 
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
-    """A rejected application can still be seen, unless its id is that of a living one."""
+    """List a rejected application, whatever else has its id (spec § 3.12).
+
+    An application that is in no known partition, or has no id, is listed nowhere.
+    """
     partition = rm.find(new.partition)
     if partition is None:
         return
     partition.counters.applications_rejected += 1
-    if not new.app_id or new.app_id in partition.applications:
+    if not new.app_id:
         return
     app = Application(new.app_id, QueuePath(new.queue_name), new.user, new.tags, now)
     app.enter(AppEvent.REJECT, now)

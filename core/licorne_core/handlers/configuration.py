@@ -24,7 +24,7 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.apps import GroupChanged
 from licorne_core.facts.nodes import NodeRemoved
 from licorne_core.handlers.predicates import roll_back_all
-from licorne_core.ids import PartitionName, partition_name
+from licorne_core.ids import PartitionName, partition_key
 from licorne_core.lifecycle import (
     advance,
     cancel,
@@ -84,7 +84,7 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
 
 
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
-    name = partition_name(rm.rm_id, config.name)
+    name = rm.name_of(config.name)
     partition = rm.partitions[name] = Partition(name, rm.context, config, now, options)
     follow(partition, rm.extra)
     note_queue_changes(partition, {}, now)
@@ -124,7 +124,7 @@ def update_configuration(
 
 def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
     """What stands in the way of taking over one partition's configuration."""
-    partition = rm.partitions.get(partition_name(rm.rm_id, config.name))
+    partition = rm.named(config.name)
     Placer(config.placement_rules)
     return check_reload(partition.tree, config.root) if partition else []
 
@@ -132,7 +132,7 @@ def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
 def _apply(
     registry: Registry, rm: Rm, configuration: Configuration, options: Options, now: float
 ) -> list[Effect]:
-    wanted = {partition_name(rm.rm_id, config.name): config for config in configuration.partitions}
+    wanted = {rm.name_of(config.name): config for config in configuration.partitions}
     effects: list[Effect] = []
     for name in [name for name in rm.partitions if name not in wanted]:
         effects += _remove_partition(registry, rm, name, now)
@@ -140,7 +140,7 @@ def _apply(
         partition = rm.partitions.get(name)
         if partition is None:
             partition = registry.add(_build(rm, config, options, now))
-            rm.removed.pop(name, None)
+            rm.removed.pop(partition_key(name), None)
         else:
             _reload(partition, config, now)
     return effects

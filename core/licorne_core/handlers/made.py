@@ -22,6 +22,6 @@ def tell(
     leaf.counters.allocations_made += 1
     by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
     starts = by_state and partition.changes.is_state_aware(leaf)
-    if starts or leaf.newcomers.starter is app:
+    if starts or leaf.admission.starting is app:
         note_start(partition, leaf, app, now)
     updates += placed(partition, app, allocation, now)

@@ -1,4 +1,4 @@
-"""Sizes that an application brings for its own dynamic queue, as tags (spec § 3.13)."""
+"""The tags in which an application brings sizes for its dynamic queue (spec § 3.13)."""
 
 import json
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from typing import Any
 
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.partition import Partition
-from licorne_core.placement.tags import tag_value
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.template import apply_sizes
 from licorne_core.quotas import may_run_one_more
 from licorne_core.resources import INT64_MAX, Resources, is_strictly_greater_than_zero
+from licorne_core.tags import tag_value
 
 QUOTA = "namespace.resourcequota"
 GUARANTEED = "namespace.resourceguaranteed"
@@ -22,11 +22,11 @@ _UINT64_MAX = 2**64 - 1
 
 
 def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, str]) -> None:
-    """Let the tags set the leaf's maximum, guaranteed and number of applications.
+    """Let an application's tags set the leaf's maximum, guaranteed and number of applications.
 
-    Only for dynamic queues, and not for the recovery queue. What cannot be read, is below zero or
-    nothing but zeros is ignored. A later application's tags take the place of these; until then
-    the queue keeps them, whoever leaves it.
+    Only dynamic queues follow tags, and the recovery queue does not. A tag is ignored if it cannot
+    be read, has an amount below zero, or has nothing but zeros. The queue keeps a size until a
+    later application brings another one, also when the application that brought it leaves.
     """
     if leaf.managed or leaf.path == RECOVERY_PATH or not tags:
         return

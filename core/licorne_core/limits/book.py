@@ -1,4 +1,4 @@
-"""All users and groups of one partition, and what they have (spec § 10)."""
+"""The usage of all users and groups of one partition (spec § 10)."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,8 +6,8 @@ from licorne_core.apps.application import Application
 from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
-from licorne_core.limits.rules import group_limit, group_of, user_limit
-from licorne_core.queues.limit_table import WILDCARD
+from licorne_core.limits.rules import group_kept_or_found, group_limit, group_of, user_limit
+from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import charge
 from licorne_core.trackers import Tracker
@@ -17,12 +17,15 @@ _Lookup = Callable[[Queue, str], LimitConfig | None]
 
 
 class LimitBook:
-    """Trackers by user or group and queue; there is one as long as an application counts there."""
+    """Trackers by user or group and by queue.
+
+    A tracker exists as long as an application counts for it.
+    """
 
     __slots__ = ("groups", "users")
 
     def __init__(self) -> None:
-        """Nobody yet."""
+        """Start without anybody."""
         self.users: Trackers = {}
         self.groups: Trackers = {}
 
@@ -31,10 +34,13 @@ class LimitBook:
         return self.users if kind == "user" else self.groups
 
     def join(self, app: Application, leaf: Queue) -> None:
-        """The application counts for its user, and for one of the user's groups, from now on."""
+        """A new application counts for its user, and for one of the user's groups, from now on."""
+        self._count(app, leaf, group_of(leaf, app.user))
+
+    def _count(self, app: Application, leaf: Queue, group: str) -> None:
         user = app.user.user
         app.trackers = _trackers(self.users, "user", user, leaf, user_limit)
-        app.owner = Owner(leaf.path, user, group_of(leaf, app.user))
+        app.owner = Owner(leaf.path, user, group)
         if app.group:
             app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
         app.quotas = (*app.trackers, *leaf.lineage)
@@ -42,16 +48,17 @@ class LimitBook:
             tracker.members[app.app_id] = None
 
     def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
-        """The users or groups that an application counts for or a limit names, sorted."""
+        """The users or groups that an application counts for or that a limit names, sorted."""
         named = {name for queue in queues for name in queue.limits.of_kind(kind)}
         if kind == "user":
             named.discard(WILDCARD)
         return sorted(named | self.of_kind(kind).keys())
 
     def with_idle(self, kind: str, name: str, queues: Iterable[Queue]) -> dict[QueuePath, Tracker]:
-        """The name's trackers, and those it would have where a limit names it, for reports.
+        """The trackers of a user or group by queue, for reports.
 
-        Empty for a name that neither an application counts for nor a limit names (spec § 10.8).
+        Where a limit names it and no application counts for it, a tracker without usage stands in.
+        The result is empty for a name that has neither (spec § 10.8).
         """
         trackers = dict(self.of_kind(kind).get(name, {}))
         limit_of = user_limit if kind == "user" else group_limit
@@ -64,7 +71,7 @@ class LimitBook:
         return trackers
 
     def leave(self, app: Application) -> None:
-        """The application counts no more; trackers that nobody needs go with it (spec § 10.8)."""
+        """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
         for tracker in app.trackers:
             del tracker.members[app.app_id]
             if not tracker.members:
@@ -75,12 +82,16 @@ class LimitBook:
         app.trackers = ()
 
     def rejoin(self, apps: Iterable[Application], leaf_of: Callable[[Application], Queue]) -> None:
-        """Limits changed: find everybody's limits and groups anew, usage goes along (§ 10.7)."""
+        """Apply changed limits to all applications, with the usage that they have (spec § 10.7).
+
+        An application changes its group only if its group is not limited any more.
+        """
         everyone = list(apps)
         for app in everyone:
             self.leave(app)
         for app in everyone:
-            self.join(app, leaf_of(app))
+            leaf = leaf_of(app)
+            self._count(app, leaf, group_kept_or_found(leaf, app.user, app.group))
             used = tuple(app.allocated.items())
             for tracker in app.trackers:
                 charge(tracker.allocated, used)

@@ -1,8 +1,8 @@
-"""Which limit is for whom (spec §§ 10.2-10.3)."""
+"""Which limit is for which user or group, and which group counts (spec §§ 10.2-10.3, 10.7)."""
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.identity import UserGroup
-from licorne_core.queues.limit_table import WILDCARD
+from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
 
 
@@ -17,10 +17,10 @@ def group_limit(queue: Queue, group: str) -> LimitConfig | None:
 
 
 def group_of(leaf: Queue, who: UserGroup) -> str:
-    """The group that an application of this user counts for; empty for none (spec § 10.3).
+    """The group that a new application of this user counts for; empty for none (spec § 10.3).
 
-    From the leaf up: the first group, as configured, that the user is in; else the wildcard if that
-    queue has one; else one queue further up.
+    The queues are asked from the leaf up. Each answers with the first of its limited groups, in the
+    order of the configuration, that the user is in; without one, with the wildcard if it has that.
     """
     for queue in leaf.lineage:
         listed = queue.limits.groups
@@ -32,3 +32,14 @@ def group_of(leaf: Queue, who: UserGroup) -> str:
         if WILDCARD in listed:
             return WILDCARD
     return ""
+
+
+def group_kept_or_found(leaf: Queue, who: UserGroup, group: str) -> str:
+    """The group that an application counts for once limits changed; empty for none (spec § 10.7).
+
+    An application keeps its `group` as long as some queue from its leaf up limits that group.
+    Otherwise, and where it counted for no group, its group is found anew.
+    """
+    if any(group in queue.limits.groups for queue in leaf.lineage):
+        return group
+    return group_of(leaf, who)

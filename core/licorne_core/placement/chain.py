@@ -3,41 +3,41 @@
 from collections.abc import Sequence
 
 from licorne_core.commands import NewApplication
-from licorne_core.config.rules import RECOVERY
 from licorne_core.config.schema import PlacementRuleConfig
 from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
-from licorne_core.placement.rules import PROVIDED, build_rule
+from licorne_core.placement.rule import build_rule
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
+from licorne_core.rule_kinds import PROVIDED, RECOVERY
 
 DEFAULT_PATH = QueuePath("root.default")
-"""Where applications go that no rule has a place for, if there is such a queue."""
+"""The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
-_PROVIDED = PlacementRuleConfig(name=PROVIDED)
+_PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
 _RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
 
 
 class Placer:
-    """The placement rules of a partition. `rules` are those in force, the implicit ones too."""
+    """The placement rules of a partition. `rules` are all that are in force, implicit ones too."""
 
     __slots__ = ("_chain", "rules")
 
     def __init__(self, rules: Sequence[PlacementRuleConfig]) -> None:
-        """Without rules an application has to name its queue; broken ones raise ConfigError."""
+        """Without rules `provided` alone is in force; ConfigError for a rule of unknown kind."""
         in_force = tuple(rules) or (_PROVIDED,)
         self._chain = [build_rule(rule) for rule in in_force]
         self.rules = (*in_force, _RECOVERY)
 
     def place(self, app: NewApplication, tree: QueueTree) -> Queue:
-        """The leaf for the application, created if a rule wants that.
+        """The leaf for the application, created if a rule says so. Its user has been checked.
 
-        The application's user has been checked. Raises Rejected, and leaves the tree as it was, if
-        a rule fails, if there is no place for the application, or if its place cannot be created;
-        with the last two a forced application is recovered instead (spec § 11.2).
+        Raises Rejected, and leaves the tree as it was, if a rule fails, if no rule has a place, or
+        if the place cannot be created. In the last two cases a forced application goes to the
+        recovery queue instead (spec § 11.2).
         """
         try:
             path = self._path_for(app, tree)
@@ -51,7 +51,7 @@ class Placer:
             return _leaf_at(RECOVERY_PATH, app, tree)
 
     def _path_for(self, app: NewApplication, tree: QueueTree) -> QueuePath:
-        """The first path that a rule has and that is open to the user (spec §§ 3.2-3.4)."""
+        """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
         for rule in self._chain:
             path = rule.place(app, tree)
             if path is not None and _is_open(path, app.user, tree):
@@ -64,10 +64,11 @@ class Placer:
 
 
 def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
-    """Whether the user may submit there, as far as can be told before anything is created.
+    """Whether the user may submit there, so that no further rule is asked (spec § 3.3).
 
-    What exists must take applications. Of what does not, only the access to what is nearest counts
-    here: that this may be a leaf shows when it comes to creating, too late for the next rule.
+    A queue that exists must take applications as well. For one that does not exist, the access to
+    its nearest ancestor counts. Whether that ancestor is a leaf is not asked: this shows when
+    the queue is created, and then rejects the application (spec § 3, pitfalls).
     """
     if path == RECOVERY_PATH or path.startswith(f"{RECOVERY_PATH}."):
         return False

@@ -9,7 +9,7 @@ from licorne_core.patterns import Pattern
 
 
 class Filter:
-    """A filter by users and groups: those listed pass, or with deny, all others do."""
+    """A filter by users and groups. Those listed pass; with deny, all others do."""
 
     __slots__ = ("_allow", "_empty", "_groups", "_users")
 
@@ -23,8 +23,8 @@ class Filter:
     def admits(self, who: UserGroup) -> bool:
         """Whether the rule is for this user.
 
-        A filter that lists nothing admits everyone, or with deny nobody. That is another
-        thing than one with nothing but illegal names, which lists somebody: nobody there is.
+        Empty lists admit everyone, or with deny nobody. Lists of nothing but illegal names are not
+        empty: they match nobody, so they admit nobody, or with deny everyone (spec § 14, row 3.9).
         """
         if self._empty:
             return self._allow

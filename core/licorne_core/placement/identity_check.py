@@ -4,13 +4,13 @@ from licorne_core.commands import NewApplication
 from licorne_core.errors import Rejected, shown
 from licorne_core.identity import UserGroup
 from licorne_core.names import is_user_name
-from licorne_core.placement.tags import tag_value
+from licorne_core.tags import tag_value
 
 FORCE_TAG = "application.create.force"
 _TRUE = frozenset({"1", "t", "true"})
 
 NOBODY = UserGroup("nobody", ("nogroup",))
-"""Stands in for the user of an application that is forced and names none."""
+"""The user of a forced application that names none."""
 
 
 def is_forced(app: NewApplication) -> bool:
@@ -19,10 +19,10 @@ def is_forced(app: NewApplication) -> bool:
 
 
 def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
-    """The application's user with at least one group; raises Rejected if there is none to be had.
+    """The application's user with at least one group: without any, the group of the same name.
 
-    Without groups the user is in the one group of the same name. A forced application may
-    come without a user, but not with one whose name is illegal (spec § 14, row 11.2).
+    Raises Rejected for an illegal user name, and for none. Only a forced application may come
+    without a user (spec § 14, row 11.2).
     """
     who = app.user
     if not who.user:

@@ -1,37 +1,33 @@
-"""What all placement rules have in common (spec § 3.5-3.8)."""
+"""A placement rule that can be asked, whatever its kind (spec § 3.5-3.8)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
-from licorne_core.config.rules import ROOT
-from licorne_core.errors import Rejected, shown
+from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.errors import ConfigError, Problem, Rejected, shown
 from licorne_core.ids import QueuePath
-from licorne_core.names import INVALID_QUEUE_NAME, found, is_queue_name
+from licorne_core.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
 from licorne_core.placement.filters import Filter
 from licorne_core.queues.tree import QueueTree, check_extent
-
-
-class Part(NamedTuple):
-    """A rule's own part of the path; `qualified` if it is the whole of it, from root on."""
-
-    names: str
-    qualified: bool
-
+from licorne_core.rule_kinds import RULES, Part, unknown_rule
 
 Source = Callable[[NewApplication], Part | None]
-"""Where a rule's own part of the path comes from; None where the application gives none."""
+"""Makes a rule's own part of the path; None where the application gives nothing for it."""
 
 
 class Rule:
-    """One rule: its filter, its parent rule, its own part of the path, and whether it creates."""
+    """A placement rule with its filter and its parent rule."""
 
     __slots__ = ("_create", "_filter", "_parent", "_source")
 
     def __init__(
         self, source: Source, *, create: bool, only_for: Filter | None, parent: "Rule | None"
     ) -> None:
-        """`create`: the queue need not exist. `parent`: what stands before an unqualified part."""
+        """A rule for those whom `only_for` admits; None admits everyone.
+
+        With `create` the queue need not exist. The path of `parent` comes before an unqualified
+        part; without a parent, root does.
+        """
         self._source = source
         self._create = create
         self._filter = only_for
@@ -40,8 +36,9 @@ class Rule:
     def place(self, app: NewApplication, tree: QueueTree) -> QueuePath | None:
         """The path that the rule has for the application; None if it does not match.
 
-        Access lists, and whether the queue takes applications, are not the rule's concern. Raises
-        Rejected for what no later rule may make good: illegal names, a parent that is a leaf.
+        Whether the user may submit there, and whether the queue takes applications, is not looked
+        at. Raises Rejected, which ends the chain, for an illegal name, a path that is too long, and
+        a parent rule that leads to a leaf.
         """
         if self._filter is not None and not self._filter.admits(app.user):
             return None
@@ -63,7 +60,7 @@ class Rule:
         return QueuePath(path)
 
     def _path_above(self, app: NewApplication, tree: QueueTree) -> str | None:
-        """What the parent rule says, root without one; None if the parent rule does not match."""
+        """The path of the parent rule, or root without one; None if that rule does not match."""
         if self._parent is None:
             return ROOT
         path = self._parent.place(app, tree)
@@ -73,8 +70,27 @@ class Rule:
         return path
 
 
+def build_rule(config: PlacementRuleConfig) -> Rule:
+    """The rule with its parents; raises ConfigError for one that is not known.
+
+    Reading the configuration has seen to it that a value which the rule needs is there and legal.
+    """
+    kind, value, place = RULES.get(config.name), config.value, config.place
+    if kind is None:
+        message = unknown_rule(config.name)
+        problem = Problem(message=message, path=place.path, line=place.line, column=place.column)
+        raise ConfigError([problem])
+    part = kind.part
+    return Rule(
+        lambda app: part(app, value),
+        create=config.create,
+        only_for=None if config.filter is None else Filter(config.filter),
+        parent=None if config.parent is None else build_rule(config.parent),
+    )
+
+
 def _illegal(names: str) -> str:
-    """What is wrong with names of which one, at least, is none that a queue can have."""
+    """What is wrong with a path of which at least one part cannot name a queue."""
     wrong = next(name for name in names.split(".") if not is_queue_name(name))
     where = "" if wrong == names else f" in '{shown(names)}'"
     return f"{INVALID_QUEUE_NAME}, {found(wrong)}{where}"

@@ -7,14 +7,14 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 
 RECOVERY_PATH = QueuePath(f"root.{RECOVERY_NAME}")
-"""Where applications go that have to be taken and belong nowhere (spec § 3.14)."""
+"""The queue of forced applications that no rule places (spec § 3.14)."""
 
 
 def may_submit(queue: Queue, user: UserGroup) -> bool:
     """Whether an access list of the queue, or of one above it, lets the user in (spec § 2.3).
 
-    Administrators may submit as well. Nobody may submit to the recovery queue: only being
-    forced leads there.
+    Administrators may submit as well. Nobody may submit to the recovery queue or below it;
+    only forced applications get there.
     """
     if any(above.path == RECOVERY_PATH for above in queue.lineage):
         return False
@@ -24,10 +24,10 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 
 
 def takes_applications(queue: Queue) -> bool:
-    """Whether new applications may enter: an active leaf, with nothing above it on its way out.
+    """Whether it is an active leaf, and no queue above it is draining or about to become a leaf.
 
-    A dynamic leaf below a draining parent, or below one that is to be a leaf itself, is no
-    exception: else that parent might never be without children.
+    The same holds for dynamic leaves. Otherwise new applications could keep such a parent from ever
+    losing its last child.
     """
     return queue.is_leaf and all(
         above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage

@@ -1,4 +1,4 @@
-"""What became of a tree's queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
+"""The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ _LimitKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePicture:
-    """A queue as it was at some moment, as far as anybody is told."""
+class QueueSnapshot:
+    """What those who watch are told of a queue, as it was at some moment."""
 
     managed: bool
     is_leaf: bool
@@ -32,13 +32,13 @@ class QueuePicture:
     limits: tuple[LimitConfig, ...]
 
 
-Picture = dict[Queue, QueuePicture]
+Snapshot = dict[Queue, QueueSnapshot]
 
 
-def picture(tree: QueueTree) -> Picture:
+def snapshot(tree: QueueTree) -> Snapshot:
     """All queues as they are now, parents before their children."""
     return {
-        queue: QueuePicture(
+        queue: QueueSnapshot(
             queue.managed,
             queue.is_leaf,
             queue.max or EMPTY,
@@ -49,11 +49,11 @@ def picture(tree: QueueTree) -> Picture:
     }
 
 
-def changes(before: Picture, after: Picture, now: float) -> Iterator[Fact]:
-    """What leads from one picture to the other: queues first, then the limits in them.
+def changes(before: Snapshot, after: Snapshot, now: float) -> Iterator[Fact]:
+    """The facts that lead from one snapshot to the other: those of queues, then those of limits.
 
-    Removed queues come first, children before parents, and new ones parents before children. Of a
-    new queue only its limits are told beside it (spec § 12.1.4).
+    Removed queues come first, children before parents. New queues follow, parents before children.
+    A new queue is told with its limits only, and without its sizes (spec § 12.1.4).
     """
     for queue in reversed(before):
         if queue not in after:
@@ -71,7 +71,9 @@ def changes(before: Picture, after: Picture, now: float) -> Iterator[Fact]:
             yield from _limits_changed(queue, was, is_, now)
 
 
-def _changed(queue: Queue, known: QueuePicture, found: QueuePicture, now: float) -> Iterator[Fact]:
+def _changed(
+    queue: Queue, known: QueueSnapshot, found: QueueSnapshot, now: float
+) -> Iterator[Fact]:
     if known.is_leaf != found.is_leaf:
         yield QueueTypeChanged(now, queue.path, found.is_leaf)
     if known.max != found.max:
@@ -80,7 +82,7 @@ def _changed(queue: Queue, known: QueuePicture, found: QueuePicture, now: float)
         yield QueueGuaranteedChanged(now, queue.path, found.guaranteed)
 
 
-def _limits(of: QueuePicture | None) -> dict[_LimitKey, LimitConfig]:
+def _limits(of: QueueSnapshot | None) -> dict[_LimitKey, LimitConfig]:
     """The limit of each user and each group that has one, in the order of the configuration."""
     limits: dict[_LimitKey, LimitConfig] = {}
     for limit in () if of is None else of.limits:

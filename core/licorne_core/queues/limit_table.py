@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from licorne_core.config.schema import LimitConfig
-
-WILDCARD = "*"
+from licorne_core.names import WILDCARD
 
 
 class LimitTable:
@@ -13,7 +12,7 @@ class LimitTable:
     __slots__ = ("_groups", "_limits", "_users")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
-        """Of each name the first limit counts; names are unique in a checked configuration."""
+        """A table of these limits; a checked configuration has each name in one limit only."""
         self._limits = tuple(limits)
         self._users: dict[str, LimitConfig] = {}
         self._groups: dict[str, LimitConfig] = {}

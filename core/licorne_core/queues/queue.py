@@ -11,22 +11,22 @@ from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
 from licorne_core.queues.limit_table import LimitTable
-from licorne_core.queues.newcomers import Newcomers
+from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
 
 
 class Queue:
-    """A leaf holds applications, a parent holds queues. *Managed* ones stand in the configuration.
+    """A queue: a leaf holds applications, a parent holds queues.
 
-    `max` None is unlimited; for root it is the size of the cluster, and there a name that is not
-    in it is not to be had at all. `lineage` is the queue itself and its ancestors up to root.
-    A parent that `becomes_leaf` does so once the queues below it are gone.
+    The fields are documented where `__init__` declares them. Amounts are by resource name:
+    ``vcore`` in thousandths of a core, ``memory`` in bytes, any other as a plain count.
     """
 
     __slots__ = (
         "admin_acl",
+        "admission",
         "allocated",
         "allocating",
         "applications",
@@ -44,7 +44,6 @@ class Queue:
         "max",
         "max_applications",
         "name",
-        "newcomers",
         "parent",
         "path",
         "pending",
@@ -61,42 +60,50 @@ class Queue:
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
         """A queue with no settings of its own, not yet among its parent's children."""
+        # What the queue is. Names and paths are lower-case.
         self.name = name
         self.parent = parent
         self.path: QueuePath = QueuePath(f"{parent.path}.{name}" if parent else name)
+        # The queue itself, its parent and so on up to root.
         self.lineage: tuple[Queue, ...] = (self, *parent.lineage) if parent else (self,)
-        self.is_leaf = is_leaf
-        self.becomes_leaf = False
-        self.managed = managed
+        self.is_leaf = is_leaf  # whether it holds applications
+        self.becomes_leaf = False  # a parent that becomes a leaf once its children are gone
+        self.managed = managed  # whether the configuration has it; if not, placement made it
         self.state = QueueState.ACTIVE
-        self.children: dict[str, Queue] = {}
-        self.applications: dict[AppId, Application] = {}
-        # What the configuration or a template says.
-        self.guaranteed: Resources | None = None
+        self.children: dict[str, Queue] = {}  # by name
+        self.applications: dict[AppId, Application] = {}  # of a leaf, in the order of arrival
+        # Settings, from the configuration or from a template.
+        self.guaranteed: Resources | None = None  # amounts; None for no guarantee
+        # The largest amounts; None is unlimited, and a zero forbids its type. For root it is the
+        # size of the cluster, and a type that is not in it is not to be had (spec § 4.5).
         self.max: Resources | None = None
-        self.max_applications = 0
-        self.properties: Mapping[str, str] = {}
-        self.settings = QueueSettings()
+        self.max_applications = 0  # how many may run at once; 0 is unlimited
+        self.properties: Mapping[str, str] = {}  # as written, the inherited ones included
+        self.settings = QueueSettings()  # what the properties mean; delays in seconds
         self.admin_acl = Acl.nobody()
         self.submit_acl = Acl.nobody()
-        self.template: TemplateConfig | None = None
-        # What applications last said in their tags of a dynamic leaf's sizes (spec § 3.13).
+        self.template: TemplateConfig | None = None  # of a parent, its own or an inherited one
+        # The sizes that applications brought in their tags for a dynamic leaf, the latest of each
+        # kind. They come before those of the template (spec § 3.13).
         self.brought = TemplateConfig()
-        self.limits = LimitTable()
-        # Usage, of this queue and all below it.
-        self.allocated: dict[str, int] = {}
-        self.pending: dict[str, int] = {}
-        self.running_applications = 0
-        # Accepted applications that have a node reserved or held (spec § 4.12).
+        self.limits = LimitTable()  # of users and groups in this queue
+        # Usage, of this queue and all below it. A name whose amount is zero is left out.
+        self.allocated: dict[str, int] = {}  # amounts of allocations, those held included
+        self.pending: dict[str, int] = {}  # amounts of asks
+        self.running_applications = 0  # how many are in the state Running
+        # Accepted applications with a node reserved or an allocation held. They are about to run
+        # and count against `max_applications` (spec § 4.12).
         self.allocating: dict[AppId, None] = {}
-        self.counters = QueueCounters()
-        # Order among siblings, and of what is inside: children or applications.
+        self.counters = QueueCounters()  # numbers for metrics, since the queue was made
+        # Order: among the siblings, and of the children or applications inside.
+        # Amounts that `allocated` is divided by for the share (spec § 4.9). They are derived anew
+        # when the tree's `shares_stale` is set.
         self.denominators: dict[str, int] = {}
-        self.share = 0.0
-        self.priorities = PriorityCounts()
-        self.counted_priority = NO_PRIORITY
-        self.ranking: Ranking[Any] = Ranking()
-        self.newcomers = Newcomers()
+        self.share = 0.0  # the largest quotient; 0.0 for nothing allocated
+        self.priorities = PriorityCounts()  # of a leaf's asks, or as a parent sees its children
+        self.counted_priority = NO_PRIORITY  # how the parent counts this queue at the moment
+        self.ranking: Ranking[Any] = Ranking()  # what is to be looked at inside, the first on top
+        self.admission = StateAwareAdmission()  # who starts in a state-aware leaf
 
     def __repr__(self) -> str:
         """``<Queue root.a leaf Active: allocated {...}, pending {...}>``."""
@@ -108,12 +115,12 @@ class Queue:
 
     @property
     def strict(self) -> bool:
-        """Root has what its nodes have, and nothing else (spec § 4.5)."""
+        """Whether a type that `max` does not name is not to be had; true of root (spec § 4.5)."""
         return self.parent is None
 
     @property
     def started_applications(self) -> int:
-        """Applications that run or are about to (spec § 4.12)."""
+        """How many applications run or are about to (spec § 4.12)."""
         return self.running_applications + len(self.allocating)
 
     def counts(self, app_id: AppId) -> bool:
@@ -122,7 +129,7 @@ class Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is in it, so that a draining or dynamic one can go."""
+        """Whether it holds neither queues nor applications."""
         return not self.children and not self.applications
 
     @property

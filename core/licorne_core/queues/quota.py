@@ -1,4 +1,4 @@
-"""How much a queue may have, and how much of its due it has: pure functions (spec §§ 4.5-4.9)."""
+"""What a queue may have and how much of that it has, as pure functions (spec §§ 4.5-4.9)."""
 
 from collections.abc import Iterable
 
@@ -7,27 +7,31 @@ from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, is_zero, min_undefined, without_zeros
 
 
-def limit_in_force(size: Resources | None) -> Resources | None:
-    """What a configured guaranteed or maximum size means (spec § 4.6).
+def max_in_force(size: Resources | None) -> Resources | None:
+    """The maximum that a configured `max` sets; None for no maximum at all (spec § 4.6).
 
-    Unset, empty and only zeros are no limit at all: None. A zero beside an amount is in
-    force, and means that there is nothing to be had of that type.
+    Unset and empty are no maximum. A zero forbids its type, beside other amounts and alone.
     """
+    return size or None
+
+
+def guaranteed_in_force(size: Resources | None) -> Resources | None:
+    """What a configured `guaranteed` promises; None for unset, empty and nothing but zeros."""
     return None if size is None or is_zero(size) else size
 
 
 def headroom(queue: Queue) -> Resources:
     """What can still be allocated in the queue before a maximum is reached (spec § 4.7).
 
-    A type that is not in it is unlimited for every queue of the lineage; below zero means
-    that the queue, or one above it, has more than its maximum. Root's maximum, the size
-    of the cluster, counts by the types that it has.
+    A type that no queue of the lineage limits is left out. An amount below zero means that a queue
+    of the lineage has more than its maximum. Root's maximum is the size of the cluster, and only
+    the types that the cluster has count there.
     """
     return _tightest(queue.lineage)
 
 
 def max_headroom(queue: Queue) -> Resources:
-    """The headroom that the queue would have in a cluster of any size."""
+    """The headroom that the queue would have in a cluster without end."""
     return _tightest(queue.lineage[:-1])
 
 
@@ -41,8 +45,8 @@ def _tightest(queues: Iterable[Queue]) -> Resources:
 def fair_max(queue: Queue) -> Resources:
     """What the queue's share is measured by where nothing is guaranteed (spec § 4.8).
 
-    Root's maximum without the types that the cluster has none of; below it, a queue's own
-    maximum of a type takes the place of what is above it, be it larger or smaller.
+    It begins with root's maximum, without zeros. On the way down, each queue's own maximum of a
+    type replaces the one from above, be it larger or smaller.
     """
     root = queue.lineage[-1]
     size = without_zeros(root.max or {})
@@ -59,15 +63,15 @@ def denominators(queue: Queue) -> dict[str, int]:
 def share(queue: Queue) -> float:
     """The queue's share, by which siblings are ordered (spec § 4.9): 0.0 for nothing allocated.
 
-    The largest quotient of allocated and the queue's denominator, over the types that have
-    one. What should have nothing, and has something, counts as 1.0. Reads the denominators
-    that the queue carries, so these have to be up to date.
+    It is the largest quotient of allocated and the queue's denominator, over the types that have a
+    denominator. Usage of a type whose denominator is zero counts as 1.0. The function reads the
+    denominators that the queue carries, so they have to be up to date.
     """
     return _largest_quotient(queue.allocated, queue.denominators)
 
 
 def current_share(queue: Queue) -> float:
-    """The same for reports, whatever the queue carries."""
+    """The share by denominators that are derived on the spot, for reports."""
     return _largest_quotient(queue.allocated, denominators(queue))
 
 

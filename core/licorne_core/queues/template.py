@@ -5,21 +5,21 @@ from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.limit_table import LimitTable
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.quota import limit_in_force
+from licorne_core.queues.quota import guaranteed_in_force, max_in_force
 
 _NOTHING = TemplateConfig()
 
 
 def configure(queue: Queue, config: QueueConfig) -> None:
-    """Make a managed queue what its configuration says; its parent has been configured already.
+    """Give a managed queue the settings of its configuration; its parent has been configured.
 
-    Everything derived is derived anew, so that nothing of an earlier configuration stays. Root has
-    no sizes of its own, and keeps the number of applications that it started with (§ 2.7.3).
+    All derived settings are derived anew, so that nothing of an earlier configuration stays. Root
+    has no sizes of its own, and keeps its first `max_applications` (spec § 2.7.3).
     """
     parent = queue.parent
     if parent is not None:
-        queue.guaranteed = limit_in_force(config.guaranteed)
-        queue.max = limit_in_force(config.max)
+        queue.guaranteed = guaranteed_in_force(config.guaranteed)
+        queue.max = max_in_force(config.max)
         queue.max_applications = config.max_applications
     handed_down = {} if parent is None else parent.properties
     queue.properties = merge_properties(handed_down, config.properties)
@@ -31,10 +31,10 @@ def configure(queue: Queue, config: QueueConfig) -> None:
 
 
 def apply_template(queue: Queue) -> None:
-    """Make a dynamic queue what the template in force above it says; parents come first.
+    """Give a dynamic queue the settings of the template above it; parents come first.
 
-    A leaf takes all of the template, a parent only hands it on. The recovery queue is
-    left as it was made: first come first served, without limits.
+    A leaf takes all of the template, a parent only hands it on. The recovery queue stays as it was
+    made: fifo, without limits (spec § 3.14).
     """
     if queue.path == RECOVERY_PATH:
         return
@@ -49,11 +49,11 @@ def apply_template(queue: Queue) -> None:
 
 
 def apply_sizes(leaf: Queue) -> None:
-    """Size a dynamic leaf: by what applications brought for it, else by its template."""
+    """Size a dynamic leaf by what applications brought for it, or else by its template."""
     assert leaf.parent is not None, "root is never dynamic"
     brought, template = leaf.brought, leaf.parent.template or _NOTHING
-    leaf.guaranteed = limit_in_force(brought.guaranteed or template.guaranteed)
-    leaf.max = limit_in_force(brought.max or template.max)
+    leaf.guaranteed = guaranteed_in_force(brought.guaranteed or template.guaranteed)
+    leaf.max = max_in_force(brought.max or template.max)
     leaf.max_applications = brought.max_applications or template.max_applications
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from licorne_core.config.rules import ROOT
 from licorne_core.config.schema import QueueConfig
 from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
+from licorne_core.names import ROOT
 from licorne_core.priorities import NO_PRIORITY
 from licorne_core.queues.access import may_submit
 from licorne_core.queues.queue import Queue
@@ -26,8 +26,8 @@ MAX_PATH_LENGTH = 4096
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale` is set by whatever changes the denominators of shares or the set of
-    queues; who has derived them anew clears it.
+    `shares_stale` says that the denominators of shares have to be derived anew. Whatever changes
+    them, or the set of queues, sets it; the scheduling pass derives them and clears it.
     """
 
     def __init__(self, root: QueueConfig) -> None:
@@ -53,7 +53,7 @@ class QueueTree:
         return self._queues.get(path.lower())
 
     def nearest(self, path: str) -> Queue:
-        """The queue of that full path, or the last that exists on the way there from root."""
+        """The queue of that full path, or else its nearest ancestor that exists."""
         queue = self.root
         for name in path.lower().split(".")[1:]:
             child = queue.children.get(name)
@@ -71,7 +71,7 @@ class QueueTree:
             waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
 
     def limited(self) -> list[Queue]:
-        """The queues with limits for users or groups, in no order that means anything."""
+        """The queues with limits for users or groups, in the order in which they were added."""
         return [queue for queue in self._queues.values() if len(queue.limits)]
 
     def leaves(self) -> Iterator[Queue]:
@@ -79,7 +79,7 @@ class QueueTree:
         return (queue for queue in self.walk() if queue.is_leaf)
 
     def newest(self, count: int) -> list[Queue]:
-        """The queues that were added last, so many, in the order in which they came."""
+        """The last `count` queues that were added, oldest first."""
         latest = list(islice(reversed(self._queues.values()), count))
         return latest[::-1]
 
@@ -88,10 +88,10 @@ class QueueTree:
     def create(self, path: QueuePath, user: UserGroup, *, recovery: bool = False) -> Queue:
         """Create the missing leaf of that path and the parents it lacks (spec §§ 3.11, 4.1-4.2).
 
-        The new queues are dynamic and follow the template in force above them. The path's
-        parts have been found to be legal names. With `recovery` nobody's access is asked for.
-        Raises Rejected, with nothing created, if the nearest queue there is lets the user not
-        in or takes no children, or if the path goes too far.
+        The new queues are dynamic and follow the template above them. The caller has checked that
+        the parts of the path are legal names. With `recovery` the user's access does not matter.
+        Raises Rejected, and creates nothing, if the nearest queue that exists denies the user or
+        takes no children, or if there would be too many queues or levels.
         """
         path = QueuePath(path.lower())
         check_extent(path)
@@ -117,10 +117,10 @@ class QueueTree:
         return queue
 
     def reload(self, root: QueueConfig) -> None:
-        """Follow a new configuration that `check_reload` has nothing against (spec § 2.7.3-6).
+        """Follow a new configuration in which `check_reload` found no problem (spec § 2.7.3-6).
 
-        Nothing is killed and no queue disappears at once: managed queues that are not in the
-        configuration any more drain, and `clean` removes them when they are empty.
+        Nothing is killed, and no queue disappears at once. A managed queue that the configuration
+        does not have any more drains, and `clean` removes it once it is empty.
         """
         configured = self._configure(root)
         for queue in self.walk():
@@ -134,7 +134,7 @@ class QueueTree:
         self.shares_stale = True
 
     def clean(self) -> list[Queue]:
-        """Remove what is empty and draining or dynamic, children first (spec § 4.3); what went."""
+        """Remove and return empty queues, draining or dynamic, children first (spec § 4.3)."""
         removed = []
         # A parent was added before its children, so this goes from the bottom up.
         for queue in reversed(list(self._queues.values())):
@@ -147,12 +147,12 @@ class QueueTree:
         return removed
 
     def stop(self) -> None:
-        """The partition is being removed: nothing is scheduled or taken any more (§ 2.7.5)."""
+        """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
         for queue in self._queues.values():
             queue.state = QueueState.STOPPED
 
     def _configure(self, root: QueueConfig) -> set[Queue]:
-        """Create and configure what the configuration has; the queues that it has."""
+        """Create and configure the queues of the configuration, and return them."""
         configured = set()
         waiting = [(root, self.root)]
         while waiting:
@@ -174,7 +174,7 @@ class QueueTree:
         return queue
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
-        """Make a queue a leaf or a parent; a parent with children becomes a leaf without them."""
+        """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""
         queue.becomes_leaf = is_leaf and bool(queue.children)
         if queue.becomes_leaf or queue.is_leaf == is_leaf:
             return

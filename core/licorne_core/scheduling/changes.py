@@ -11,9 +11,9 @@ from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.nodes.node import Node
-from licorne_core.queues.newcomers import Newcomers
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
+from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.quotas import Quota, may_run_one_more
@@ -111,7 +111,7 @@ class Changes:
                 self._unpark_all(app)
         for queue in self._tree.walk():
             queue.ranking.clear()
-            queue.newcomers = Newcomers(queue.newcomers.starter)
+            queue.admission = StateAwareAdmission(queue.admission.starting)
         for leaf in leaves:
             for app in leaf.applications.values():
                 self.app_changed(app)
@@ -122,19 +122,19 @@ class Changes:
         """The application is gone; in a state-aware leaf the next one may be let in."""
         self._apps.pop(app, None)
         self._unpark_all(app)
-        newcomers = app.leaf.newcomers
-        newcomers.note(app, present=False)
-        due = newcomers.due()
+        admission = app.leaf.admission
+        admission.note(app, present=False)
+        due = admission.next_accepted()
         if due is not None:
             self.app_changed(due)
         app.leaf.ranking.discard(app)
 
-    def starter_changed(self, leaf: Queue, starter: Application | None) -> None:
+    def starting_changed(self, leaf: Queue, starting: Application | None) -> None:
         """Another application is starting in a state-aware leaf, or none is any more."""
-        newcomers = leaf.newcomers
-        before = newcomers.due()
-        newcomers.starter = starter
-        for app in (before, newcomers.due()):
+        admission = leaf.admission
+        before = admission.next_accepted()
+        admission.starting = starting
+        for app in (before, admission.next_accepted()):
             if app is not None:
                 self.app_changed(app)
 
@@ -184,13 +184,15 @@ class Changes:
         if not self.is_state_aware(leaf):
             self._place(app, leaf, due=True)
             return
-        newcomers = leaf.newcomers
-        before = newcomers.due()
-        newcomers.note(app, present=app.app_id in leaf.applications)
-        self._place(app, leaf, due=app.state is not AppState.ACCEPTED or app is newcomers.due())
-        for other in (before, newcomers.due()):
+        admission = leaf.admission
+        before = admission.next_accepted()
+        admission.note(app, present=app.app_id in leaf.applications)
+        self._place(
+            app, leaf, due=app.state is not AppState.ACCEPTED or app is admission.next_accepted()
+        )
+        for other in (before, admission.next_accepted()):
             if other is not None and other is not app:
-                self._place(other, leaf, due=other is newcomers.due())
+                self._place(other, leaf, due=other is admission.next_accepted())
 
     def is_state_aware(self, leaf: Queue) -> bool:
         """Whether new applications are let in one at a time (spec § 5.2, § 2.9 row 3)."""

@@ -1,10 +1,10 @@
 """Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
 
 from licorne_core.apps.states import AppState
-from licorne_core.config.rules import is_qualified
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.names import is_pattern
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
+from licorne_core.rule_kinds import RULES
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
@@ -75,19 +75,10 @@ def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
 
 
 def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
-    """The parameters of a rule; all values are texts."""
-    parameters = {"create": _truth(rule.create)}
-    if rule.name == "tag":
-        parameters["tagName"] = rule.value.lower()
-    elif rule.name == "fixed":
-        queue = rule.value.lower()
-        parameters["queue"] = queue
-        parameters["qualified"] = _truth(is_qualified(queue))
-    return parameters
-
-
-def _truth(value: bool) -> str:
-    return "true" if value else "false"
+    """Whether the rule creates queues, and what its kind makes of its value; all are texts."""
+    kind = RULES.get(rule.name)
+    of_value = {} if kind is None else kind.parameters(rule.value)
+    return {"create": "true" if rule.create else "false", **of_value}
 
 
 def _filter_json(chosen: FilterConfig) -> JsonObject:

@@ -70,16 +70,22 @@ def test_the_default_partition_has_one_name(name: str) -> None:
     assert config.partitions[0].name == "default"
 
 
+@pytest.mark.row(22)
 @pytest.mark.parametrize(
-    ("one", "other"), [("gpu", "gpu"), ("default", "Default"), ("", "default")]
+    ("one", "other", "shown"),
+    [
+        ("gpu", "gpu", "gpu"),
+        ("gpu", "GPU", "GPU"),
+        ("default", "Default", "default"),
+        ("", "default", "default"),
+    ],
 )
-def test_partition_names_are_unique(one: str, other: str) -> None:
-    """Two partitions of one name are refused, at the second."""
+def test_partition_names_are_unique(one: str, other: str, shown: str) -> None:
+    """Two partitions of one name, in any case of letters, are refused at the second."""
     text = f"partitions:\n- {{name: '{one}', queues: [{{name: a}}]}}\n"
     text += f"- {{name: '{other}', queues: [{{name: a}}]}}\n"
     (problem,) = problems(text)
-    name = one or "default"
-    assert problem.message == f"duplicate partition name found with name {name}"
+    assert problem.message == f"duplicate partition name found with name {shown}"
     assert (problem.path, problem.line) == ("partitions[1].name", 3)
 
 
@@ -218,35 +224,23 @@ def test_all_of_a_queue() -> None:
     assert queue.properties == {"application.sort.policy": "fair"}
 
 
-@pytest.mark.parametrize("key", ["", "childtemplate"])
-@pytest.mark.parametrize("amounts", ["{vcore: 0}", "{vcore: 0m, memory: 0Gi}"])
-def test_a_maximum_of_nothing_but_zeros(key: str, amounts: str) -> None:
-    """It limits nothing, of a queue or of those made below it: a warning, strictly an error."""
-    resources = f"resources: {{max: {amounts}}}"
-    body = f"queues: [{{name: a, {f'{key}: {{{resources}}}' if key else resources}}}]"
-    (warning,) = loaded(partition_text(body)).warnings
-    path = f"partitions[0].queues[0].{key}{'.' * bool(key)}resources.max"
-    message = "a maximum of nothing but zeros is none: nothing is limited"
-    assert warning.endswith(f": {path}: {message}")
-    (problem,) = problems(partition_text(body), strict=True)
-    assert (problem.path, problem.message) == (path, message)
-
-
+@pytest.mark.row(33)
+@pytest.mark.parametrize("key", ["resources", "childtemplate: {resources"])
 @pytest.mark.parametrize(
-    "resources", ["max: {vcore: 0, memory: 1}", "max: {}", "max: ~", "guaranteed: {vcore: 0}"]
+    "sizes",
+    [
+        "max: {vcore: 0}",
+        "max: {vcore: 0m, memory: 0Gi}",
+        "max: {vcore: 0, memory: 1}",
+        "max: {}",
+        "max: ~",
+        "guaranteed: {vcore: 0}",
+    ],
 )
-def test_resources_that_are_taken_as_they_are_written(resources: str) -> None:
-    """A zero beside other amounts, no maximum at all, and a guarantee of zeros are as meant."""
-    body = f"queues: [{{name: a, resources: {{{resources}}}}}]"
+def test_resources_that_are_taken_as_they_are_written(key: str, sizes: str) -> None:
+    """Zeros, alone or beside amounts, and no maximum at all are taken without a warning."""
+    body = f"queues: [{{name: a, {key}: {{{sizes}}}{'}' * key.count('{')}}}]"
     assert loaded(partition_text(body), strict=True).warnings == ()
-
-
-def test_a_maximum_that_cannot_be_read() -> None:
-    """No conclusions are drawn from the zeros beside an amount that is none."""
-    text = partition_text("queues: [{name: a, resources: {max: {vcore: 0, memory: lots}}}]")
-    assert [problem.message for problem in problems(text, strict=True)] == [
-        "invalid quantity 'lots' for memory"
-    ]
 
 
 @pytest.mark.row(32)
@@ -337,7 +331,8 @@ def test_child_templates() -> None:
               - {name: parent, parent: true, childtemplate: {resources: {max: {vcore: 21}}}}
               - {name: notemplate, parent: true}
               - {name: empty, parent: true, childtemplate: {}}
-              - {name: zeros, parent: true, childtemplate: {resources: {max: {vcore: 0}}}}
+              - {name: zeros, parent: true, childtemplate: {resources: {guaranteed: {vcore: 0}}}}
+              - {name: closed, parent: true, childtemplate: {resources: {max: {vcore: 0}}}}
         """)
     template = top.child_template
     assert template is not None
@@ -347,9 +342,11 @@ def test_child_templates() -> None:
         {"vcore": 1000},
         {"vcore": 20000, "memory": 600000},
     )
-    parent, *others = top.queues
+    parent, *others, closed = top.queues
     assert parent.child_template is not None
     assert parent.child_template.max == {"vcore": 21000}
+    assert closed.child_template is not None
+    assert closed.child_template.max == {"vcore": 0}
     assert [queue.child_template for queue in others] == [None, None, None]
 
 

@@ -80,6 +80,52 @@ def test_one_group_counts(text: str, found: str) -> None:
     assert group(driver, "job") == found
 
 
+@pytest.mark.row(156)
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        (leaf(groups("ops")), leaf(groups("dev", "ops")), "ops"),
+        (leaf(groups("ops")), leaf(groups("dev"), root=groups("ops")), "ops"),
+        (leaf(groups("qa", "*")), leaf(groups("dev", "*")), "*"),
+        (leaf(groups("ops")), leaf(groups("dev")), "dev"),
+        (leaf(groups("qa", "*")), leaf(groups("dev")), "dev"),
+        (leaf(groups("ops")), leaf(groups("qa", "*")), "*"),
+        (leaf(groups("ops")), leaf(groups("qa")), ""),
+        (leaf(groups("qa")), leaf(groups("dev")), "dev"),
+    ],
+    ids=[
+        "another before it",
+        "limited further up",
+        "a named one beside the wildcard",
+        "another instead",
+        "a named one instead of the wildcard",
+        "the wildcard instead",
+        "none instead",
+        "one for the first time",
+    ],
+)
+def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: str) -> None:
+    """A reload leaves an application its group if a queue above it limits that group still."""
+    driver = town(before, app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    want(driver, "job", 1)
+    driver.do(reload(after))
+    assert group(driver, "job") == found
+    driver.do(reload(after.replace("9m", "8m")), reload(after))
+    assert group(driver, "job") == found
+
+
+@pytest.mark.row(156)
+def test_usage_stays_with_the_group_that_is_kept() -> None:
+    """After a reload what an application has still counts for its group, and bounds its members."""
+    text = leaf(groups("ops", cores=2))
+    driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
+    want(driver, "job", 1)
+    driver.do(reload(leaf(groups("dev"), root=groups("ops", cores=2))))
+    driver.do(apps(app("bob", "root.a", user="bob", groups=["ops"])))
+    want(driver, "bob")
+    assert (has(driver, "job"), has(driver, "bob")) == (1, 1)
+
+
 @pytest.mark.row(156, 158)
 def test_the_tightest_of_all_limits_counts() -> None:
     """Of the user's and the group's limits, in leaf and root, the one with least left decides."""

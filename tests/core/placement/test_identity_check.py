@@ -7,7 +7,7 @@ from licorne_core.errors import Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId
 from licorne_core.placement.identity_check import checked_user, is_forced
-from licorne_core.placement.tags import tag_value
+from licorne_core.tags import tag_value
 
 
 def by(user: str, *groups: str, **tags: str) -> NewApplication:

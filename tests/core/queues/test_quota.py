@@ -8,9 +8,10 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import (
     denominators,
     fair_max,
+    guaranteed_in_force,
     headroom,
-    limit_in_force,
     max_headroom,
+    max_in_force,
     share,
 )
 from licorne_core.resources import Resources
@@ -18,7 +19,7 @@ from support.trees import queue_at, tree_of
 
 TYPES = ("memory", "vcore", "gpu")
 sizes = st.dictionaries(st.sampled_from(TYPES), st.integers(0, 20), max_size=3)
-maxima = st.none() | sizes.map(limit_in_force)
+maxima = st.none() | sizes.map(max_in_force)
 
 
 def line(*levels: tuple[Resources | None, Resources]) -> Queue:
@@ -32,11 +33,23 @@ def line(*levels: tuple[Resources | None, Resources]) -> Queue:
     return queue
 
 
-@pytest.mark.row(33, 34)
+@pytest.mark.row(34)
+@pytest.mark.parametrize("size", [None, {}])
+def test_no_type_is_no_maximum(size: Resources | None) -> None:
+    """A maximum that is unset or empty limits nothing."""
+    assert max_in_force(size) is None
+
+
+@pytest.mark.row(33)
+def test_a_maximum_of_zeros_is_in_force() -> None:
+    """A maximum of nothing but zeros leaves no room for its types, and says nothing of others."""
+    assert max_in_force({"memory": 0, "gpu": 0}) == {"memory": 0, "gpu": 0}
+
+
 @pytest.mark.parametrize("size", [None, {}, {"memory": 0}, {"memory": 0, "gpu": 0}])
-def test_no_amount_is_no_limit(size: Resources | None) -> None:
-    """Unset, empty and only zeros limit nothing."""
-    assert limit_in_force(size) is None
+def test_no_amount_is_no_guarantee(size: Resources | None) -> None:
+    """A guarantee that is unset, empty or nothing but zeros promises nothing."""
+    assert guaranteed_in_force(size) is None
 
 
 @pytest.mark.row(33)

@@ -62,16 +62,16 @@ def test_dynamic_parent_only_hands_the_template_on() -> None:
     assert leaf.max == {"vcore": 21000 * CORES, "memory": 610000}
 
 
-@pytest.mark.row(46)
-def test_template_of_zeros_limits_nothing() -> None:
-    """Sizes of only zeros in a template are ignored."""
+@pytest.mark.row(33, 46)
+def test_template_of_zeros() -> None:
+    """In a template, a maximum of zeros forbids its types, and a guarantee of zeros is none."""
     tree = tree_of(
         "- {name: root, submitacl: '*', childtemplate: "
         "{maxapplications: 1, resources: {max: {memory: 0}, guaranteed: {memory: 0}}}, "
         "queues: [{name: a}]}"
     )
     leaf = created(tree, "root.x")
-    assert (leaf.max, leaf.guaranteed, leaf.max_applications) == (None, None, 1)
+    assert (leaf.max, leaf.guaranteed, leaf.max_applications) == ({"memory": 0}, None, 1)
 
 
 @pytest.mark.row(46)
@@ -154,9 +154,9 @@ def test_bad_property_is_the_default() -> None:
 
 
 @pytest.mark.row(33, 34)
-def test_zero_maximum_is_none() -> None:
-    """A managed queue whose maximum or guarantee has only zeros has none."""
+def test_zeros_of_a_managed_queue() -> None:
+    """In a managed queue, a maximum of zeros is in force, and a guarantee of zeros is none."""
     tree = tree_of("- {name: a, resources: {max: {memory: 0}, guaranteed: {memory: 0}}}")
     leaf = queue_at(tree, "root.a")
-    assert leaf.max is None
+    assert leaf.max == {"memory": 0}
     assert leaf.guaranteed is None

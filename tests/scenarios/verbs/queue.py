@@ -2,7 +2,7 @@
 
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
-from scenarios.printing import amounts
+from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 
 
@@ -23,7 +23,7 @@ def _settings(queue: QueueReport) -> list[str]:
     backoff = f"back-off after {queue.backoff_threshold} asks, for {queue.backoff_delay:g} s"
     shown = {
         f"guaranteed {amounts(queue.guaranteed)}": queue.guaranteed,
-        f"max {amounts(queue.max)}": queue.max and queue.parent,
+        f"max {maximum(queue.max)}": queue.max and queue.parent,
         f"{queue.max_applications} applications at once": queue.max_applications,
         f"sorted {queue.sort_policy}": queue.sort_policy != "fifo",
         "priorities only break ties": not queue.priority_sort,

@@ -2,7 +2,7 @@
 
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
-from scenarios.printing import amounts
+from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 
 
@@ -14,7 +14,7 @@ def run(stage: Stage, line: Line) -> list[str]:
 
 def _shown(queue: QueueReport) -> list[str]:
     usage = f"has {amounts(queue.allocated)}, waits for {amounts(queue.pending)}"
-    lines = [f"{queue.path} {queue.state}: {usage}, max {amounts(queue.max)}"]
+    lines = [f"{queue.path} {queue.state}: {usage}, max {maximum(queue.max)}"]
     for child in queue.children:
         lines += _shown(child)
     return lines

@@ -3,7 +3,7 @@
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueUsage
-from scenarios.printing import amounts
+from scenarios.printing import amounts, maximum
 from scenarios.stage import Line, Stage
 
 
@@ -19,7 +19,7 @@ def run(stage: Stage, line: Line) -> list[str]:
 
 def _shown(usage: QueueUsage) -> list[str]:
     running = " ".join(usage.applications) or "-"
-    limits = f"max {amounts(usage.max)}"
+    limits = f"max {maximum(usage.max)}"
     if usage.max_applications:
         limits += f" and {usage.max_applications} applications"
     lines = [f"{usage.path}: has {amounts(usage.allocated)}, running {running}, {limits}"]

@@ -28,13 +28,13 @@ def text_of(command: RegisterRm | UpdateConfiguration) -> str:
 
 
 def amounts(written: dict[str, Any] | None) -> Amounts:
-    """Resource amounts: ``500m`` of vcore, plain numbers of everything else; only zeros is none."""
+    """Resource amounts: ``500m`` of vcore, plain numbers of everything else."""
     found: Amounts = {}
     for name, value in (written or {}).items():
         milli = str(value).endswith("m")
         assert milli == (name == "vcore"), f"worlds write vcore in milli, and only vcore: {value}"
         found[name] = int(str(value).removesuffix("m"))
-    return found if any(found.values()) else {}
+    return found
 
 
 def queue_records(partition: dict[str, Any]) -> dict[str, QueueRecord]:
@@ -90,12 +90,17 @@ def _record(written: dict[str, Any], path: str, properties: dict[str, str]) -> Q
     return QueueRecord(
         path=path,
         is_leaf=True,
-        guaranteed=amounts(resources.get("guaranteed")),
+        guaranteed=_promised(amounts(resources.get("guaranteed"))),
         max=amounts(resources.get("max")),
         max_apps=written.get("maxapplications", 0),
         limits=[_limit(limit) for limit in written.get("limits") or []],
         properties=properties,
     )
+
+
+def _promised(guaranteed: Amounts) -> Amounts:
+    """A guarantee of nothing but zeros is none; a maximum of zeros forbids those types (§ 4.6)."""
+    return guaranteed if any(guaranteed.values()) else {}
 
 
 def _limit(written: dict[str, Any]) -> LimitRecord:

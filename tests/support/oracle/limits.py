@@ -24,3 +24,9 @@ def group_of(queues: dict[str, QueueRecord], leaf: str, groups: tuple[str, ...])
         if "*" in configured:
             return "*"
     return ""
+
+
+def is_limited(queues: dict[str, QueueRecord], leaf: str, group: str) -> bool:
+    """Whether a queue from the leaf up has a limit for that group, so that it is kept (§ 10.7)."""
+    limits = [limit for path in lineage(leaf) for limit in queues[path].limits]
+    return any(group in limit.groups for limit in limits)

@@ -6,7 +6,7 @@ from licorne_core.commands import NewApplication, NodeAction, NodeUpdate, Predic
 from licorne_core.effects import PredicatesAsked
 from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
 from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
-from support.oracle.limits import group_of
+from support.oracle.limits import group_of, is_limited
 from support.oracle.predicates import Question, Questions, put_back
 from support.oracle.timers import Timers
 from support.oracle.usage import Usage
@@ -63,7 +63,8 @@ class PartitionOracle:
             if queue.is_leaf and not queue.managed:
                 self._follow_template(queue)
         for app in self.apps.values():
-            app.group = group_of(self.queues, app.queue, app.groups)
+            if not is_limited(self.queues, app.queue, app.group):
+                app.group = group_of(self.queues, app.queue, app.groups)
         for queue in self.queues.values():
             if self._is_empty(queue):
                 self._clean_later(queue.path, now)

@@ -166,7 +166,7 @@ class ConfigMaker:
                 low = least.get(name, 0)
                 high = limits.get(name, low + 6 * typical)
                 maximum[name] = self.rng.choice([low, high, self.rng.randint(low, high)])
-        return maximum if any(maximum.values()) else {}
+        return maximum
 
     def _some(self, low: int, high: int) -> Amounts:
         return some(self.rng, low, high)

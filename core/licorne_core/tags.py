@@ -6,8 +6,8 @@ from collections.abc import Mapping
 def tag_value(tags: Mapping[str, str], name: str) -> str:
     """The value of a tag, empty if there is none.
 
-    Of several keys that differ in case only, the one spelt as asked for counts, or else the first
-    in alphabetical order: the order in which tags arrive means nothing.
+    Among keys that differ in case only, the one spelt like `name` counts, or else the first in
+    alphabetical order. The order in which tags arrive means nothing.
     """
     exact = tags.get(name)
     if exact is not None:
