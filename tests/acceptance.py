@@ -26,12 +26,12 @@ TITLE = "| row | tests |\n|---|---|\n"
 class RowTable:
     """Gathers the rows of the collected tests, and how the tests ended if they ran.
 
-    Where several processes share the tests, each of them collects all. The first hands over what
+    Where several processes share the tests, each of them collects all, and hands over what
     it has found; the one that started them hears how the tests end, and writes the table.
     """
 
-    def __init__(self, config: pytest.Config, path: Path | None) -> None:
-        """The table will be written to the path when the session ends; workers have none."""
+    def __init__(self, config: pytest.Config, path: Path) -> None:
+        """The table will be written to the path when the session ends."""
         self.config = config
         self.path = path
         self.tests: dict[int, list[str]] = {}
@@ -58,8 +58,8 @@ class RowTable:
 
     def pytest_sessionfinish(self) -> None:
         """Write the table, or hand it over."""
-        if self.path is None:
-            self.config.workeroutput["rows"] = self.tests  # type: ignore[attr-defined]
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["rows"] = self.tests
             return
         lines = [self._line(row) for row in sorted(self.tests.keys() | set(CLAIMED))]
         self.path.write_text(TITLE + "".join(lines), encoding="utf-8")
@@ -68,11 +68,6 @@ class RowTable:
         tests = self.tests.get(row, [])
         shown = [f"`{name}`{' **failed**' if name in self.failed else ''}" for name in tests]
         return f"| {row} | {'<br>'.join(shown) or '**none**'} |\n"
-
-
-def in_worker(config: pytest.Config) -> bool:
-    """Whether this is one of several processes that share the tests."""
-    return hasattr(config, "workerinput")
 
 
 def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -50,8 +50,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the table of rows when it is wanted."""
     path = config.getoption("--rows-table")
-    if path or acceptance.in_worker(config):
-        config.pluginmanager.register(acceptance.RowTable(config, Path(path) if path else None))
+    if path:
+        config.pluginmanager.register(acceptance.RowTable(config, Path(path)))
 
 
 @pytest.hookimpl(tryfirst=True)
