@@ -1,8 +1,11 @@
 """Every acceptance row that this release claims has a test."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from acceptance import CLAIMED, ROWS, TESTS, is_whole, rows_without_tests
+from acceptance import CLAIMED, ROWS, TESTS, RowTable, is_whole, rows_without_tests
 
 
 @pytest.mark.whole
@@ -44,3 +47,24 @@ def test_a_part_of_the_tests_is_not_judged(
 def test_a_row_without_tests_is_noticed() -> None:
     """Of the rows that are claimed, those are named that nothing covers."""
     assert rows_without_tests(set(CLAIMED) - {7, 168}) == [7, 168]
+
+
+def test_a_worker_hands_its_rows_over(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where several processes share the tests, the one that started them writes the only table."""
+    config, path = request.config, tmp_path / "rows.md"
+    output: dict[str, object] = {}
+    monkeypatch.setattr(config, "workeroutput", output, raising=False)
+    worker = RowTable(config, path)
+    worker.tests[168] = ["test_admin"]
+    worker.pytest_sessionfinish()
+    assert not path.exists()
+    monkeypatch.delattr(config, "workeroutput")
+    starter = RowTable(config, path)
+    starter.pytest_testnodedown(SimpleNamespace(workeroutput=output))
+    starter.failed.add("test_admin")
+    starter.pytest_sessionfinish()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "| 168 | `test_admin` **failed** |"
+    assert "| 1 | **none** |" in lines

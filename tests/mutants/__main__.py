@@ -120,12 +120,18 @@ def tried(defect: Defect, tree: Path) -> str:
 def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     """Run tests in a copy until the first fails; exit code, None without one, and output."""
     sources = (tree / "core", tree / "server", tree / "clients" / "python")
+    environment = {
+        **os.environ,
+        "CI": "1",
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": os.pathsep.join(map(str, sources)),
+    }
     options = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--worlds=60")
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", *options, *tests],
             cwd=tree,
-            env={**os.environ, "CI": "1", "PYTHONPATH": os.pathsep.join(map(str, sources))},
+            env=environment,
             capture_output=True,
             text=True,
             check=False,

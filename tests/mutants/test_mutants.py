@@ -1,5 +1,6 @@
 """The planted defects fit the sources as they are; whether tests notice, `make mutants` tells."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,8 +51,12 @@ def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
     """Python runs the changed file even if it has compiled the former one in the same second."""
     (tmp_path / "file.py").write_text("x = 1\n", encoding="utf-8")
     shown = [sys.executable, "-c", "import file; print(file.x)"]
-    before = subprocess.run(shown, cwd=tmp_path, capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+
+    def printed() -> str:
+        return subprocess.check_output(shown, cwd=tmp_path, env=env, text=True)
+
+    before = printed()
     defect = Defect("slip", "file.py", "x = 1", "x = 2", "it is wrong", ("test_file.py",))
     assert defect.plant(tmp_path) == "x = 1\n"
-    after = subprocess.run(shown, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (before.stdout, after.stdout) == ("1\n", "2\n")
+    assert (before, printed()) == ("1\n", "2\n")
