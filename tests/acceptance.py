@@ -84,7 +84,7 @@ def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def is_whole(config: pytest.Config) -> bool:
     """Whether all tests were collected, though not all of them may be wanted."""
-    if any(config.getoption(name) for name in ("ignore", "ignore_glob", "lf")):
+    if any(config.getoption(name, None) for name in ("ignore", "ignore_glob", "lf")):
         return False
     given = [config.invocation_params.dir / argument for argument in config.args]
     return any(TESTS.is_relative_to(path.resolve()) for path in given)

@@ -38,8 +38,10 @@ def test_a_part_of_the_tests_is_not_judged(
 ) -> None:
     """Only a collection of all tests can say that a row has none."""
     config = request.config
-    for name, value in {"ignore": None, "ignore_glob": None, "lf": False, **options}.items():
-        monkeypatch.setattr(config.option, name, value)
+    # Without a cache pytest has no option `lf`.
+    monkeypatch.delattr(config.option, "lf", raising=False)
+    for name, value in {"ignore": None, "ignore_glob": None, **options}.items():
+        monkeypatch.setattr(config.option, name, value, raising=False)
     monkeypatch.setattr(config, "args", [str(TESTS.parent / name) for name in arguments])
     assert is_whole(config) is whole
 
