@@ -11,11 +11,14 @@ from support.worlds import Step, World, compare, shown, shrink
 
 Play = Callable[[Sequence[Step]], int]
 
+SHORT = 50
+"""Steps of a world. A long one is as lively as so many short ones."""
+
 LONG = 400
 """Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
 
 
-def agree(part: range, play: Play = compare, length: int = 50) -> None:
+def agree(part: range, play: Play = compare, length: int = SHORT) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
     for seed in part:
@@ -24,7 +27,9 @@ def agree(part: range, play: Play = compare, length: int = 50) -> None:
             decisions += play(script)
         except Exception as error:
             pytest.fail(f"world {seed}: {error}\n\n{narrowed(script, play, error)}", pytrace=False)
-    assert decisions >= 5 * lively(part), f"the worlds are too quiet: {decisions} decisions"
+    assert decisions >= 5 * lively(len(part) * length // SHORT), (
+        f"the worlds are too quiet: {decisions} decisions"
+    )
 
 
 def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:

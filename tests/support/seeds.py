@@ -26,9 +26,9 @@ def parts(worlds: int, *, first: int = 0, one_in: int = 1, size: int = PART) -> 
     return [range(start, end) for start, end in pairwise(ends)]
 
 
-def lively(part: range) -> int:
-    """Worlds of a part that surely have something to show: a few may be quiet."""
-    return max(0, len(part) - 10)
+def lively(worlds: int) -> int:
+    """So many of these worlds surely have something to show: a few may be quiet."""
+    return max(0, worlds - 10)
 
 
 def shown(part: range) -> str:
