@@ -4,13 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 GEN := .venv-gen/bin
 SCENARIO ?= shim
+JOBS ?= 1
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help install demo run bench test test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,8 +39,14 @@ run: install ## a server on loopback
 bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
-test: install ## the tests
-	@$(BIN)/pytest
+test: install ## the tests, on all processors; benchmarks as such: make test-bench
+	@$(BIN)/pytest -n auto --dist worksteal
+
+test-bench: install ## the tests that run benchmarks
+	@$(BIN)/pytest -m bench tests/server/bench
+
+mutants: install ## do the tests notice planted defects? make mutants ONLY=name JOBS=2
+	@$(BIN)/python tests/mutants $(ONLY) --jobs $(JOBS)
 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md

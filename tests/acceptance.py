@@ -4,8 +4,9 @@ A test says so itself, with ``@pytest.mark.row(20, 21)``. Any run with ``--rows-
 what it knows as a markdown table; with ``--collect-only`` it knows all without running a test.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,21 @@ CLAIMED: tuple[int, ...] = (
 )
 """The rows that this release claims."""
 
+TESTS = Path(__file__).resolve().parent
+ROWS = pytest.StashKey[set[int]]()
 TITLE = "| row | tests |\n|---|---|\n"
 
 
 class RowTable:
-    """Gathers the rows of the collected tests, and how the tests ended if they ran."""
+    """Gathers the rows of the collected tests, and how the tests ended if they ran.
 
-    def __init__(self, path: Path) -> None:
+    Where several processes share the tests, each of them collects all, and hands over what
+    it has found; the one that started them hears how the tests end, and writes the table.
+    """
+
+    def __init__(self, config: pytest.Config, path: Path) -> None:
         """The table will be written to the path when the session ends."""
+        self.config = config
         self.path = path
         self.tests: dict[int, list[str]] = {}
         self.failed: set[str] = set()
@@ -43,8 +51,16 @@ class RowTable:
         if report.failed:
             self.failed |= {report.nodeid, report.nodeid.partition("[")[0]}
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker has collected; all have collected the same."""
+        self.tests = getattr(node, "workeroutput", {}).get("rows") or self.tests
+
     def pytest_sessionfinish(self) -> None:
-        """Write the table."""
+        """Write the table, or hand it over."""
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["rows"] = self.tests
+            return
         lines = [self._line(row) for row in sorted(self.tests.keys() | set(CLAIMED))]
         self.path.write_text(TITLE + "".join(lines), encoding="utf-8")
 
@@ -52,6 +68,26 @@ class RowTable:
         tests = self.tests.get(row, [])
         shown = [f"`{name}`{' **failed**' if name in self.failed else ''}" for name in tests]
         return f"| {row} | {'<br>'.join(shown) or '**none**'} |\n"
+
+
+def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the rows that the collected tests cover.
+
+    Tests that are marked `whole` judge the collection, and are left out of a partial one.
+    """
+    config.stash[ROWS] = {row for item in items for row in rows_of(item)}
+    judges = [item for item in items if item.get_closest_marker("whole")]
+    if judges and not is_whole(config):
+        config.hook.pytest_deselected(items=judges)
+        items[:] = [item for item in items if item not in judges]
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether all tests were collected, though not all of them may be wanted."""
+    if any(config.getoption(name, None) for name in ("ignore", "ignore_glob", "lf")):
+        return False
+    given = [config.invocation_params.dir / argument for argument in config.args]
+    return any(TESTS.is_relative_to(path.resolve()) for path in given)
 
 
 def rows_of(item: pytest.Item) -> Iterable[int]:
@@ -66,7 +102,6 @@ def shown_name(item: pytest.Item, row: int) -> str:
     return item.nodeid.partition("[")[0] if of_all else item.nodeid
 
 
-def rows_without_tests(table: str) -> list[int]:
-    """The claimed rows that a written table has no test for."""
-    covered = {int(line.split("|")[1]) for line in table.splitlines()[2:] if "**none**" not in line}
+def rows_without_tests(covered: Container[int]) -> list[int]:
+    """The claimed rows that are not covered."""
     return [row for row in CLAIMED if row not in covered]

@@ -1,20 +1,43 @@
-"""What every test may use: options, the marker of acceptance rows, and the table made of them."""
+"""What every test may use: options, markers, random worlds, and the table of acceptance rows."""
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import hypothesis
 import pytest
 
-from acceptance import RowTable
+import acceptance
+from support import seeds
 
 WORLDS = 800
 """Random worlds that each property is tried on, unless --worlds says otherwise."""
+
+MEANT_FOR_OTHERS = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "DISABLE_RESERVATION")
+"""Variables of the environment that change what the commands under test do."""
+
+# A deadline would measure how busy the machine is; so does the check for slow data.
+hypothesis.settings.register_profile(
+    "licorne", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+# Whoever reads a failure of CI has neither its database of examples nor its random numbers.
+hypothesis.settings.register_profile(
+    "licorne-ci",
+    hypothesis.settings.get_profile("licorne"),
+    derandomize=True,
+    database=None,
+    print_blob=True,
+)
+hypothesis.settings.load_profile("licorne-ci" if os.environ.get("CI") else "licorne")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of our own."""
     group = parser.getgroup("licorne")
     group.addoption(
-        "--worlds", type=int, default=WORLDS, help="random worlds for the main property test"
+        "--worlds", type=seeds.positive, default=WORLDS, help="random worlds for the main property"
     )
     group.addoption(
         "--rewrite", action="store_true", help="write what scenarios print into their files"
@@ -25,18 +48,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and the table when it is wanted."""
-    config.addinivalue_line("markers", "row(*numbers): the acceptance rows that a test covers")
+    """Register the table of rows when it is wanted."""
     path = config.getoption("--rows-table")
     if path:
-        config.pluginmanager.register(RowTable(Path(path)))
+        config.pluginmanager.register(acceptance.RowTable(config, Path(path)))
 
 
-@pytest.fixture
-def worlds(request: pytest.FixtureRequest) -> int:
-    """How many random worlds to try."""
-    count: int = request.config.getoption("--worlds")
-    return count
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Note which rows have tests, before any test is left out for its name or its mark."""
+    acceptance.note_rows(config, items)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a property its random worlds, a part at a time."""
+    mark = metafunc.definition.get_closest_marker("worlds")
+    if mark:
+        worlds: int = metafunc.config.getoption("--worlds")
+        metafunc.parametrize("part", seeds.parts(worlds, **mark.kwargs), ids=seeds.shown)
 
 
 @pytest.fixture
@@ -44,3 +73,29 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
     """Whether expected output is to be written instead of compared."""
     wanted: bool = request.config.getoption("--rewrite")
     return wanted
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _same_surroundings() -> Iterator[None]:
+    """Tests and the processes they start find the same, whoever has started pytest."""
+    with pytest.MonkeyPatch.context() as patch, _heard(signal.SIGINT), _heard(signal.SIGTERM):
+        for name in list(os.environ):
+            if name in MEANT_FOR_OTHERS or name.lower().endswith("_proxy"):
+                patch.delenv(name)
+        patch.setenv("TERM", "xterm")
+        yield
+
+
+@contextmanager
+def _heard(number: signal.Signals) -> Iterator[None]:
+    """Let the processes that are started here hear a signal, even if this one ignores it.
+
+    Under nohup or in the background of a script, signals are ignored. That is inherited by every
+    process that is started; a handler is not. So a handler that does nothing takes its place.
+    """
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(number, lambda *_: None)
+    yield
+    signal.signal(number, signal.SIG_IGN)

@@ -1,29 +1,72 @@
 """Every acceptance row that this release claims has a test."""
 
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from acceptance import rows_without_tests
-
-ROOT = Path(__file__).resolve().parent.parent
+from acceptance import CLAIMED, ROWS, TESTS, RowTable, is_whole, rows_without_tests
 
 
-def test_every_claimed_row_has_a_test(tmp_path: Path) -> None:
+@pytest.mark.whole
+def test_every_claimed_row_has_a_test(request: pytest.FixtureRequest) -> None:
     """A row that is claimed is covered by at least one test of the whole collection."""
-    table = tmp_path / "rows.md"
-    pytest_command = Path(sys.executable).with_name("pytest")
-    done = subprocess.run(
-        [pytest_command, "--collect-only", "-q", "-p", "no:cacheprovider", f"--rows-table={table}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    missing = rows_without_tests(table.read_text(encoding="utf-8"))
+    covered = request.config.stash[ROWS]
+    missing = rows_without_tests(covered)
     if missing:
         pytest.fail(f"rows without a test: {missing}", pytrace=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "whole"),
+    [
+        (["tests"], {}, True),
+        (["."], {}, True),
+        (["tests/core", "tests"], {}, True),
+        (["tests/core", "tests/server"], {}, False),
+        (["tests/test_acceptance.py::test_every_claimed_row_has_a_test"], {}, False),
+        (["tests"], {"ignore": ["tests/docs"]}, False),
+        (["tests"], {"lf": True}, False),
+    ],
+)
+def test_a_part_of_the_tests_is_not_judged(
+    arguments: list[str],
+    options: dict[str, object],
+    whole: bool,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only a collection of all tests can say that a row has none."""
+    config = request.config
+    # Without a cache pytest has no option `lf`.
+    monkeypatch.delattr(config.option, "lf", raising=False)
+    for name, value in {"ignore": None, "ignore_glob": None, **options}.items():
+        monkeypatch.setattr(config.option, name, value, raising=False)
+    monkeypatch.setattr(config, "args", [str(TESTS.parent / name) for name in arguments])
+    assert is_whole(config) is whole
+
+
+def test_a_row_without_tests_is_noticed() -> None:
+    """Of the rows that are claimed, those are named that nothing covers."""
+    assert rows_without_tests(set(CLAIMED) - {7, 168}) == [7, 168]
+
+
+def test_a_worker_hands_its_rows_over(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where several processes share the tests, the one that started them writes the only table."""
+    config, path = request.config, tmp_path / "rows.md"
+    output: dict[str, object] = {}
+    monkeypatch.setattr(config, "workeroutput", output, raising=False)
+    worker = RowTable(config, path)
+    worker.tests[168] = ["test_admin"]
+    worker.pytest_sessionfinish()
+    assert not path.exists()
+    monkeypatch.delattr(config, "workeroutput")
+    starter = RowTable(config, path)
+    starter.pytest_testnodedown(SimpleNamespace(workeroutput=output))
+    starter.failed.add("test_admin")
+    starter.pytest_sessionfinish()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert lines[-1] == "| 168 | `test_admin` **failed** |"
+    assert "| 1 | **none** |" in lines

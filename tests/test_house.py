@@ -1,7 +1,8 @@
 """The rules of the house that no linter knows: sizes, docstrings of tests, banned builtins."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ BANNED_BUILTINS = {"open", "print", "input", "id"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@cache
 def own_files() -> list[Path]:
     """Every Python file that a person wrote."""
     generated = tuple(ROOT / folder for folder in GENERATED)
@@ -28,14 +30,15 @@ def own_files() -> list[Path]:
     )
 
 
-def parsed(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def nodes_of(path: Path) -> Sequence[ast.AST]:
+    """Every node of the syntax tree of a file."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function of a tree, methods and inner ones included."""
-    return (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS))
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function of a file, methods and inner ones included."""
+    return (node for node in nodes_of(path) if isinstance(node, FUNCTIONS))
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -71,7 +74,7 @@ def test_functions_are_short() -> None:
     offenders = [
         place(path, function.lineno, f"{function.name} has {code_lines(function)}")
         for path in own_files()
-        for function in functions(parsed(path))
+        for function in functions(path)
         if code_lines(function) > MAX_FUNCTION_LINES
     ]
     assert_none(offenders, f"functions over {MAX_FUNCTION_LINES} lines:")
@@ -81,7 +84,7 @@ def test_classes_know_little() -> None:
     """No class has more methods than the limit: split it by who owns which state."""
     offenders = []
     for path in own_files():
-        for node in ast.walk(parsed(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.ClassDef):
                 methods = sum(isinstance(item, FUNCTIONS) for item in node.body)
                 if methods > MAX_METHODS:
@@ -94,7 +97,7 @@ def test_tests_state_their_promise() -> None:
     offenders = [
         place(path, function.lineno, function.name)
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for function in functions(parsed(path))
+        for function in functions(path)
         if function.name.startswith("test_") and not ast.get_docstring(function)
     ]
     assert_none(offenders, "tests without a docstring:")
@@ -105,7 +108,7 @@ def test_core_calls_no_builtin_that_reaches_outside() -> None:
     offenders = [
         place(path, node.lineno, node.func.id)
         for path in sorted((ROOT / "core").rglob("*.py"))
-        for node in ast.walk(parsed(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in BANNED_BUILTINS

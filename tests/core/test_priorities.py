@@ -34,3 +34,16 @@ def test_priorities_stay_within_int32() -> None:
     assert clamp_priority(2**40) == INT32_MAX
     assert clamp_priority(-(2**40)) == INT32_MIN
     assert clamp_priority(7) == 7
+
+
+def test_many_that_went_leave_the_others_in_order() -> None:
+    """When most priorities have gone, and were forgotten at once, the next highest is found."""
+    counts = PriorityCounts()
+    for priority in range(200):
+        counts.add(priority)
+    for priority in range(10, 190):
+        assert not counts.remove(priority)
+    for priority in range(199, 189, -1):
+        assert counts.top == priority
+        assert counts.remove(priority)
+    assert counts.top == 9

@@ -6,24 +6,30 @@ from functools import partial
 import pytest
 
 from licorne_core.tuning import Tuning
+from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
 
 Play = Callable[[Sequence[Step]], int]
+
+SHORT = 50
+"""Steps of a world. A long one is as lively as so many short ones."""
 
 LONG = 400
 """Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
 
 
-def agree(worlds: range, play: Play = compare, length: int = 50) -> None:
+def agree(part: range, play: Play = compare, length: int = SHORT) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
-    for seed in worlds:
+    for seed in part:
         script = World(seed, length).steps
         try:
             decisions += play(script)
         except Exception as error:
             pytest.fail(f"world {seed}: {error}\n\n{narrowed(script, play, error)}", pytrace=False)
-    assert decisions > 5 * len(worlds), f"the worlds are too quiet: {decisions} decisions"
+    assert decisions >= 5 * lively(len(part) * length // SHORT), (
+        f"the worlds are too quiet: {decisions} decisions"
+    )
 
 
 def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:
@@ -39,26 +45,30 @@ def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:
     return shown(shrink(script, fails))
 
 
-def test_decides_as_the_oracle_does(worlds: int) -> None:
+@pytest.mark.worlds
+def test_decides_as_the_oracle_does(part: range) -> None:
     """Core and oracle make the same decisions, and keep the same books, in every random world."""
-    agree(range(worlds))
+    agree(part)
 
 
+@pytest.mark.worlds(first=1_000_000, one_in=10)
 @pytest.mark.parametrize(
     "tuning",
     [Tuning(node_index=False), Tuning(parking=False), Tuning(node_index=False, parking=False)],
     ids=["no node index", "no parking", "neither"],
 )
-def test_no_shortcut_changes_a_decision(worlds: int, tuning: Tuning) -> None:
+def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
     """With a shortcut switched off the decisions are still the oracle's."""
-    agree(range(1_000_000, 1_000_000 + worlds // 10), partial(compare, tuning=tuning))
+    agree(part, partial(compare, tuning=tuning))
 
 
-def test_decides_as_the_oracle_does_without_reservations(worlds: int) -> None:
+@pytest.mark.worlds(first=1_500_000, one_in=10)
+def test_decides_as_the_oracle_does_without_reservations(part: range) -> None:
     """Switched off, reservations change no decision, and asks that require a node wait for it."""
-    agree(range(1_500_000, 1_500_000 + worlds // 10), partial(compare, reserving=False))
+    agree(part, partial(compare, reserving=False))
 
 
-def test_decides_as_the_oracle_does_in_long_worlds(worlds: int) -> None:
+@pytest.mark.worlds(first=2_000_000, one_in=100, size=3)
+def test_decides_as_the_oracle_does_in_long_worlds(part: range) -> None:
     """The same over eight times as many steps, where nothing that is kept may go stale."""
-    agree(range(2_000_000, 2_000_000 + worlds // 100), length=LONG)
+    agree(part, length=LONG)

@@ -4,12 +4,19 @@ import hashlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from support.worlds import World, play_watched
 
 TESTS = Path(__file__).resolve().parent.parent
 SEEDS = range(3_000_000, 3_000_040)
+
+
+@cache
+def first_digest() -> str:
+    """The digest of the first time that it is asked for."""
+    return digest()
 
 
 def digest() -> str:
@@ -26,7 +33,7 @@ def digest_under(hash_seed: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", "from properties.test_determinism import digest; print(digest())"],
         cwd=TESTS,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=True,
@@ -37,9 +44,9 @@ def digest_under(hash_seed: str) -> str:
 
 def test_the_same_log_has_the_same_effects() -> None:
     """Two cores that are told the same answer the same, byte for byte."""
-    assert digest() == digest()
+    assert first_digest() == digest()
 
 
 def test_the_hash_seed_changes_nothing() -> None:
     """Effects do not depend on the order in which sets and dictionaries hash their keys."""
-    assert len({digest(), *(digest_under(seed) for seed in ("0", "1", "4711"))}) == 1
+    assert len({first_digest(), *(digest_under(seed) for seed in ("0", "1", "4711"))}) == 1

@@ -27,9 +27,10 @@ def lived(world: World) -> Driver:
 
 
 @pytest.mark.row(161)
-def test_a_replay_restores_the_books(worlds: int) -> None:
+@pytest.mark.worlds(first=5_000_000, one_in=10)
+def test_a_replay_restores_the_books(part: range) -> None:
     """After any history, an RM that registers anew and tells all it has finds its usage again."""
-    for seed in range(5_000_000, 5_000_000 + worlds // 10):
+    for seed in part:
         driver = lived(World(seed, hides=False))
         for rm in driver.views.rms():
             before = {p: digest(driver.scheduler.partitions[p]) for p in rm.partitions}
@@ -39,9 +40,10 @@ def test_a_replay_restores_the_books(worlds: int) -> None:
 
 
 @pytest.mark.row(161)
-def test_what_runs_is_taken_back_over_any_quota(worlds: int) -> None:
+@pytest.mark.worlds(first=5_500_000, one_in=20)
+def test_what_runs_is_taken_back_over_any_quota(part: range) -> None:
     """No maximum and no limit keeps a core from counting what the RM says is running."""
-    for seed in range(5_500_000, 5_500_000 + worlds // 20):
+    for seed in part:
         driver = lived(World(seed, hides=False))
         for rm in driver.views.rms():
             before = {p: digest(driver.scheduler.partitions[p]) for p in rm.partitions}

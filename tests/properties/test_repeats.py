@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from licorne_core.commands import (
     AnswerPredicates,
     Command,
@@ -40,9 +42,10 @@ def send_twice(driver: Driver, command: Command) -> None:
     assert books(driver) == once, f"{command} is not the same twice"
 
 
-def test_what_is_said_twice_is_as_if_said_once(worlds: int) -> None:
+@pytest.mark.worlds(first=9_000_000, one_in=10)
+def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
     """Nodes, applications, asks, allocations, releases, configurations, answers."""
-    for seed in range(9_000_000, 9_000_000 + worlds // 10):
+    for seed in part:
         driver = Driver()
         answers = Answers(driver.scheduler)
         for now, command in World(seed).steps:
@@ -57,9 +60,10 @@ def test_what_is_said_twice_is_as_if_said_once(worlds: int) -> None:
                 answers.hear(driver.send(command))
 
 
-def test_a_release_without_a_key_is_for_one_application(worlds: int) -> None:
+@pytest.mark.worlds(first=9_500_000, one_in=20)
+def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
     """It loses all it has, unless asks stay because of a timeout; the others lose nothing."""
-    for seed in range(9_500_000, 9_500_000 + worlds // 20):
+    for seed in part:
         driver = Driver()
         for now, command in World(seed).steps:
             driver.now = now

@@ -23,24 +23,27 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heaps, "PROBES", 1)
 
 
+@pytest.mark.worlds(first=6_000_000, one_in=10)
 @pytest.mark.usefixtures("_no_slack")
-def test_compaction_changes_no_decision(worlds: int) -> None:
+def test_compaction_changes_no_decision(part: range) -> None:
     """However often heaps and logs are compacted, the decisions are the oracle's."""
-    agree(range(6_000_000, 6_000_000 + worlds // 10))
+    agree(part)
 
 
+@pytest.mark.worlds(first=8_000_000, one_in=10)
 def test_a_turn_that_is_cut_short_changes_no_decision(
-    worlds: int, monkeypatch: pytest.MonkeyPatch
+    part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pass that stops in the middle, for want of time, goes on later as if it had not."""
     monkeypatch.setattr(turn, "TRIES", 1)
-    agree(range(8_000_000, 8_000_000 + worlds // 10))
+    agree(part)
 
 
+@pytest.mark.worlds(first=8_500_000, one_in=10)
 def test_a_full_house_of_questions_changes_no_other_decision(
-    worlds: int, monkeypatch: pytest.MonkeyPatch
+    part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 3)
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED_IN_SILENCE", 1)
-    agree(range(8_500_000, 8_500_000 + worlds // 10), partial(compare, most_held=(3, 1)))
+    agree(part, partial(compare, most_held=(3, 1)))

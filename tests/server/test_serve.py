@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
+from licorne_server.__main__ import main
 from support.shim import (
     PATIENCE,
     RawSession,
@@ -175,13 +176,35 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         (("--nonsense",), "unrecognized arguments: --nonsense"),
     ],
 )
-async def test_what_cannot_be_served_is_refused_in_clear_words(
-    arguments: tuple[str, ...], message: str
+def test_what_cannot_be_served_is_refused_in_clear_words(
+    arguments: tuple[str, ...],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Wrong or unsafe settings end the command with 1 and a sentence on stderr."""
+    # The logs of this process stay where they are.
+    monkeypatch.setattr("licorne_server.logs.set_up", lambda _: None)
+    try:
+        code: object = main(["serve", *FREE, *arguments])
+    except SystemExit as ended:
+        code = ended.code
+    said = capsys.readouterr()
+    assert (code, said.out) == (1, "")
+    assert message in said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--listen", "0.0.0.0:0"), REFUSED), (("--nonsense",), "unrecognized arguments: --nonsense")],
+)
+async def test_a_refusal_is_all_that_the_process_says(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    """No traceback, nothing on stdout, and the exit code says that it failed."""
     code, text = await refused("serve", *FREE, *arguments)
     assert code == 1
-    assert message in text
+    assert text.endswith(f"{message}\n")
     assert "Traceback" not in text
 
 

@@ -97,3 +97,10 @@ def test_number_of_items_is_capped_in_nested_lists_too() -> None:
     ):
         with pytest.raises(CallError, match="holds more than 100000 items"):
             wire.split(raw, wire.ALLOCATION_REQUEST)
+
+
+def test_number_of_too_many_bytes_is_malformed() -> None:
+    """Ten bytes hold any number; more of them are none, however many come."""
+    assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)
+    with pytest.raises(Malformed, match="a number has too many bytes"):
+        wire.varint(b"\x80" * 10 + b"\x01", 0)

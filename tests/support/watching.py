@@ -14,8 +14,12 @@ def shown(record: EventRecord) -> str:
 
 
 def records(driver: Driver) -> list[EventRecord]:
-    """The published events since last time, in order."""
-    found = [record for fact in driver.facts for record in fact.records()]
+    """The published events since last time, in order; each fact is as many as it says."""
+    found: list[EventRecord] = []
+    for fact in driver.facts:
+        expanded = fact.records()
+        assert len(expanded) == fact.count, fact
+        found += expanded
     driver.facts.clear()
     return found
 

@@ -221,6 +221,19 @@ def test_limits_below_limits(above: str, below: str, message: str) -> None:
     assert complaint(nested(above, below)) == message
 
 
+def test_a_queue_between_does_not_hide_the_limit_above() -> None:
+    """Where the nearest limit for a name says nothing of a type, the next one above it binds."""
+    lowest = "{name: r, limits: [{users: [sue], maxresources: {vcore: 3}}]}"
+    between = (
+        f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"
+    )
+    above = "{users: [sue], maxresources: {vcore: 2}}"
+    assert complaint(f"queues: [{{name: p, limits: [{above}], queues: [{between}]}}]") == (
+        "user sue max resource map[vcore:3000] of queue r is greater than "
+        "immediate or ancestor parent maximum resource map[gpu:1 vcore:2000]"
+    )
+
+
 @pytest.mark.row(35)
 @pytest.mark.parametrize(
     ("above", "below"),

@@ -108,6 +108,14 @@ def test_limits_of_a_path() -> None:
     )
 
 
+def test_a_name_with_full_stops_is_one_level() -> None:
+    """Every full stop in a user's name is spelt out, not only the first (spec § 3.8)."""
+    placer = Placer([PlacementRuleConfig(name="user", create=True)])
+    user = UserGroup("ann.b.c", ("staff",))
+    dotted = NewApplication(app_id=AppId("app-1"), queue_name="", user=user)
+    assert placer.place(dotted, tree_of(OPEN)).path == "root.ann_dot_b_dot_c"
+
+
 @pytest.mark.row(84)
 def test_forced_application_survives_a_changed_tree() -> None:
     """Running pods whose queue can no longer be created are recovered; later ones are refused."""

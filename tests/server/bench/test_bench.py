@@ -1,4 +1,7 @@
-"""Every scenario at a tiny size: a real server process, real streams, all the numbers."""
+"""Every scenario at a tiny size: a real server process, real streams, all the numbers.
+
+One scenario is tried with the other tests; `make test-bench` tries them all.
+"""
 
 import json
 import pstats
@@ -8,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from licorne_server.__main__ import main
 from licorne_server.bench.scenarios import SCENARIOS
 
+SMOKE = "core"
+"""The scenario that is tried with the other tests."""
 COMMON = {
     "allocations",
     "seconds",
@@ -44,7 +50,10 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in SCENARIOS],
+)
 def test_every_scenario_measures_what_it_promises(name: str) -> None:
     """The JSON on stdout is whole, and the talk is on stderr."""
     done = bench(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5", "--json")
@@ -60,6 +69,7 @@ def test_every_scenario_measures_what_it_promises(name: str) -> None:
     assert "run 1 of 1" in done.stderr
 
 
+@pytest.mark.bench
 def test_runs_are_repeated_and_summed_up() -> None:
     """The table has the least, the middle and the greatest of several runs."""
     done = bench("core", "--nodes", "5", "--pods", "50", "--runs", "2", "--sort", "fair")
@@ -71,6 +81,7 @@ def test_runs_are_repeated_and_summed_up() -> None:
     assert any(row.startswith("allocations per second ") for row in rows)
 
 
+@pytest.mark.bench
 def test_the_server_can_be_profiled(tmp_path: Path) -> None:
     """The file is one that pstats reads, and the core is in it."""
     file = tmp_path / "server.prof"
@@ -81,8 +92,11 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
-def test_nonsense_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+def test_nonsense_is_a_usage_error(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Nothing is started, and the exit code says so."""
-    done = bench(*arguments)
-    assert done.returncode == 1
-    assert done.stdout == ""
+    with pytest.raises(SystemExit) as refused:
+        main(["bench", *arguments])
+    assert refused.value.code == 1
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,146 @@
+"""Plants one defect after the other in a copy of the tree, and says whether the tests notice.
+
+``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every
+defect was noticed, 1 otherwise.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from mutants.defect import Defect, DoesNotApply, write  # noqa: E402
+from mutants.planted import ALL  # noqa: E402
+
+COPIED = ("core", "server", "clients", "tests", "proto", "docs", "pyproject.toml")
+"""What of the tree the tests need."""
+TEST_SECONDS = 60
+"""A test that hangs with a defect has noticed it after so long."""
+RUN_SECONDS = 900
+"""A run of tests that has not come to an end by then says nothing."""
+PASSED, FAILED = 0, 1
+"""Exit codes of pytest."""
+
+
+def main() -> int:
+    """Run what is wanted; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these defects")
+    parser.add_argument("--jobs", type=int, default=1, help="so many at once (%(default)s)")
+    arguments = parser.parse_args()
+    known = {defect.name: defect for defect in ALL}
+    strangers = [name for name in arguments.names if name not in known]
+    if strangers:
+        parser.error(f"there is no defect {', '.join(strangers)}")
+    defects = [known[name] for name in arguments.names] or ALL
+    with copies(arguments.jobs) as trees:
+        return run(defects, trees, arguments.jobs)
+
+
+@contextmanager
+def copies(count: int) -> Iterator[SimpleQueue[Path]]:
+    """So many copies of the tree, to be taken and given back."""
+    trees: SimpleQueue[Path] = SimpleQueue()
+    with TemporaryDirectory(prefix="licorne-mutants-") as folder:
+        for number in range(count):
+            tree = Path(folder) / str(number)
+            for name in COPIED:
+                copy(ROOT / name, tree / name)
+            trees.put(tree)
+        yield trees
+
+
+def copy(source: Path, target: Path) -> None:
+    """A file, or a folder with all that is below."""
+    if source.is_dir():
+        ignored = shutil.ignore_patterns("__pycache__", ".*")
+        shutil.copytree(source, target, ignore=ignored)
+    else:
+        shutil.copy2(source, target)
+
+
+def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int) -> int:
+    """Try the defects and say what became of each, in their order."""
+    tests = sorted({test for defect in defects for test in defect.tests})
+    tree = trees.get()
+    code, output = play(tree, tests)
+    trees.put(tree)
+    if code != PASSED:
+        print(output)
+        print("the tests fail without any defect")
+        return 1
+
+    def verdict(defect: Defect) -> str:
+        tree = trees.get()
+        try:
+            return tried(defect, tree)
+        finally:
+            trees.put(tree)
+
+    missed = []
+    with ThreadPoolExecutor(jobs) as pool:
+        for defect, found in zip(defects, pool.map(verdict, defects), strict=True):
+            print(f"{found:14} {defect.name}: {defect.wrong}", flush=True)
+            if found != "killed":
+                missed.append(defect.name)
+    print(f"{len(defects) - len(missed)} of {len(defects)} were noticed")
+    if missed:
+        print(f"not noticed: {' '.join(missed)}")
+    return 1 if missed else 0
+
+
+def tried(defect: Defect, tree: Path) -> str:
+    """What becomes of a defect in this copy: killed, survived, or why that cannot be said."""
+    try:
+        before = defect.plant(tree)
+    except DoesNotApply as error:
+        print(error, file=sys.stderr)
+        return "does not apply"
+    try:
+        code, output = play(tree, defect.tests)
+    finally:
+        write(tree / defect.file, before)
+    if code in (PASSED, FAILED):
+        return "killed" if code == FAILED else "survived"
+    # Not even collected, cut off from outside, no such test: that is nobody's judgement.
+    print(output, file=sys.stderr)
+    return "no verdict"
+
+
+def play(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
+    """Run tests in a copy until the first fails; exit code, None without one, and output."""
+    sources = (tree / "core", tree / "server", tree / "clients" / "python")
+    environment = {
+        **os.environ,
+        "CI": "1",
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": os.pathsep.join(map(str, sources)),
+    }
+    options = ("-x", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--worlds=60")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        return None, f"no end after {error.timeout} s"
+    return done.returncode, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())

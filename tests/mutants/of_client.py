@@ -1,0 +1,173 @@
+"""Defects of the client."""
+
+from mutants.defect import Defect
+
+_ANSWERS = "clients/python/licorne/answers.py"
+_CACHE = "clients/python/licorne/cache.py"
+_SESSION = "clients/python/licorne/session.py"
+_INBOX = "clients/python/licorne/inbox.py"
+_BACKOFF = "clients/python/licorne/backoff.py"
+_REPLAY = "clients/python/licorne/replay.py"
+
+CLIENT = (
+    Defect(
+        "accepted-again",
+        _ANSWERS,
+        "if known is not None and not known.accepted:",
+        "if known is not None:",
+        "the caller hears after each replay that its nodes were accepted",
+        ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "replay-cannot-refuse",
+        _ANSWERS,
+        "gone = [key for key, known in matching if self.replaying or not known.accepted]",
+        "gone = [key for key, known in matching if not known.accepted]",
+        "an application that a replay loses stays in the cache",
+        ("tests/client/test_answers.py",),
+    ),
+    Defect(
+        "end-in-either-partition",
+        _ANSWERS,
+        "if heard.state in ENDED and known.accepted and len(matching) == 1:",
+        "if heard.state in ENDED and known.accepted:",
+        "the end of an application ends that of the same id in another partition",
+        ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "state-of-a-replay",
+        _ANSWERS,
+        "if known.heard is not None and known.heard.state != known.told_state:",
+        "if known.heard is not None:",
+        "after a replay the caller hears states that it knows",
+        ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "unconfirmed-for-ever",
+        _ANSWERS,
+        "                cache.unconfirmed.discard(key)\n",
+        "",
+        "a change that is refused later ends an allocation that runs",
+        ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "resized-by-priority",
+        _CACHE,
+        "if (known := held.get(ask.key)) is None or known.ask.resources != ask.resources",
+        "if (known := held.get(ask.key)) is None or known.ask != ask",
+        "an ask that is said again with another priority is sent as a change",
+        ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "foreign-release",
+        _CACHE,
+        "if held.node_id and wire.FOREIGN_TAG not in held.ask.tags:",
+        "if held.node_id:",
+        "the client waits for ever for the end of what others run",
+        ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "undone-without-moving",
+        _CACHE,
+        "if known.node_id != self.held[key].node_id:",
+        "if not known.node_id:",
+        "a refused report leaves the ask among those of the node",
+        ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "drained-forgotten",
+        _CACHE,
+        "return si.NodeInfo.CREATE_DRAIN if node.drained else si.NodeInfo.CREATE",
+        "return si.NodeInfo.CREATE",
+        "a drained node comes back open after a replay",
+        ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "resumes-after-a-loss",
+        _SESSION,
+        "return bool(self._token) and self._processed >= self._lost",
+        "return bool(self._token)",
+        "a session resumes though requests of it are not kept any more",
+        ("tests/client/test_session.py",),
+    ),
+    Defect(
+        "repeats-are-news",
+        _SESSION,
+        "if response.number <= self._received:",
+        "if response.number < self._received:",
+        "the last response is taken twice after a resumption",
+        ("tests/client/test_session.py",),
+    ),
+    Defect(
+        "numbers-go-back",
+        _SESSION,
+        "self._sent = self._kept[-1].number if self._kept else response.acknowledged",
+        "self._sent = response.acknowledged",
+        "after a resumption requests get numbers that are in use",
+        ("tests/client/test_session.py",),
+    ),
+    Defect(
+        "acknowledged-by-the-past",
+        _SESSION,
+        "if stamp == self.stamp and number > self._consumed:",
+        "if number > self._consumed:",
+        "answers of an older session acknowledge those of the new one",
+        ("tests/client/test_session.py",),
+    ),
+    Defect(
+        "room-at-the-limit",
+        _INBOX,
+        "if self._size >= self._limit and not self._closed:",
+        "if self._size > 10 * self._limit and not self._closed:",
+        "the buffer takes ten times what it may",
+        ("tests/client/test_inbox.py",),
+    ),
+    Defect(
+        "dealt-with-too-early",
+        _INBOX,
+        "                if events:\n                    return events",
+        "                if len(events) > 1:\n                    return events",
+        "the last event of a response is acknowledged and not handed out",
+        ("tests/client/test_inbox.py",),
+    ),
+    Defect(
+        "backs-off-without-bound",
+        _BACKOFF,
+        "self._ceiling = min(self._maximum, self._ceiling * 2)",
+        "self._ceiling = self._ceiling * 2",
+        "waits between two tries grow without end",
+        ("tests/client/test_backoff.py",),
+    ),
+    Defect(
+        "any-connection-is-stable",
+        _BACKOFF,
+        "if seconds >= self._stable:",
+        "if seconds >= 0:",
+        "a server that accepts and drops is hammered",
+        ("tests/client/test_backoff.py",),
+    ),
+    Defect(
+        "asks-before-what-runs",
+        _REPLAY,
+        "for held in (*self._allocations, *self._asks):",
+        "for held in (*self._asks, *self._allocations):",
+        "a replay tells asks before what runs",
+        ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "nobody-is-forced",
+        _REPLAY,
+        "wire.application(application, force=force)",
+        "wire.application(application, force=False)",
+        "applications that run may be turned away by a replay",
+        ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "age-lost",
+        _REPLAY,
+        "wire.allocation(held.ask, held.node_id, held.asked_at)",
+        "wire.allocation(held.ask, held.node_id)",
+        "asks are young again after a replay",
+        ("tests/client/test_cache.py",),
+    ),
+)

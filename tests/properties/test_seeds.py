@@ -1,0 +1,31 @@
+"""Every property plays some worlds, however few are wanted, and none is left out between parts."""
+
+from itertools import chain
+
+import pytest
+
+from support.seeds import lively, parts, positive
+
+
+@pytest.mark.parametrize("worlds", [1, 2, 19, 60, 99, 800, 5000])
+@pytest.mark.parametrize("one_in", [1, 10, 100])
+def test_parts_are_all_the_worlds_and_none_is_empty(worlds: int, one_in: int) -> None:
+    """The parts follow one another without a gap, and a share of few worlds is still one."""
+    found = parts(worlds, first=7_000_000, one_in=one_in, size=20)
+    seeds = list(chain.from_iterable(found))
+    assert seeds == list(range(7_000_000, 7_000_000 + max(1, worlds // one_in)))
+    sizes = [len(part) for part in found]
+    assert 1 <= min(sizes) <= max(sizes) <= 20
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_what_most_worlds_do_is_not_expected_of_one() -> None:
+    """A few quiet worlds are no fault of the worlds, many are."""
+    assert [lively(count) for count in (1, 10, 11, 50)] == [0, 0, 1, 40]
+
+
+@pytest.mark.parametrize("text", ["0", "-3", "many"])
+def test_no_worlds_are_a_usage_error(text: str) -> None:
+    """A run that would play nothing is refused."""
+    with pytest.raises(ValueError, match=text):
+        positive(text)

@@ -1,0 +1,36 @@
+"""Which random worlds a property is tried on, in parts that several processes can share."""
+
+from itertools import pairwise
+
+PART = 50
+"""Worlds in a part, unless the property says otherwise."""
+
+
+def positive(text: str) -> int:
+    """A number of worlds as it is given; raises ValueError for none at all."""
+    count = int(text)
+    if count < 1:
+        raise ValueError(f"at least one world must be played, not {text}")
+    return count
+
+
+def parts(worlds: int, *, first: int = 0, one_in: int = 1, size: int = PART) -> list[range]:
+    """The seeds of one in so many of the worlds, at least one, from the first seed on.
+
+    They are cut into parts of at most that size, as few and as even as possible. No part is empty,
+    and together they are the seeds without a gap.
+    """
+    count = max(1, worlds // one_in)
+    number = -(-count // size)
+    ends = [first + count * part // number for part in range(number + 1)]
+    return [range(start, end) for start, end in pairwise(ends)]
+
+
+def lively(worlds: int) -> int:
+    """So many of these worlds surely have something to show: a few may be quiet."""
+    return max(0, worlds - 10)
+
+
+def shown(part: range) -> str:
+    """A part in the name of a test."""
+    return f"{part[0]}-{part[-1]}"
