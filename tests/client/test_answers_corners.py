@@ -50,14 +50,14 @@ def test_what_was_echoed_outlives_a_rejection(cache: Cache) -> None:
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert answers.allocations(ECHO) == []
     assert answers.allocations(REJECTED) == REFUSED
-    assert cache.held["k"].node_id == "n"
+    assert cache.asks["k"].node_id == "n"
 
 
 def test_what_was_not_echoed_does_not_outlive_a_rejection(cache: Cache) -> None:
     """A report that the server has refused is of nothing that it knows."""
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert Answers(cache).allocations(REJECTED) == REFUSED
-    assert not cache.held
+    assert not cache.asks
 
 
 def test_a_refused_placement_leaves_no_trace_of_the_node(cache: Cache) -> None:
@@ -65,7 +65,7 @@ def test_a_refused_placement_leaves_no_trace_of_the_node(cache: Cache) -> None:
     cache.ask([ASK], 0)
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert Answers(cache).allocations(REJECTED) == REFUSED
-    assert cache.held["k"].node_id == ""
+    assert cache.asks["k"].node_id == ""
     assert not cache.by_node
     assert not cache.unconfirmed
 
@@ -75,7 +75,7 @@ def test_only_resources_of_an_ask_can_change(cache: Cache) -> None:
     cache.ask([ASK], 0)
     again = Ask(key="k", application_id="a", resources={"vcore": 100}, priority=7)
     assert cache.ask([again], 1) == []
-    assert cache.held["k"].ask.priority == 0
+    assert cache.asks["k"].ask.priority == 0
 
 
 def test_nobody_confirms_the_end_of_what_others_run(cache: Cache) -> None:
@@ -83,5 +83,5 @@ def test_nobody_confirms_the_end_of_what_others_run(cache: Cache) -> None:
     foreign = Ask(key="k", application_id="", resources={"vcore": 1}, tags={FOREIGN_TAG: "static"})
     cache.report([Allocation(ask=foreign, node_id="n")], 0)
     assert len(cache.release(["k"], Termination.STOPPED)) == 1
-    assert not cache.held
+    assert not cache.asks
     assert not cache.releasing
