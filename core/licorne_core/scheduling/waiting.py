@@ -41,12 +41,13 @@ class Waiting:
     every queue and application on the way to it is on the blocker's shelves above.
     """
 
-    __slots__ = ("_heads", "_opened", "_reserved", "runnable")
+    __slots__ = ("_heads", "_reserved", "opened", "runnable")
 
     def __init__(self, reserved: ReservedAsks) -> None:
         """Nobody waits. `runnable` is whether a pass could find something."""
         self._reserved = reserved
-        self._opened: dict[Blocker, None] = {}
+        self.opened: dict[Blocker, None] = {}
+        """The blockers that have changed, until a look shows that they let nobody through."""
         self._heads: dict[Ranking[Any], tuple[int, list[_Head]]] = {}
         self.runnable = False
 
@@ -54,7 +55,7 @@ class Waiting:
         """The blocker may let somebody through now."""
         self.runnable = True
         if blocker.shelves:
-            self._opened[blocker] = None
+            self.opened[blocker] = None
             self._heads.clear()
         if blocker.reserved:
             self._reserved.wake(list(blocker.reserved))
@@ -73,7 +74,7 @@ class Waiting:
             if not is_new:
                 break
         _ranking_of(item).set_aside(item)
-        self._opened.pop(blocker, None)
+        self.opened.pop(blocker, None)
 
     def unpark(self, item: Parked) -> None:
         """A parked item is to be tried again, and so is what leads to it."""
@@ -103,21 +104,25 @@ class Waiting:
 
         One that was parked itself is not any more.
         """
-        entry = ranking.top()
-        if self._opened:
-            head = self._head(ranking)
-            if head is not None and (entry is None or head.entry < entry):
-                item = head.entry.item
-                if not isinstance(item, Queue):
-                    self.unpark(item)
-                return item
-        return None if entry is None else entry.item
+        first = ranking.top()
+        if not self.opened:
+            return first
+        head = self._head(ranking)
+        if head is None:
+            return first
+        entry = None if first is None else ranking.entry(first)
+        if entry is not None and entry < head.entry:
+            return first
+        item = head.entry.item
+        if not isinstance(item, Queue):
+            self.unpark(item)
+        return item
 
     def end_pass(self) -> None:
         """Nothing was found: what is open now blocks nobody who could be tried."""
-        for blocker in self._opened:
+        for blocker in self.opened:
             blocker.end_pass()
-        self._opened.clear()
+        self.opened.clear()
         self._heads.clear()
 
     def _head(self, ranking: Ranking[Any]) -> _Head | None:
@@ -126,7 +131,7 @@ class Waiting:
         while heads:
             head = heads[0]
             blocker = head.blocker
-            shelf = blocker.shelves.get(ranking) if blocker in self._opened else None
+            shelf = blocker.shelves.get(ranking) if blocker in self.opened else None
             if shelf is None:
                 heappop(heads)
                 continue
@@ -136,7 +141,7 @@ class Waiting:
             elif blocker.lets_through():
                 return head
             else:
-                del self._opened[blocker]
+                del self.opened[blocker]
                 heappop(heads)
         return None
 
@@ -146,7 +151,7 @@ class Waiting:
         if known is not None and known[0] == version:
             return known[1]
         heads = []
-        for number, blocker in enumerate(self._opened):
+        for number, blocker in enumerate(self.opened):
             shelf = blocker.shelves.get(ranking)
             if shelf is not None:
                 heads.append(_Head(shelf.first(ranking), number, blocker))
