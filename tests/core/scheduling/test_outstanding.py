@@ -147,12 +147,14 @@ def test_many_asks_are_told_in_parts_that_let_others_in(monkeypatch: pytest.Monk
 
 
 def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
-    """And nothing is looked at for it."""
+    """Reports show all the same that no node takes its asks (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     core.do(asks(ask("one", "k", vcore=20)))
     assert told(core.wait(5)) == []
+    (waiting,) = core.views.application(core.views.resolve("default"), "one").asks
+    assert waiting.triggered_scale_up
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:
