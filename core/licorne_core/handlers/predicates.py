@@ -85,7 +85,7 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
 def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
     """An answer to a check that is not open any more is ignored."""
     for partition in rm.partitions.values():
-        check = partition.predicates.close(command.question)
+        check = partition.predicates.close(command.check)
         if check is not None:
             was_full = partition.predicates.full
             partition.predicates.is_silent = False

@@ -115,7 +115,7 @@ def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
     assert told(core.send(Tick())) == ["one/large"]
 
 
-def test_an_ask_that_was_held_meanwhile_is_not_told_again() -> None:
+def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
     """Once per ask, though the RM was asked about a node for it in between, and said nothing."""
     core = Driver()
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5)))
