@@ -94,7 +94,8 @@ def _checks(partition: Partition, app: Application, request: Request) -> Iterato
         if not (reserved and check.spares_reserved):
             yield from check.report(scene, app)
     for ask_check in ASK_CHECKS:
-        yield from ask_check.report(scene, app, ask_class)
+        if ask_class.predicate is not None or not ask_check.only_with_predicate:
+            yield from ask_check.report(scene, app, ask_class)
     yield _nodes(partition, request)
 
 

@@ -62,23 +62,25 @@ class Ranking(Generic[T]):
 
     def put(self, item: T, key: Key) -> None:
         """Rank the item under the key, whatever it had before; it is active now."""
-        before = self._active.get(item)
-        if before is not None and before.key == key:
-            return
         self._serial += 1
         entry = _make(Ranked, (key, self._serial, item))
-        if self._aside:
-            known = before or self._aside.pop(item, None)
-            if known is not None and key < known.key:
-                self._note_improved(entry)
-        elif before is not None and key < before.key:
-            self._note_improved(entry)
-        self._active[item] = entry
         heap = self._heap
-        if before is not None and heap[0].serial == before.serial:
-            # Whoever was just served is on top: the usual case.
-            heapreplace(heap, entry)
-            return
+        before = self._active.get(item)
+        if before is not None:
+            if key == before.key:
+                return
+            self._active[item] = entry
+            if key < before.key:
+                self._note_improved(entry)
+            elif heap[0].serial == before.serial:
+                # Whoever was just served is on top: the usual case.
+                heapreplace(heap, entry)
+                return
+        else:
+            self._active[item] = entry
+            aside = self._aside.pop(item, None)
+            if aside is not None and key < aside.key:
+                self._note_improved(entry)
         heappush(heap, entry)
         if len(heap) > _SLACK + 2 * len(self._active):
             self._heap = list(self._active.values())

@@ -137,6 +137,8 @@ class AskGroup:
         elif len(heap) > SLACK + 2 * self.waiting:
             self._compact()
         elif heap[0].request is request:
+            heappop(heap)
+            request.is_queued = False
             while not waits(heap[0]):
                 _forget(heappop(heap))
 

@@ -49,6 +49,8 @@ class AskCheck(NamedTuple):
 
     blocker: Callable[[Scene, Application, AskClass], Blocker | None]
     report: Callable[[Scene, Application, AskClass], Iterable[Check]]
+    only_with_predicate: bool = False
+    """Whether it stops only asks in whose nodes the RM has a say."""
 
 
 def _back_off(scene: Scene, app: Application) -> Blocker | None:
@@ -124,15 +126,11 @@ def _report_quota(scene: Scene, app: Application, ask_class: AskClass) -> Iterab
 
 
 def _answers(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
-    if ask_class.predicate is not None and scene.predicates.full:
-        return scene.predicates.owed
-    return None
+    return scene.predicates.owed if scene.predicates.full else None
 
 
 def _report_answers(scene: Scene, app: Application, ask_class: AskClass) -> Iterable[Check]:
-    if ask_class.predicate is not None:
-        predicates = scene.predicates
-        yield AnswersCheck(waiting=predicates.waiting, most=predicates.most)
+    yield AnswersCheck(waiting=scene.predicates.waiting, most=scene.predicates.most)
 
 
 APPLICATION_CHECKS = (
@@ -147,9 +145,11 @@ ASK_CHECKS = (
     # (spec § 8.3c). Both come before the nodes, as they are fewer.
     AskCheck(_quota, _report_quota),
     # A node that is found could not be asked about.
-    AskCheck(_answers, _report_answers),
+    AskCheck(_answers, _report_answers, only_with_predicate=True),
 )
 """What comes before the nodes. These come last, as they are the dearest: `NodeIndex.best`."""
+
+_WITHOUT_PREDICATE = tuple(check for check in ASK_CHECKS if not check.only_with_predicate)
 
 
 def application_blocker(
@@ -167,7 +167,8 @@ def application_blocker(
 
 def ask_blocker(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
     """The first thing before the nodes that stops asks of the class."""
-    for check in ASK_CHECKS:
+    checks = _WITHOUT_PREDICATE if ask_class.predicate is None else ASK_CHECKS
+    for check in checks:
         blocker = check.blocker(scene, app, ask_class)
         if blocker is not None:
             return blocker
