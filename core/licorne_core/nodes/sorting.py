@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from math import fsum
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.nodes.node import Node
@@ -40,9 +40,13 @@ class NodeOrder(Protocol):
 
 def node_order(policy: NodeSortPolicy) -> NodeOrder:
     """The order of a policy, over no nodes yet."""
-    if policy.type is NodeSortType.SPREAD:
-        return SpreadOrder(policy)
-    return UtilizationOrder(policy)
+    match policy.type:
+        case NodeSortType.FAIR | NodeSortType.BINPACKING:
+            return UtilizationOrder(policy)
+        case NodeSortType.SPREAD:
+            return SpreadOrder(policy)
+        case _:
+            assert_never(policy.type)
 
 
 class UtilizationOrder:
