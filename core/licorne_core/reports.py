@@ -47,6 +47,8 @@ class PartitionReport:
     pending_asks: int
     applications: Mapping[str, int]
     node_sort_policy: str
+    node_sort_attribute: str
+    """What `spread` goes by; empty for the others."""
     node_sort_weights: Mapping[str, float]
     preemption_enabled: bool
     quota_preemption_enabled: bool

@@ -5,12 +5,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from licorne_core.config import extra, load, properties
 from licorne_core.config.reader import Cursor, Fields
+from licorne_core.config.schema import NodeSortType
 from licorne_core.errors import ConfigError
 from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES
 from licorne_core.rule_kinds import RULES
@@ -164,6 +166,19 @@ def test_every_kind_of_placement_rule_is_on_the_page() -> None:
 def test_every_property_is_on_the_page() -> None:
     """The page has the properties that mean something, and no others."""
     assert set(shown_keys("Queue properties")) == property_keys()
+
+
+@pytest.mark.parametrize(
+    ("title", "key", "policies"),
+    [
+        ("Partition", "nodesortpolicy.type", NodeSortType),
+        ("Queue properties", properties.APP_SORT_POLICY, properties.AppSortPolicy),
+    ],
+)
+def test_every_order_is_on_the_page(title: str, key: str, policies: type[Enum]) -> None:
+    """The page has every order of nodes and of applications, and no others."""
+    [row] = [row for row in CONFIGURATION.table(title) if code_spans(row[0]) == [key]]
+    assert set(code_spans(row[1])) == {policy.value for policy in policies}
 
 
 def property_keys() -> set[str]:

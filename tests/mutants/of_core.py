@@ -10,6 +10,7 @@ _LIMITS = "core/licorne_core/config/limits.py"
 _PROPERTIES = "core/licorne_core/config/properties.py"
 _QUOTA = "core/licorne_core/queues/quota.py"
 _TREE = "core/licorne_core/queues/tree.py"
+_NODE_ORDER = "core/licorne_core/nodes/sorting.py"
 _FACTS = "core/licorne_core/facts/allocations.py"
 
 CORE = (
@@ -268,6 +269,22 @@ CORE = (
         "tracker.max_applications = limit.max_applications if limit is not None else 1",
         "who has no limit may run one application",
         ("tests/core/limits/test_limits.py", "tests/core/limits/test_limits_corners.py"),
+    ),
+    Defect(
+        "spread-forgets-the-group",
+        _NODE_ORDER,
+        "        return group\n",
+        "        return (node,) if node in group else ()\n",
+        "the other nodes of a group keep the place that they had before it filled up",
+        ("tests/core/scheduling/test_candidates.py", "tests/scenarios/test_scenarios.py"),
+    ),
+    Defect(
+        "spread-by-sum",
+        _NODE_ORDER,
+        "fsum(group.values()) / len(group)",
+        "fsum(group.values())",
+        "a group of many nodes counts as fuller than a group of few",
+        ("tests/scenarios/test_scenarios.py",),
     ),
     Defect(
         "one-record-too-few",

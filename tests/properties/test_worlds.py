@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from licorne_core.commands import UpdateAllocations
+from licorne_core.config.properties import AppSortPolicy
+from licorne_core.config.schema import NodeSortType
 from licorne_core.scheduling import cycle, order
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.predicate_results import PredicateResults
@@ -20,10 +22,19 @@ def test_a_seed_is_a_world() -> None:
     assert repr(World(1).steps) != repr(World(2).steps)
 
 
+def test_worlds_have_every_order() -> None:
+    """All orders of nodes and of applications are played, so that the oracle has to know them."""
+    drawn = repr([World(seed, 1).steps for seed in range(100)])
+    words = [policy.value for policies in (NodeSortType, AppSortPolicy) for policy in policies]
+    assert [word for word in words if f'"{word}"' not in drawn] == []
+
+
 @pytest.mark.parametrize(
     "slip",
     [
-        lambda patch: patch.setattr(NodeIndex, "improved", lambda _, node: []),
+        lambda patch: patch.setattr(
+            NodeIndex, "improved", lambda index, node: index.took(node) or []
+        ),
         lambda patch: patch.setattr("licorne_core.scheduling.changes.share", lambda queue: 0.0),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
         lambda patch: patch.setattr("licorne_core.scheduling.checks.excess", lambda *_: {}),

@@ -9,10 +9,12 @@ from licorne.v1 import session_pb2 as sp
 from licorne_server.convert_out import Kind
 from licorne_server.envelope import Sealer, open_envelope
 from licorne_server.errors import Malformed
+from licorne_server.services.conversation import NUMBERED
 from licorne_server.wire import delimited
 from support.shim import ask
 
 NUMBER = st.integers(0, 2**64 - 1)
+MESSAGES = sp.UpdateRequest.DESCRIPTOR.oneofs_by_name["message"].fields
 
 
 @given(NUMBER, NUMBER)
@@ -52,3 +54,25 @@ def test_fields_of_later_versions_are_passed_over() -> None:
     """What this version does not know does not disturb what it knows."""
     raw = sp.UpdateRequest(number=7, ack=sp.Ack()).SerializeToString()
     assert open_envelope(delimited(99, b"new") + raw + b"\xf8\x06\x01").number == 7
+
+
+OF_THE_SESSION = {"hello", "heartbeat", "ack"}
+"""Messages without a number: they are about the session itself."""
+
+
+@pytest.mark.parametrize("name", [field.name for field in MESSAGES])
+def test_every_message_of_a_request_is_known(name: str) -> None:
+    """No message is taken for one of a later version, and all but the session's own are counted."""
+    request = sp.UpdateRequest()
+    getattr(request, name).SetInParent()
+    number = sp.UpdateRequest.DESCRIPTOR.fields_by_name[name].number
+    assert open_envelope(request.SerializeToString()).message == number
+    assert (number in NUMBERED) == (name not in OF_THE_SESSION)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_response_is_sealed(kind: Kind) -> None:
+    """A response of any kind is one message of an UpdateResponse."""
+    data = b"" if kind is not Kind.SESSION else sp.UpdateResponse(ack=sp.Ack()).SerializeToString()
+    sealed = Sealer(1, 1).seal(kind, data, number=1, acknowledged=0)
+    assert sp.UpdateResponse.FromString(sealed).WhichOneof("message")

@@ -64,6 +64,14 @@ async def test_partitions_come_in_numbers(state: "StateAsyncStub", calls: Any) -
     assert not partition.holds
 
 
+async def test_a_partition_shows_what_it_spreads_over(shim: Shim, state: "StateAsyncStub") -> None:
+    """The node order comes with the attribute that it goes by."""
+    order = "\n    nodesortpolicy: {type: spread, attribute: si/zone}\n    queues:"
+    await shim.register(QUEUES.replace("\n    queues:", order, 1))
+    [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
+    assert (partition.node_sort_policy, partition.node_sort_attribute) == ("spread", "si/zone")
+
+
 async def test_queues_come_parents_first(shim: Shim, state: "StateAsyncStub") -> None:
     """The tree is a list: root first, children by name behind their parent."""
     await shim.register(QUEUES)

@@ -54,6 +54,7 @@ def node(
     action: NodeAction = NodeAction.CREATE,
     *,
     partition: str = "",
+    attributes: Mapping[str, str] | None = None,
     size: Mapping[str, int] | None = None,
     **amounts: int,
 ) -> NodeUpdate:
@@ -62,6 +63,7 @@ def node(
         node_id=NodeId(node_id),
         action=action,
         partition=partition,
+        attributes=attributes or {},
         capacity=size or amounts or None,
     )
 

@@ -131,7 +131,13 @@ def _truth(partition: Partition) -> tuple[UpdateNodes, UpdateApplications, Updat
 def _told_node(known: Node, partition: str) -> NodeUpdate:
     """A node as an RM tells it again."""
     action = NodeAction.CREATE if known.schedulable else NodeAction.CREATE_DRAIN
-    return node(known.node_id, action, partition=partition, size=known.capacity)
+    return node(
+        known.node_id,
+        action,
+        partition=partition,
+        attributes=known.attributes,
+        size=known.capacity,
+    )
 
 
 def _told_app(known: Application, partition: str) -> Any:

@@ -140,15 +140,13 @@ def _node_sort(fields: Fields) -> NodeSortPolicy:
         return NodeSortPolicy()
     if cursor.is_scalar:
         kind = _node_sort_type(cursor.text(), cursor.path, cursor.report)
-        if kind is NodeSortType.SPREAD:
-            cursor.report.problem("node sort policy spread needs an attribute", cursor.path)
+        _check_attribute(kind, "", cursor.path, cursor.report)
         return NodeSortPolicy(type=kind)
     policy = cursor.fields("type", "resourceweights", "attribute")
     kind = _node_sort_type(policy.text("type"), policy.path("type"), cursor.report)
     attribute = policy.text("attribute")
-    if bool(attribute) != (kind is NodeSortType.SPREAD):
-        message = "node sort policy spread needs an attribute, and no other policy has one"
-        cursor.report.problem(message, policy.path("attribute"))
+    if not any(cursor.report.is_faulty(policy.path(key)) for key in ("type", "attribute")):
+        _check_attribute(kind, attribute, policy.path("attribute"), cursor.report)
     weights = {}
     for name, entry in policy.children("resourceweights").items():
         weights[name] = entry.number()
@@ -169,6 +167,15 @@ def _node_sort_type(text: str, path: str, report: Report) -> NodeSortType:
     if text:
         report.problem(f"undefined policy: {text}", path)
     return NodeSortType.FAIR
+
+
+def _check_attribute(kind: NodeSortType, attribute: str, path: str, report: Report) -> None:
+    if kind is NodeSortType.SPREAD:
+        if not attribute:
+            report.problem("node sort policy spread needs an attribute", path)
+    elif attribute:
+        message = f"node sort policy {kind.value} has no attribute, found '{shown(attribute)}'"
+        report.problem(message, path)
 
 
 def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from math import fsum
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.nodes.node import Node
@@ -25,7 +25,10 @@ class NodeOrder(Protocol):
         ...
 
     def voids(self, node: Node) -> Iterable[Node]:
-        """The nodes whose scores may be others since this node changed, itself included."""
+        """The nodes whose scores may be others since this node changed, came or went.
+
+        Called once after each such change. The node itself is among them unless it went.
+        """
         ...
 
     def add(self, node: Node) -> None:
@@ -39,9 +42,13 @@ class NodeOrder(Protocol):
 
 def node_order(policy: NodeSortPolicy) -> NodeOrder:
     """The order of a policy, over no nodes yet."""
-    if policy.type is NodeSortType.SPREAD:
-        return SpreadOrder(policy)
-    return UtilizationOrder(policy)
+    match policy.type:
+        case NodeSortType.FAIR | NodeSortType.BINPACKING:
+            return UtilizationOrder(policy)
+        case NodeSortType.SPREAD:
+            return SpreadOrder(policy)
+        case _:
+            assert_never(policy.type)
 
 
 class UtilizationOrder:
@@ -76,8 +83,8 @@ class SpreadOrder:
     """The emptiest group of nodes first, and in it the emptiest node.
 
     Nodes with the same value of the policy's attribute are one group, those without it another. How
-    full a group is, is the mean utilization of its nodes. Every change of a node voids the scores
-    of its group, so a decision costs more the larger the groups are.
+    full a group is, is the mean utilization of its nodes, drained ones too. Every change of a node
+    voids the scores of its group, so a decision costs more the larger the groups are.
     """
 
     __slots__ = ("_groups", "_means", "_weights", "policy")
@@ -88,12 +95,14 @@ class SpreadOrder:
         """Take the policy's attribute and weights."""
         self.policy = policy
         self._weights = _weights(policy)
-        self._groups: dict[str, dict[Node, None]] = {}
+        self._groups: dict[str, dict[Node, float]] = {}
+        """The utilization of each node when it changed last, by group."""
         self._means: dict[str, float] = {}
 
     def score(self, node: Node) -> tuple[float, float]:
         """The mean utilization of the node's group, then its own."""
-        return (self._means[self._value(node)], _utilization(node, self._weights))
+        value = self._value(node)
+        return (self._means[value], self._groups[value][node])
 
     def voids(self, node: Node) -> Iterable[Node]:
         """All nodes of the group."""
@@ -101,14 +110,16 @@ class SpreadOrder:
         group = self._groups.get(value)
         if group is None:
             return ()
+        if node in group:
+            group[node] = _utilization(node, self._weights)
         # A sum that does not depend on the order of the nodes.
-        total = fsum(_utilization(other, self._weights) for other in group)
-        self._means[value] = total / len(group)
-        return tuple(group)
+        self._means[value] = fsum(group.values()) / len(group)
+        return group
 
     def add(self, node: Node) -> None:
         """The node counts in its group."""
-        self._groups.setdefault(self._value(node), {})[node] = None
+        used = _utilization(node, self._weights)
+        self._groups.setdefault(self._value(node), {})[node] = used
 
     def remove(self, node: Node) -> None:
         """It counts no more."""

@@ -25,6 +25,7 @@ class NodeIndex:
         "_heaps",
         "_indexed",
         "_nodes",
+        "_rescored",
         "_reservables",
         "_short",
         "_supplies",
@@ -35,10 +36,8 @@ class NodeIndex:
         """Over these nodes; without `indexed` every question is answered by a look at all nodes."""
         self._nodes = nodes
         self._indexed = indexed
-        for node in nodes.by_id.values():
-            node.score = None
-        for node in nodes.by_id.values():
-            self.took(node)
+        self._rescored = 0
+        self._score_all()
         self._heaps = NodeHeaps(nodes)
         self._supplies: _Supplies = {}
         self._reservables: _Supplies = {}
@@ -47,16 +46,13 @@ class NodeIndex:
 
     @property
     def work(self) -> int:
-        """What looks at many nodes have cost so far, in units of about a microsecond."""
-        return self._heaps.work
+        """What touching many nodes at once has cost so far, in units of about a microsecond."""
+        return self._heaps.work + self._rescored
 
     def reorder(self, policy: NodeSortPolicy) -> None:
         """Another order of nodes is in force."""
         self._nodes.reorder(policy)
-        for node in self._nodes.by_id.values():
-            node.score = None
-        for node in self._nodes.by_id.values():
-            self.took(node)
+        self._score_all()
         self._heaps.forget()
 
     # Who asks
@@ -141,6 +137,14 @@ class NodeIndex:
         self._heaps.write(node)
         return found
 
+    def _score_all(self) -> None:
+        for node in self._nodes.by_id.values():
+            node.score = None
+        for node in self._nodes.by_id.values():
+            # A score may have come with that of another node.
+            if node.score is None:
+                self.took(node)
+
     def took(self, node: Node) -> None:
         """The node has less room, or is gone: its score is void, and maybe those of others."""
         order = self._nodes.order
@@ -148,6 +152,8 @@ class NodeIndex:
             before = voided.score
             score = voided.score = order.score(voided)
             voided.version += 1
+            if voided is not node:
+                self._rescored += 1
             if before is not None and score < before:
                 self._heaps.write(voided)
 

@@ -45,6 +45,7 @@ def partition_report(partition: Partition) -> PartitionReport:
         pending_asks=sum(app.pending_count for app in apps) + assumed,
         applications=dict(states),
         node_sort_policy=policy.type.value,
+        node_sort_attribute=policy.attribute,
         node_sort_weights=dict(policy.weights),
         preemption_enabled=partition.config.preemption_enabled,
         quota_preemption_enabled=partition.config.quota_preemption_enabled,

@@ -37,6 +37,7 @@ def partitions(views: Views) -> Rows:
 
 
 def _partition_json(views: Views, report: PartitionReport) -> JsonObject:
+    over = {"attribute": report.node_sort_attribute} if report.node_sort_attribute else {}
     applications = {state.value: report.applications.get(state.value, 0) for state in AppState}
     return {
         "clusterId": report.rm_id,
@@ -48,6 +49,7 @@ def _partition_json(views: Views, report: PartitionReport) -> JsonObject:
         },
         "nodeSortingPolicy": {
             "type": report.node_sort_policy,
+            **over,
             "resourceWeights": dict(report.node_sort_weights),
         },
         "preemptionEnabled": report.preemption_enabled,

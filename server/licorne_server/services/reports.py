@@ -51,6 +51,7 @@ def partition_message(report: PartitionReport) -> pb.Partition:
         allocations=report.allocations,
         pending_asks=report.pending_asks,
         node_sort_policy=report.node_sort_policy,
+        node_sort_attribute=report.node_sort_attribute,
         node_sort_weights=report.node_sort_weights,
         preemption_enabled=report.preemption_enabled,
         quota_preemption_enabled=report.quota_preemption_enabled,

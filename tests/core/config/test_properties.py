@@ -1,5 +1,7 @@
 """Queue properties: what is inherited and what it means (spec § 2.4)."""
 
+from dataclasses import asdict
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +108,9 @@ def test_settings() -> None:
         backoff_delay=5.0,
     )
     assert warnings == []
+    standard = asdict(QueueSettings())
+    unset = [name for name, value in asdict(settings).items() if value == standard[name]]
+    assert not unset, f"no property above gives a meaning to {unset}"
 
 
 def test_state_aware_is_a_policy_of_its_own() -> None:

@@ -26,6 +26,17 @@ def test_node_sort_weights() -> None:
     )
 
 
+def test_spread_is_over_an_attribute() -> None:
+    """The policy that spreads asks names the node attribute it goes by; weights count as ever."""
+    body = """
+        nodesortpolicy: {type: spread, attribute: si/zone, resourceweights: {vcore: 2}}
+        queues: [{name: a}]
+        """
+    assert partition(body).node_sort == NodeSortPolicy(
+        type=NodeSortType.SPREAD, attribute="si/zone", weights={"vcore": 2.0}
+    )
+
+
 @pytest.mark.row(44)
 @pytest.mark.parametrize(
     ("policy", "message"),
@@ -40,10 +51,20 @@ def test_node_sort_weights() -> None:
         ("{resourceweights: {vcore: .inf}}", "expected a number, found '.inf'"),
         ("{resourceweights: {vcore: 1e999}}", "expected a number, found '1e999'"),
         ("[fair]", "expected a mapping, found a list"),
+        ("spread", "node sort policy spread needs an attribute"),
+        ("{type: spread}", "node sort policy spread needs an attribute"),
+        ("{type: spread, attribute: ''}", "node sort policy spread needs an attribute"),
+        ("{type: spread, attribute: [zone]}", "expected a text, found a list"),
+        ("{attribute: zone}", "node sort policy fair has no attribute, found 'zone'"),
+        (
+            "{type: binpacking, attribute: zone}",
+            "node sort policy binpacking has no attribute, found 'zone'",
+        ),
+        ("{type: random, attribute: zone}", "undefined policy: random"),
     ],
 )
 def test_bad_node_sort_policies(policy: str, message: str) -> None:
-    """An unknown policy and a weight that is none are refused."""
+    """An unknown policy, a weight that is none and an attribute out of place are refused."""
     assert complaint(f"nodesortpolicy: {policy}\nqueues: [{{name: a}}]") == message
 
 

@@ -33,6 +33,7 @@ from licorne_core.placement.chain import Placer
 from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.tree import QueueTree
+from licorne_core.rule_kinds import RULES
 from support.trees import check_tree, outline, partition_config, queue_at
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
@@ -153,6 +154,17 @@ def rows_of(file: Path) -> list[int]:
     first = file.read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith("# rows "), f"{file.name} does not begin with its rows"
     return [int(number) for number in first.removeprefix("# rows ").split()]
+
+
+def test_every_kind_of_rule_is_shown() -> None:
+    """Each kind of placement rule that a configuration may use stands in a transcript."""
+    shown = {
+        line.split("name:")[1].strip()
+        for file in FILES
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if "name:" in line
+    }
+    assert RULES.keys() <= shown
 
 
 @pytest.mark.parametrize(

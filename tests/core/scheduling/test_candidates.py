@@ -89,6 +89,23 @@ def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int
         index.improved(node)
 
 
+def test_a_change_of_order_scores_each_node_once() -> None:
+    """A reload that spreads costs as many scores as there are nodes, however large the groups."""
+    book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * 40)
+    index = index_of(book)
+    index.reorder(NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone"))
+    assert index.work < 40
+
+
+def test_what_a_change_voids_counts_as_work() -> None:
+    """A turn ends the earlier the larger the groups are of which every change voids the scores."""
+    book = book_of(NodeSortType.SPREAD, *[{"vcore": 4}] * 40)
+    index = index_of(book)
+    before = index.work
+    index.took(book.by_id[NodeId("n0")])
+    assert index.work == before + 19
+
+
 def test_a_short_supply_is_given_hope_by_the_node_that_fits() -> None:
     """A class that found no node is reported by the first change that would give it one."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})

@@ -135,6 +135,15 @@ async def test_partitions_follow_a_reload(site: Site) -> None:
         "resourceWeights": {"vcore": 1.0, "memory": 1.0},
     }
     assert default["preemptionEnabled"] is True
+
+    site.driver.do(reload(OPEN + "    nodesortpolicy: {type: spread, attribute: si/zone}\n"))
+    (default,) = await site.get("/ws/v1/partitions")
+
+    assert default["nodeSortingPolicy"] == {
+        "type": "spread",
+        "attribute": "si/zone",
+        "resourceWeights": {"vcore": 1.0, "memory": 1.0},
+    }
     assert "not found" in (await site.refused("/ws/v1/partition/gpu/queues"))["message"]
 
 

@@ -6,6 +6,7 @@ Whatever is a sum is added up from the records each time it is wanted, so that i
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 Amounts = dict[str, int]
 
@@ -143,6 +144,7 @@ class NodeRecord:
     node_id: str
     capacity: Amounts
     schedulable: bool
+    attributes: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, Amounts] = field(default_factory=dict)
     told: int = 0
     results: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
@@ -162,6 +164,14 @@ class NodeRecord:
         for size in self.foreign.values():
             add_to(left, {name: -value for name, value in size.items()})
         return left
+
+
+class NodeOrder(NamedTuple):
+    """A node sort policy: its type, the weights by name, and what it spreads over, if it does."""
+
+    kind: str
+    weights: list[tuple[str, float]]
+    attribute: str
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from licorne_core.commands import RegisterRm, UpdateConfiguration
-from support.oracle.books import Amounts, LimitRecord, QueueRecord
+from support.oracle.books import Amounts, LimitRecord, NodeOrder, QueueRecord
 
 NOT_INHERITED = ("priority.policy", "priority.offset")
 
@@ -47,11 +47,13 @@ def queue_records(partition: dict[str, Any]) -> dict[str, QueueRecord]:
     return records
 
 
-def node_order(partition: dict[str, Any]) -> tuple[str, list[tuple[str, float]]]:
-    """The node sort policy: its type, and the weights by name."""
+def node_order(partition: dict[str, Any]) -> NodeOrder:
+    """The node sort policy."""
     policy = partition.get("nodesortpolicy") or {}
     weights = policy.get("resourceweights") or {"memory": 1.0, "vcore": 1.0}
-    return policy.get("type", "fair"), sorted(weights.items())
+    return NodeOrder(
+        policy.get("type", "fair"), sorted(weights.items()), policy.get("attribute", "")
+    )
 
 
 def creates_queues(partition: dict[str, Any]) -> bool:

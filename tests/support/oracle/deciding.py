@@ -127,7 +127,7 @@ def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
     if look.now < ask.created + RESERVATION_AGE:
         return None
 
-    def key(node: NodeRecord) -> tuple[float, float, str]:
+    def key(node: NodeRecord) -> tuple[float, float, float, str]:
         return fit_key(look, node, ask.size)
 
     holding = [

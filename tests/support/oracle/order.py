@@ -1,9 +1,10 @@
 """Who comes first, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
 
 from collections.abc import Iterator
+from math import fsum
 from typing import Any, NamedTuple
 
-from support.oracle.books import Amounts, AppRecord, NodeRecord, QueueRecord, lineage
+from support.oracle.books import Amounts, AppRecord, NodeOrder, NodeRecord, QueueRecord, lineage
 from support.oracle.usage import Usage
 
 SCHEDULABLE = ("Accepted", "Running")
@@ -19,7 +20,7 @@ class Look(NamedTuple):
     queues: dict[str, QueueRecord]
     apps: dict[str, AppRecord]
     nodes: dict[str, NodeRecord]
-    node_order: tuple[str, list[tuple[str, float]]]
+    node_order: NodeOrder
     as_fifo: bool
     usage: Usage
     now: float
@@ -129,21 +130,38 @@ def _fair_usage(look: Look, app: AppRecord, leaf: QueueRecord) -> list[float]:
 # Nodes (spec § 7.5)
 
 
-def node_key(look: Look, node: NodeRecord) -> tuple[float, str]:
-    """How full the node is, weighted, or the negative of it for bin packing; then its id."""
-    kind, weights = look.node_order
+def node_key(look: Look, node: NodeRecord) -> tuple[float, float, str]:
+    """How full the node's group is (spread only) and the node itself, negative for bin packing.
+
+    Then its id.
+    """
+    used = _fullness(look, node)
+    kind, _, attribute = look.node_order
+    if kind == "binpacking":
+        return (0.0, -used, node.node_id)
+    if kind == "spread":
+        group = [
+            _fullness(look, other)
+            for other in look.nodes.values()
+            if other.attributes.get(attribute, "") == node.attributes.get(attribute, "")
+        ]
+        return (fsum(group) / len(group), used, node.node_id)
+    return (0.0, used, node.node_id)
+
+
+def _fullness(look: Look, node: NodeRecord) -> float:
+    """How full the node is, weighted."""
     available = look.usage.available[node.node_id]
     taken = weight_sum = 0.0
-    for name, weight in weights:
+    for name, weight in look.node_order.weights:
         capacity = node.capacity.get(name, 0)
         if weight > 0 and capacity > 0:
             taken += weight * (1 - available.get(name, 0) / capacity)
             weight_sum += weight
-    used = taken / weight_sum if weight_sum else 0.0
-    return (-used if kind == "binpacking" else used, node.node_id)
+    return taken / weight_sum if weight_sum else 0.0
 
 
-def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float, str]:
+def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float, float, str]:
     """How little is missing on the node for these amounts (spec § 8.5), then the node order."""
     available = look.usage.available[node.node_id]
     score = 0.0

@@ -78,7 +78,9 @@ class PartitionOracle:
             if known is None:
                 schedulable = action is NodeAction.CREATE
                 capacity = dict(update.capacity or {})
-                self.nodes[update.node_id] = NodeRecord(update.node_id, capacity, schedulable)
+                self.nodes[update.node_id] = NodeRecord(
+                    update.node_id, capacity, schedulable, dict(update.attributes)
+                )
         elif known is None:
             return
         elif action is NodeAction.UPDATE:

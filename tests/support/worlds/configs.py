@@ -96,7 +96,9 @@ class ConfigMaker:
         rng = self.rng
         if rng.random() < 0.3:
             return {}
-        order: dict[str, Any] = {"type": rng.choice(["fair", "binpacking"])}
+        order: dict[str, Any] = {"type": rng.choice(["fair", "binpacking", "spread"])}
+        if order["type"] == "spread":
+            order["attribute"] = "zone"
         if rng.random() < 0.5:
             order["resourceweights"] = {
                 name: rng.choice([0.0, 0.25, 1.0, 4.0]) for name in TYPES if rng.random() < 0.7

@@ -95,6 +95,11 @@ class RmMaker:
         sizes = {name: rng.choice([0, 2, 4, 4, 8]) * amount for name, amount in TYPES.items()}
         return {name: size for name, size in sizes.items() if size or rng.random() < 0.3}
 
+    def _attributes(self) -> dict[str, str]:
+        """A zone, mostly."""
+        zone = self.rng.choice(["", "a", "b", "b"])
+        return {"zone": zone} if zone else {}
+
     def new_nodes(self) -> UpdateNodes:
         """Nodes appear; those that are there already are refused."""
         rng = self.rng
@@ -102,7 +107,13 @@ class RmMaker:
         partition = self.settings.any_partition()
         return nodes(
             *(
-                node(self._node_id(), rng.choice(kinds), partition=partition, size=self._capacity())
+                node(
+                    self._node_id(),
+                    rng.choice(kinds),
+                    partition=partition,
+                    attributes=self._attributes(),
+                    size=self._capacity(),
+                )
                 for _ in range(rng.randint(1, 6))
             ),
             rm=self.rm,

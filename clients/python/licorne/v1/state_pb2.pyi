@@ -173,6 +173,7 @@ class Partition(_message.Message):
     PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
     QUOTA_PREEMPTION_ENABLED_FIELD_NUMBER: _builtins.int
     HOLDS_FIELD_NUMBER: _builtins.int
+    NODE_SORT_ATTRIBUTE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     rm_id: _builtins.str
     state: _builtins.str
@@ -183,6 +184,8 @@ class Partition(_message.Message):
     node_sort_policy: _builtins.str
     preemption_enabled: _builtins.bool
     quota_preemption_enabled: _builtins.bool
+    node_sort_attribute: _builtins.str
+    """What the policy "spread" goes by; empty for the others."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -214,10 +217,11 @@ class Partition(_message.Message):
         preemption_enabled: _builtins.bool = ...,
         quota_preemption_enabled: _builtins.bool = ...,
         holds: _abc.Iterable[_builtins.str] | None = ...,
+        node_sort_attribute: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "applications", b"applications", "capacity", b"capacity", "holds", b"holds", "name", b"name", "node_sort_policy", b"node_sort_policy", "node_sort_weights", b"node_sort_weights", "nodes", b"nodes", "pending_asks", b"pending_asks", "preemption_enabled", b"preemption_enabled", "quota_preemption_enabled", b"quota_preemption_enabled", "rm_id", b"rm_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocations", b"allocations", "applications", b"applications", "capacity", b"capacity", "holds", b"holds", "name", b"name", "node_sort_attribute", b"node_sort_attribute", "node_sort_policy", b"node_sort_policy", "node_sort_weights", b"node_sort_weights", "nodes", b"nodes", "pending_asks", b"pending_asks", "preemption_enabled", b"preemption_enabled", "quota_preemption_enabled", b"quota_preemption_enabled", "rm_id", b"rm_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
