@@ -59,7 +59,8 @@ def test_of_many_sizes_only_those_that_fit_are_looked_at() -> None:
     for one in reversed(sizes):
         index.add(one)
     assert list(index.that_may_fit({"vcore": 3, "memory": 50})) == sizes[:3]
-    assert list(index.that_may_fit({"vcore": 0}, strict=True)) == []
+    assert list(index.that_may_fit({"vcore": 0})) == []
+    assert list(index.that_may_fit({"vcore": 300}, strict=True)) == []
 
 
 def test_the_type_that_lets_fewest_through_decides() -> None:

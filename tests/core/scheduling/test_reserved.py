@@ -172,6 +172,18 @@ def test_a_new_one_is_tried_once() -> None:
     assert world.reserved.blocker(world.known[3]) is None
 
 
+def test_a_key_that_has_become_larger_is_noticed() -> None:
+    """A queue that has got much since comes later, and its reserved asks do."""
+    world = World()
+    for number in (0, 6, 9):
+        world.reserve(number)
+    assert world.first() == 0
+    world.leaves[0].share = 1.0
+    assert world.first() == 6
+    world.apps[2].submission_time = 5.0
+    assert world.first() == 9
+
+
 def test_one_without_a_blocker_waits_for_its_node_only() -> None:
     """A change of its node wakes it, and nobody whose node is another one."""
     world = World()

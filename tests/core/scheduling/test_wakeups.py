@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from licorne_core.commands import AnswerPredicates, Command, NodeRefusal, PredicatePolicy
+from licorne_core.commands import AnswerPredicates, Command, NodeRefusal, PredicatePolicy, Tick
 from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.ids import NodeId, PartitionName
 from support.builders import (
@@ -165,6 +165,39 @@ def test_a_reserved_ask_goes_before_those_who_wait_for_the_same_room() -> None:
     core.do(asks(ask("first", "small", vcore=9)))
     core.do(releases(release("fill", "f1")), releases(release("fill", "f2")))
     assert [k for _, k, _ in placed(core.do(releases(release("own", "other"))))][:1] == ["big"]
+
+
+def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> None:
+    """Whoever is in front in the order of queues comes after it (spec § 8.6)."""
+    core = started(
+        config("[{name: a}, {name: b}, {name: f}]"),
+        nodes(node("n1", vcore=10), node("n2", vcore=10)),
+        apps(app("fill", "root.f"), app("first", "root.a"), app("own", "root.b")),
+        asks(ask("fill", "f1", vcore=4), ask("fill", "f2", vcore=4)),
+        asks(ask("own", "big", vcore=7)),
+    )
+    core.wait(3)
+    core.do(asks(ask("first", "other", vcore=8)))
+    assert placed(core.do(releases(release("fill", "f2")))) == [("own", "big", "n2")]
+
+
+# Turns that are cut short
+
+
+def test_who_was_woken_is_served_after_a_turn_that_was_cut_short() -> None:
+    """The turn has tried enough before it comes to him; the next one goes on."""
+    core = started(
+        config("[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: f}]"),
+        nodes(node("n1", vcore=500), node("n2", vcore=500)),
+        apps(app("fill", "root.f"), app("runs", "root.b"), app("waits", "root.b")),
+        apps(app("many", "root.a")),
+        asks(ask("fill", "f1", vcore=300), ask("fill", "f2", vcore=300)),
+        asks(ask("runs", "r", vcore=1), ask("waits", "w", vcore=1)),
+    )
+    core.send(releases(release("runs", "r")))
+    core.send(asks(*(ask("many", f"k{size}", vcore=size) for size in range(201, 301))))
+    assert keys(core.send(Tick(decisions=1))) == []
+    assert keys(core.run(decisions=1)) == ["w"]
 
 
 # Who may start
