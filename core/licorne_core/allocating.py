@@ -46,14 +46,15 @@ class Allocations:
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
         """Carry out a decision that the RM hears of at once."""
         allocation = self._place(candidate, RequestEvent.ALLOCATE, now)
-        self._note_known(candidate.node)
+        self._note_known(candidate[3])
         return allocation
 
     def assume(self, candidate: Candidate, now: float) -> None:
         """Carry out a decision that the RM has to agree to first (spec § 8.4)."""
         self._place(candidate, RequestEvent.ASSUME, now)
-        self._index.took(candidate.node)
-        note_allocating(candidate.app)
+        _, app, _, node = candidate
+        self._index.took(node)
+        note_allocating(app)
 
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
         """Book a pending ask on its node, and rank what lies between it and root.
@@ -64,7 +65,7 @@ class Allocations:
         top = app.priorities.top
         request.follow(event)
         if request.state is RequestState.ASSUMED:
-            app.group_of(request.ask).assumed += 1
+            request.group.assumed += 1
         self._asks.leave(app, request)
         allocation = Allocation(request.ask, node.node_id, request.create_time, now)
         self._book(request, allocation, app, node)
@@ -93,7 +94,7 @@ class Allocations:
         app.assumed_count -= 1
         request.follow(RequestEvent.ROLL_BACK)
         self._asks.enter(app, request, now)
-        app.group_of(request.ask).assumed -= 1
+        request.group.assumed -= 1
         self._freed(app, node)
         note_allocating(app)
         self._changes.may_run_again(app.leaf.lineage)
@@ -151,7 +152,7 @@ class Allocations:
 
     def _end_assumption(self, app: Application, request: Request) -> None:
         app.assumed_count -= 1
-        group = app.group_of(request.ask)
+        group = request.group
         group.assumed -= 1
         if group.is_idle:
             self._asks.class_went(app, group)

@@ -59,13 +59,14 @@ class AskClass:
     all of them; equal classes compare equal all the same.
     """
 
-    __slots__ = ("_hash", "items", "predicate", "shape")
+    __slots__ = ("_hash", "items", "predicate", "required_node", "shape")
 
     def __init__(self, shape: Shape, predicate: str | None = None) -> None:
         """The class of a shape; without `predicate` the RM is not asked."""
         self.shape = shape
         self.predicate = predicate
         self.items: Items = shape.items
+        self.required_node = shape.required_node
         self._hash = hash(shape) if predicate is None else hash((shape, predicate))
 
     @classmethod
@@ -82,11 +83,6 @@ class AskClass:
     def resources(self) -> Resources:
         """The resources wanted."""
         return self.shape.resources
-
-    @property
-    def required_node(self) -> NodeId | None:
-        """The only node allowed; None for any."""
-        return self.shape.required_node
 
     def __hash__(self) -> int:
         """Computed once: classes are looked up for every ask."""

@@ -27,11 +27,13 @@ def book(items: Items, node: Node, app: Application) -> None:
     A quota is a queue from the leaf up to root, or what a user or a group has in one of them.
     """
     book_on_node(items, node)
+    totals = app.allocated
+    for name, value in items:
+        totals[name] = totals.get(name, 0) + value
     for quota in app.quotas:
-        allocated = quota.allocated
+        totals = quota.allocated
         for name, value in items:
-            allocated[name] = allocated.get(name, 0) + value
-    charge(app.allocated, items)
+            totals[name] = totals.get(name, 0) + value
 
 
 def unbook(items: Items, node: Node, app: Application) -> None:
@@ -74,11 +76,19 @@ def book_demand(items: Items, app: Application, queues: Iterable[HasPending]) ->
     """Book the amounts as pending in the application and in its queues up to root."""
     charge(app.pending_total, items)
     for queue in queues:
-        charge(queue.pending, items)
+        totals = queue.pending
+        for name, value in items:
+            totals[name] = totals.get(name, 0) + value
 
 
 def unbook_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:
     """The inverse of `book_demand`."""
     refund(app.pending_total, items)
     for queue in queues:
-        refund(queue.pending, items)
+        totals = queue.pending
+        for name, value in items:
+            left = totals[name] - value
+            if left:
+                totals[name] = left
+            else:
+                del totals[name]

@@ -45,7 +45,7 @@ class PendingAsks:
         ask = request.ask
         before = (app.priorities.top, app.submission_time)
         group = app.group_of(ask)
-        if group.is_idle:
+        if not (group.waiting or group.assumed):
             self._changes.class_came(ask.ask_class)
         was_first = app.enqueue(group, request, now)
         book_demand(ask.ask_class.items, app, leaf.lineage)
@@ -108,8 +108,11 @@ class PendingAsks:
 
     def _rank(self, group: AskGroup) -> None:
         """Rank the group by its first ask; a changed key is worth another try."""
-        key = group.first()[:3]
-        entry = group.app.ranking.entry(group)
-        if entry is None or entry.key != key:
+        key = group.heap[0][:3]
+        ranking = group.app.ranking
+        if group.blocker is not None:
+            entry = ranking.entry(group)
+            if entry is not None and entry.key == key:
+                return
             self._changes.waiting.unpark(group)
-            group.app.ranking.put(group, key)
+        ranking.put(group, key)

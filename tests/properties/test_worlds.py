@@ -26,7 +26,7 @@ def test_a_seed_is_a_world() -> None:
         lambda patch: patch.setattr(NodeIndex, "improved", lambda _, node: []),
         lambda patch: patch.setattr("licorne_core.scheduling.changes.share", lambda queue: 0.0),
         lambda patch: patch.setattr(order, "fair_usage", lambda app, leaf: []),
-        lambda patch: patch.setattr("licorne_core.scheduling.checks.within_max", lambda *_: True),
+        lambda patch: patch.setattr("licorne_core.scheduling.checks.excess", lambda *_: {}),
         lambda patch: patch.setattr("licorne_core.limits.book.group_of", lambda *_: ""),
         lambda patch: patch.setattr(cycle, "backs_off", lambda *_, **__: False),
         lambda patch: patch.setattr("licorne_core.apps.groups.RESERVATION_AGE", 5.0),

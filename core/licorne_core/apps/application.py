@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import Any
 
-from licorne_core.apps.groups import AskGroup, ReservationRequest, group_key
+from licorne_core.apps.groups import AskGroup, ReservationRequest
 from licorne_core.apps.requests import BOOKED, Place, Request, RequestState
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask
@@ -181,7 +181,7 @@ class Application:
 
     def group_of(self, ask: Ask) -> AskGroup:
         """The group of an ask, an empty one if nothing of it is pending."""
-        key = group_key(ask)
+        key = (ask.ask_class, ask.task_group, ask.placeholder)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = AskGroup(self, key)
@@ -189,6 +189,7 @@ class Application:
 
     def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
         """A request of the group is pending; True when there is something new to try."""
+        request.group = group
         place = request.place
         group.push(place)
         self.pending_count += 1
@@ -198,11 +199,11 @@ class Application:
         wants = group.reservation_request
         if wants is not None and request.reservation is None:
             wants.add(place, now)
-        return group.first().arrival == request.arrival
+        return group.heap[0].arrival == request.arrival
 
     def dequeue(self, request: Request) -> AskGroup:
         """A request is not pending any more, as its state says; the group that it was in."""
-        group = self.groups[group_key(request.ask)]
+        group: AskGroup = request.group
         group.drop(request)
         self.pending_count -= 1
         self.priorities.remove(request.ask.priority)
@@ -220,11 +221,13 @@ class Application:
         self.allocation_count += 1
         if request.state is RequestState.ASSUMED:
             self.assumed_count += 1
-        requests = self.requests
-        requests.pop(request.key, None)
-        requests[request.key] = request
+        requests, key = self.requests, request.ask.key
+        requests.pop(key, None)
+        requests[key] = request
+        allocated = self.allocated
         highest = self.max_allocated
-        for name, total in self.allocated.items():
+        for name, _ in allocation.ask.ask_class.items:
+            total = allocated[name]
             if total > highest.get(name, 0):
                 highest[name] = total
         if allocation.request_time < self.submission_time:

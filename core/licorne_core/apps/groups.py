@@ -8,8 +8,10 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, NamedTuple
 
-from licorne_core.apps.requests import Place, Request
+from licorne_core.apps.requests import Place, Request, RequestState
 from licorne_core.asks import Ask, AskClass
+
+PENDING = RequestState.PENDING
 
 SLACK = 64
 """Places of asks that are gone that a group may keep, beside one for each that waits."""
@@ -39,8 +41,8 @@ class LogEntry(NamedTuple):
 class AskGroup:
     """The pending asks of one class and task group in one application, the first in order on top.
 
-    Always true: every pending ask of the group has its place in the heap. Places of asks that are
-    not pending any more are forgotten when they come to the top.
+    Always true: every pending ask of the group has its place in the heap, and the place on top is
+    that of one. Places of asks that are not pending any more are forgotten when they come there.
     """
 
     __slots__ = (
@@ -129,21 +131,28 @@ class AskGroup:
         self.waiting -= 1
         if request.reported:
             self.reported -= 1
+        heap = self.heap
         if not self.waiting:
             self._empty()
-        elif len(self.heap) > SLACK + 2 * self.waiting:
-            kept = []
-            for known in self.heap:
-                if waits(known):
-                    kept.append(known)
-                else:
-                    known.request.is_queued = False
-            heapify(kept)
-            self.heap = kept
+        elif len(heap) > SLACK + 2 * self.waiting:
+            self._compact()
+        elif heap[0].request is request:
+            while not waits(heap[0]):
+                _forget(heappop(heap))
+
+    def _compact(self) -> None:
+        kept = []
+        for place in self.heap:
+            if waits(place):
+                kept.append(place)
+            else:
+                _forget(place)
+        heapify(kept)
+        self.heap = kept
 
     def _empty(self) -> None:
         for place in self.heap:
-            place.request.is_queued = False
+            _forget(place)
         self.heap.clear()
         self.over_queue = self.over_quota = False
 
@@ -156,10 +165,7 @@ class AskGroup:
 
     def first(self) -> Place:
         """The first ask that is pending; only for a group that has one."""
-        heap = self.heap
-        while not waits(heap[0]):
-            heappop(heap).request.is_queued = False
-        return heap[0]
+        return self.heap[0]
 
     def note(self, reason: str, now: float) -> None:
         """Its asks were passed over for this reason."""
@@ -184,10 +190,16 @@ class AskGroup:
         return count
 
 
+def _forget(place: Place) -> None:
+    """The place is out of the heap; the request may have another one by now."""
+    if place.request.arrival == place.arrival:
+        place.request.is_queued = False
+
+
 def waits(place: Place) -> bool:
     """Whether the request is pending, at this place."""
     request = place.request
-    return request.is_pending and request.arrival == place.arrival
+    return request.state is PENDING and request.arrival == place.arrival
 
 
 class ReservationRequest:

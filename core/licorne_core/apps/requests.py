@@ -17,7 +17,7 @@ below holds every step; a step that is not in it is a defect of the core.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AllocationKey
@@ -92,6 +92,10 @@ BOOKED = frozenset(RequestState) - {RequestState.PENDING, RequestState.RELEASED}
 """States in which a request takes room on a node."""
 
 
+_make = tuple.__new__
+"""Makes a named tuple in half the time; every ask needs one."""
+
+
 class Place(NamedTuple):
     """A request at its place in the order of its application's (spec § 5.3.2).
 
@@ -112,6 +116,7 @@ class Request:
         "arrival",
         "ask",
         "create_time",
+        "group",
         "is_queued",
         "reported",
         "reservation",
@@ -130,14 +135,17 @@ class Request:
     """Where it is booked; None while it is pending."""
     reservation: Reservation | None
     """The node that is kept for it while it is pending (spec § 8.5)."""
+    group: Any
+    """The group of asks that it belongs to (`apps/groups.py`)."""
     is_queued: bool
     """Whether its place is in the heap of its group, which forgets places lazily."""
     reported: bool
     """Whether the RM was told that no node takes it (spec § 8.12)."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
-        """A pending request."""
+        """A pending request, of no group yet."""
         self.ask = ask
+        self.group = None
         self.create_time = create_time
         self.arrival = arrival
         self.state = RequestState.PENDING
@@ -163,7 +171,7 @@ class Request:
     @property
     def place(self) -> Place:
         """Its place among the requests of its application."""
-        return Place(-self.ask.priority, self.create_time, self.arrival, self)
+        return _make(Place, (-self.ask.priority, self.create_time, self.arrival, self))
 
     @property
     def is_pending(self) -> bool:

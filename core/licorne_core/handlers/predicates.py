@@ -20,8 +20,7 @@ from licorne_core.scheduling.predicate_results import NO_ANSWER
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
     """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
     _, app, request, node = candidate
-    group = app.group_of(request.ask)
-    check = partition.predicates.ask(group, request.ask, node, now)
+    check = partition.predicates.ask(request.group, request.ask, node, now)
     partition.allocations.assume(candidate, now)
     partition.predicates.wait(check, Assumed(app, request, node))
 
@@ -136,7 +135,7 @@ def _settle(
             again.append(assumed)
         elif node.node_id in refused:
             roll_back(partition, app, request, now)
-            app.group_of(request.ask).refusals += 1
+            request.group.refusals += 1
         else:
             _confirm(partition, app, request, now, outcome)
     if again:

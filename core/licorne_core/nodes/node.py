@@ -133,16 +133,17 @@ class Node:
         A drained or reserved node takes nobody but those it is reserved for (`reserved`), and asks
         that require it (spec §§ 7.4, 7.7). Of a shape, what the RM said of asks does not count.
         """
-        shape = wanted if isinstance(wanted, Shape) else wanted.shape
-        if shape.required_node is not None:
-            if shape.required_node != self.node_id:
+        required = wanted.required_node
+        if required is not None:
+            if required != self.node_id:
                 return "another node is required"
         elif not (self.open or reserved):
             return "reserved" if self.schedulable else "unschedulable"
-        short = _first_short(self.available, shape.items)
-        if short is not None:
-            never = _first_short(self.capacity, shape.items)
-            return f"full: {short}" if never is None else f"too small: {never}"
+        available = self.available
+        for name, value in wanted.items:
+            if available.get(name, 0) < value:
+                never = _first_short(self.capacity, wanted.items)
+                return f"full: {name}" if never is None else f"too small: {never}"
         if self.results and isinstance(wanted, AskClass):
             refused = self.results.get((wanted, True))
             if refused:
@@ -151,10 +152,9 @@ class Node:
 
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:
         """Whether it may be kept for an ask that fits nowhere now (spec §§ 8.5, 8.7)."""
-        shape = wanted if isinstance(wanted, Shape) else wanted.shape
-        if shape.required_node is not None:
-            return shape.required_node == self.node_id
-        if not (self.open and self.holds(shape.items)):
+        if wanted.required_node is not None:
+            return wanted.required_node == self.node_id
+        if not (self.open and self.holds(wanted.items)):
             return False
         return not (isinstance(wanted, AskClass) and self.results.get((wanted, False)))
 

@@ -17,6 +17,8 @@ class NodeOrder(Protocol):
     """
 
     policy: NodeSortPolicy
+    has_mates: bool
+    """Whether `voids` ever names another node than the one that changed."""
 
     def score(self, node: Node) -> Any:
         """The sort key of the node as it is now."""
@@ -46,6 +48,8 @@ class UtilizationOrder:
     """The emptiest node first (fair), or the fullest (bin packing)."""
 
     __slots__ = ("_sign", "_weights", "policy")
+
+    has_mates = False
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's type and weights; types without weight do not count."""
@@ -77,6 +81,8 @@ class SpreadOrder:
     """
 
     __slots__ = ("_groups", "_means", "_weights", "policy")
+
+    has_mates = True
 
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Take the policy's attribute and weights."""

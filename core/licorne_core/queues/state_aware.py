@@ -32,5 +32,4 @@ class StateAwareAdmission:
 
     def next_accepted(self) -> Application | None:
         """The accepted application that may start now; None while another is starting."""
-        first = self._accepted.top() if self.starting is None else None
-        return None if first is None else first.item
+        return self._accepted.top() if self.starting is None else None

@@ -4,7 +4,6 @@
 `scheduling/waiting.py` puts them on its shelves and takes them off.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.shelf import Shelf
 
 
-class Blocker(ABC):
+class Blocker:
     """Something that is in the way of those who wait for it.
 
     `shelves` has, for each ranking on the way from root to those who wait, the items that lead to
@@ -32,14 +31,14 @@ class Blocker(ABC):
         self.shelves: dict[Ranking[Any], Shelf] = {}
         self.reserved: dict[Reservation, None] = {}
 
-    @abstractmethod
     def lets_through(self) -> bool:
-        """Whether it would let one of those who wait through now."""
+        """Whether it would let one of those who wait through now: each kind has a rule."""
+        return True
 
-    def end_pass(self) -> None:  # noqa: B027 - most have nothing to do
+    def end_pass(self) -> None:
         """A pass is through, and nobody who waits needed it although it was open."""
 
-    def retire(self) -> None:  # noqa: B027 - most have nothing to do
+    def retire(self) -> None:
         """Nobody waits for it any more."""
 
     @property

@@ -38,7 +38,7 @@ class NodeIndex:
         for node in nodes.by_id.values():
             node.score = None
         for node in nodes.by_id.values():
-            self._rescore(node)
+            self.took(node)
         self._heaps = NodeHeaps(nodes)
         self._supplies: _Supplies = {}
         self._reservables: _Supplies = {}
@@ -56,7 +56,7 @@ class NodeIndex:
         for node in self._nodes.by_id.values():
             node.score = None
         for node in self._nodes.by_id.values():
-            self._rescore(node)
+            self.took(node)
         self._heaps.forget()
 
     # Who asks
@@ -91,10 +91,10 @@ class NodeIndex:
 
     def best(self, ask_class: AskClass) -> Node | Supply:
         """The node for an ask of the class, or the supply that is short of it."""
-        supply = self._supply(ask_class.shape)
+        shape = ask_class.shape
+        supply = self._supplies.get(shape) or self._supply(shape)
         if ask_class.predicate is None:
-            node = self._find(supply)
-            return supply if node is None else node
+            return self._find(supply) or supply
         own = self._supply(ask_class)
         if self._find(supply) is None:
             if own.is_short:
@@ -127,10 +127,6 @@ class NodeIndex:
 
     # Changes
 
-    def took(self, node: Node) -> None:
-        """The node has less room, or is gone."""
-        self._rescore(node)
-
     def improved(self, node: Node) -> list[Supply]:
         """The node is new, has more room or may be chosen again: the supplies that it gives hope.
 
@@ -141,13 +137,14 @@ class NodeIndex:
         if self._unreservable:
             may_hold = self._unreservable.that_may_fit(node.capacity, strict=True)
             found += [supply for supply in may_hold if supply.offer(node)]
-        self._rescore(node)
+        self.took(node)
         self._heaps.write(node)
         return found
 
-    def _rescore(self, node: Node) -> None:
+    def took(self, node: Node) -> None:
+        """The node has less room, or is gone: its score is void, and maybe those of others."""
         order = self._nodes.order
-        for voided in order.voids(node):
+        for voided in order.voids(node) if order.has_mates else (node,):
             before = voided.score
             score = voided.score = order.score(voided)
             voided.version += 1

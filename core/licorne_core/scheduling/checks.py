@@ -11,7 +11,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppState
 from licorne_core.asks import AskClass
 from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota, excess, may_start, within_max
+from licorne_core.quotas import Quota, excess, may_start
 from licorne_core.reasons import (
     AnswersCheck,
     BackOffCheck,
@@ -93,7 +93,7 @@ def _running_check(quota: Quota) -> RunningCheck:
 def _quota(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
     items = ask_class.items
     for quota in app.quotas:
-        if quota.max is not None and not within_max(quota, items):
+        if quota.max is not None and excess(quota, items):
             return scene.changes.shortages.get(quota, ask_class.shape)
     return None
 

@@ -32,13 +32,8 @@ NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
 
-class Candidate(NamedTuple):
-    """The decision: this ask of this application in this leaf goes to this node."""
-
-    leaf: Queue
-    app: Application
-    request: Request
-    node: Node
+Candidate = tuple[Queue, Application, Request, Node]
+"""The decision: this ask of this application in this leaf goes to this node."""
 
 
 class ToReserve(NamedTuple):
@@ -143,7 +138,7 @@ class Cycle:
             leaf, app, request = reserved.owner(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
-                return Candidate(leaf, app, request, found)
+                return leaf, app, request, found
             reserved.park(reservation, found)
         return None
 
@@ -171,11 +166,12 @@ class Cycle:
         ranking = queue.ranking
         waiting = self._scene.changes.waiting
         while True:
-            child = waiting.first(ranking)
+            child = waiting.first(ranking) if waiting.opened else ranking.top()
             if child is None:
                 return None
             if queue.is_leaf:
-                blocker = self._application_blocker(child)
+                may_be_stopped = child.backoff_until or child.state is AppState.ACCEPTED
+                blocker = self._application_blocker(child) if may_be_stopped else None
                 if blocker is None:
                     decision = self._in_app(queue, child)
                     if decision is not None or self.tired:
@@ -218,28 +214,28 @@ class Cycle:
         threshold = leaf.settings.backoff_threshold
         waiting = self._scene.changes.waiting
         while True:
-            item = waiting.first(ranking)
+            item = waiting.first(ranking) if waiting.opened else ranking.top()
             if item is None:
                 if threshold:
                     self._backs_off(leaf, app, None)
                 return None
             if self._is_spent():
                 return None
-            if isinstance(item, ReservationRequest):
-                found = self._to_reserve(app, item)
-            else:
+            found: Node | Blocker | None
+            if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
-            if isinstance(found, Blocker):
-                self._park(item, found)
-            if not isinstance(found, Node):
-                continue
-            first = item.first()
-            assert first is not None, "what was tried has a first ask"
-            if threshold and self._backs_off(leaf, app, first):
-                return None
-            if isinstance(item, ReservationRequest):
+            else:
+                found = self._to_reserve(app, item)
+            if isinstance(found, Node):
+                first = item.first()
+                assert first is not None, "what was tried has a first ask"
+                if threshold and self._backs_off(leaf, app, first):
+                    return None
+                if isinstance(item, AskGroup):
+                    return leaf, app, first.request, found
                 return ToReserve(leaf, app, first.request, found)
-            return Candidate(leaf, app, first.request, found)
+            if found is not None:
+                self._park(item, found)
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
         """The node for the asks of a group, or what is in their way (spec § 8.3)."""

@@ -94,16 +94,17 @@ class NodeHeaps:
         everything = self._everything
         if everything.read < len(self._log):
             self._read(everything)
+        wanted = supply.wanted
         node = everything.best()
-        if node is None or supply.takes(node):
+        if node is None or node.refusal(wanted) is None:
             return node
         aside: list[Entry] = []
-        while node is not None and len(aside) < PROBES and not supply.takes(node):
+        while node is not None and len(aside) < PROBES and not node.takes(wanted):
             aside.append(heappop(everything.entries))
             node = everything.best()
         for entry in aside:
             heappush(everything.entries, entry)
-        return node if node is not None and supply.takes(node) else None
+        return node if node is not None and node.takes(wanted) else None
 
     def _read_for(self, supply: Supply, heap: SupplyHeap) -> None:
         """Read on; of what a short supply would read, its hopeful nodes are all that matters."""

@@ -59,7 +59,7 @@ class Reservations:
         self._changes.reserved.add(reservation, Owner(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)
-        wants = app.group_of(ask).reservation_request
+        wants = request.group.reservation_request
         if wants is not None:
             self._escalation.rank(wants, now)
         self._changes.app_changed(app)
@@ -78,7 +78,7 @@ class Reservations:
         if not app.is_allocating:
             self._changes.may_run_again(app.leaf.lineage)
         if request.is_pending:
-            wants = app.group_of(request.ask).reservation_request
+            wants = request.group.reservation_request
             if wants is not None:
                 wants.add(request.place, now)
                 self._escalation.rank(wants, now)

@@ -35,13 +35,14 @@ class Shelf:
             if len(self._heap) > _SLACK + 2 * len(self.members):
                 self._fill(ranking)
 
-    def remove(self, item: Any) -> None:
-        """One reason less."""
+    def remove(self, item: Any) -> bool:
+        """One reason less; whether it was the last."""
         count = self.members[item] - 1
         if count:
             self.members[item] = count
-        else:
-            del self.members[item]
+            return False
+        del self.members[item]
+        return True
 
     def first(self, ranking: Ranking[Any]) -> Ranked:
         """The entry of the first item; the shelf is not empty."""

@@ -50,7 +50,7 @@ class Supply(Blocker):
 
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""
-        return node.takes(self.wanted)
+        return node.refusal(self.wanted) is None
 
     def rank(self, node: Node) -> Any:
         """What orders the nodes, before their ids."""

@@ -23,7 +23,12 @@ from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.shelf import Shelf
 
 Parked = GroupItem | Application
+HEAD_COST = 4
+"""Looking at the first who waits for a blocker costs as much as looking at so many items."""
+
 _Path = Iterator[tuple[Ranking[Any], Any]]
+_Blocked = dict[Any, dict[Blocker, None]]
+"""The items of a ranking that lead to somebody who waits, each with the blockers concerned."""
 
 
 class _Head(NamedTuple):
@@ -41,21 +46,24 @@ class Waiting:
     every queue and application on the way to it is on the blocker's shelves above.
     """
 
-    __slots__ = ("_heads", "_opened", "_reserved", "runnable")
+    __slots__ = ("_blocked", "_heaps", "_openings", "_reserved", "opened", "runnable")
 
     def __init__(self, reserved: ReservedAsks) -> None:
         """Nobody waits. `runnable` is whether a pass could find something."""
         self._reserved = reserved
-        self._opened: dict[Blocker, None] = {}
-        self._heads: dict[Ranking[Any], tuple[int, list[_Head]]] = {}
+        self.opened: dict[Blocker, None] = {}
+        """The blockers that have changed, until a look shows that they let nobody through."""
+        self._blocked: dict[Ranking[Any], _Blocked] = {}
+        self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
+        self._openings = 0
         self.runnable = False
 
     def changed(self, blocker: Blocker) -> None:
         """The blocker may let somebody through now."""
         self.runnable = True
         if blocker.shelves:
-            self._opened[blocker] = None
-            self._heads.clear()
+            self._openings += 1
+            self.opened[blocker] = None
         if blocker.reserved:
             self._reserved.wake(list(blocker.reserved))
 
@@ -70,10 +78,12 @@ class Waiting:
             if shelf is None:
                 shelf = blocker.shelves[ranking] = Shelf(ranking)
             shelf.add(member, ranking)
+            known = self._blocked.setdefault(ranking, {})
+            known.setdefault(member, {})[blocker] = None
             if not is_new:
                 break
         _ranking_of(item).set_aside(item)
-        self._opened.pop(blocker, None)
+        self.opened.pop(blocker, None)
 
     def unpark(self, item: Parked) -> None:
         """A parked item is to be tried again, and so is what leads to it."""
@@ -85,13 +95,23 @@ class Waiting:
         for ranking, member in way_up(item):
             if noted:
                 shelf = blocker.shelves[ranking]
-                shelf.remove(member)
+                if shelf.remove(member):
+                    self._forget(ranking, member, blocker)
                 noted = not shelf.members
                 if noted:
                     del blocker.shelves[ranking]
             ranking.activate(member)
         if blocker.blocks_nobody:
             blocker.retire()
+
+    def _forget(self, ranking: Ranking[Any], member: Any, blocker: Blocker) -> None:
+        """The member leads to nobody any more who waits for the blocker."""
+        blocked = self._blocked[ranking]
+        del blocked[member][blocker]
+        if not blocked[member]:
+            del blocked[member]
+            if not blocked:
+                del self._blocked[ranking]
 
     def unpark_inside(self, app: Application) -> None:
         """What waits in the application is to be tried again: nobody looks inside for a while."""
@@ -103,56 +123,88 @@ class Waiting:
 
         One that was parked itself is not any more.
         """
-        entry = ranking.top()
-        if self._opened:
-            head = self._head(ranking)
-            if head is not None and (entry is None or head.entry < entry):
-                item = head.entry.item
-                if not isinstance(item, Queue):
-                    self.unpark(item)
-                return item
-        return None if entry is None else entry.item
+        active = ranking.top()
+        if not self.opened:
+            return active
+        limit = None if active is None else ranking.entry(active)
+        blocked = self._blocked.get(ranking)
+        if blocked is None:
+            return active
+        if len(blocked) < HEAD_COST * len(self.opened):
+            item = self._first_member(ranking, blocked, limit)
+        else:
+            item = self._first_head(ranking, limit)
+        if item is None:
+            return active
+        if not isinstance(item, Queue):
+            self.unpark(item)
+        return item
 
     def end_pass(self) -> None:
         """Nothing was found: what is open now blocks nobody who could be tried."""
-        for blocker in self._opened:
+        for blocker in self.opened:
             blocker.end_pass()
-        self._opened.clear()
-        self._heads.clear()
+        self.opened.clear()
+        self._heaps.clear()
 
-    def _head(self, ranking: Ranking[Any]) -> _Head | None:
-        """The first item of the ranking that leads to whom an open blocker lets through."""
-        heads = self._heads_of(ranking)
-        while heads:
-            head = heads[0]
-            blocker = head.blocker
-            shelf = blocker.shelves.get(ranking) if blocker in self._opened else None
-            if shelf is None:
-                heappop(heads)
-                continue
-            first = shelf.first(ranking)
-            if first.serial != head.entry.serial:
-                heapreplace(heads, head._replace(entry=first))
-            elif blocker.lets_through():
-                return head
+    def _first_member(self, ranking: Ranking[Any], blocked: _Blocked, limit: Ranked | None) -> Any:
+        """The first item before the limit that somebody may be let through in."""
+        heap = self._heap_of(ranking, blocked)
+        while heap:
+            entry = heap[0]
+            if limit is not None and limit < entry:
+                return None
+            valid = ranking.entry(entry.item)
+            known = blocked.get(entry.item)
+            if valid is None or not known:
+                heappop(heap)
+            elif valid.serial != entry.serial:
+                # Its key has become larger.
+                heapreplace(heap, valid)
+            elif any(self._lets_through(blocker) for blocker in known):
+                return entry.item
             else:
-                del self._opened[blocker]
-                heappop(heads)
+                heappop(heap)
         return None
 
-    def _heads_of(self, ranking: Ranking[Any]) -> list[_Head]:
-        version = ranking.forgotten + len(ranking.improved)
-        known = self._heads.get(ranking)
-        if known is not None and known[0] == version:
+    def _heap_of(self, ranking: Ranking[Any], blocked: _Blocked) -> list[Ranked]:
+        """The items that lead to open blockers.
+
+        The heap serves all tries until another blocker opens or a key becomes smaller.
+        """
+        stamp = (self._openings, ranking.forgotten + len(ranking.improved))
+        known = self._heaps.get(ranking)
+        if known is not None and known[0] == stamp:
             return known[1]
+        opened = self.opened.keys()
+        entries = (ranking.entry(i) for i, why in blocked.items() if not opened.isdisjoint(why))
+        heap = [entry for entry in entries if entry is not None]
+        heapify(heap)
+        self._heaps[ranking] = (stamp, heap)
+        return heap
+
+    def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
+        """The same, found by the first item that waits for each open blocker."""
         heads = []
-        for number, blocker in enumerate(self._opened):
+        for number, blocker in enumerate(self.opened):
             shelf = blocker.shelves.get(ranking)
             if shelf is not None:
                 heads.append(_Head(shelf.first(ranking), number, blocker))
-        heapify(heads)
-        self._heads[ranking] = (version, heads)
-        return heads
+        for head in sorted(heads):
+            if limit is not None and limit < head.entry:
+                return None
+            if self._lets_through(head.blocker):
+                return head.entry.item
+        return None
+
+    def _lets_through(self, blocker: Blocker) -> bool:
+        """Whether the blocker is open; one that lets nobody through is shut."""
+        if blocker not in self.opened:
+            return False
+        if blocker.lets_through():
+            return True
+        del self.opened[blocker]
+        return False
 
 
 def _ranking_of(item: Parked) -> Ranking[Any]:
