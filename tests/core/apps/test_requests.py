@@ -64,6 +64,15 @@ def test_what_is_released_stays_so() -> None:
         assert RequestState.RELEASED in reachable_from(state), state
 
 
+def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
+    """A release leads to the end from wherever it is allowed, the other two back to the start."""
+    ends = {RequestEvent.RELEASE: RequestState.RELEASED}
+    again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
+    ends |= dict.fromkeys(again, RequestState.PENDING)
+    for (state, event), to in TRANSITIONS.items():
+        assert event not in ends or to is ends[event], (state, event)
+
+
 def test_booked_is_what_takes_room_on_a_node() -> None:
     """The table leads into those states by a booking, and out of them by the end of one."""
     for (state, event), to in TRANSITIONS.items():

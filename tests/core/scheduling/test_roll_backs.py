@@ -125,8 +125,10 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
     core.do(asks(ask("one", "m", memory=5, predicate="q")))
     assert assumed(core) == ["k1", "k2", "m"]
-    core.do(nodes(node("n1", NodeAction.UPDATE, vcore=7, memory=5)))
+    effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=7, memory=5)))
     assert assumed(core) == ["k1", "m"]
+    # Taken back and assumed anew, it would be asked about anew.
+    assert asked(effects) == []
 
 
 def test_what_is_taken_back_waits_in_its_old_place() -> None:

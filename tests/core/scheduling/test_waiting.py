@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.reservations import Reservation
+from licorne_core.scheduling import waiting
 from licorne_core.scheduling.blockers import Blocker, RunningLimit, RunningLimits
 from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.waiting import Parked, Waiting, way_up
@@ -142,25 +144,25 @@ ops = st.one_of(
 
 def carry_out(world: World, what: str, which: int, value: int) -> None:
     """One change, as those who rank and park bring it about."""
-    waiting = world.waiting
+    line = world.waiting
     match what:
         case "park":
             # Nobody looks into an application that is parked, or at what is parked already.
             if world.groups[which].app.blocker is None and world.groups[which].blocker is None:
-                waiting.park(world.groups[which], world.limit(value))
+                line.park(world.groups[which], world.limit(value))
         case "park app":
-            waiting.unpark_inside(world.apps[which])
-            waiting.unpark(world.apps[which])
-            waiting.park(world.apps[which], world.limit(value))
+            line.unpark_inside(world.apps[which])
+            line.unpark(world.apps[which])
+            line.park(world.apps[which], world.limit(value))
         case "unpark":
-            waiting.unpark(world.groups[which])
+            line.unpark(world.groups[which])
         case "group key":
             group = world.groups[which]
-            waiting.unpark(group)
+            line.unpark(group)
             group.app.ranking.put(group, (value, which))
         case "app key":
             app = world.apps[which]
-            waiting.unpark(app)
+            line.unpark(app)
             app.leaf.ranking.put(app, (value, app.app_id))
         case "queue key":
             queue = world.queues[which]
@@ -195,14 +197,24 @@ def _let(world: World, blocker: Blocker, room: dict[int, int], opened: set[int])
     return True
 
 
-@given(st.lists(st.lists(ops, max_size=25), max_size=4))
+COSTS = [0, waiting.HEAD_COST, 1000]
+"""With the first every open blocker is asked for its first, with the last every item for its."""
+
+
+@given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
 def test_a_pass_looks_at_whom_a_look_at_everybody_would_find(
-    rounds: list[list[tuple[str, int, int]]],
+    rounds: list[list[tuple[str, int, int]]], cost: int
 ) -> None:
     """Who is active and whom an open blocker lets through, in the order of all, and nobody else.
 
     Each of them takes the blocker's room, and is parked with one that is shut.
     """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(waiting, "HEAD_COST", cost)
+        _compare_passes(rounds)
+
+
+def _compare_passes(rounds: list[list[tuple[str, int, int]]]) -> None:
     world = World()
     for changes in rounds:
         for change in changes:
@@ -248,6 +260,48 @@ def test_the_first_of_all_that_wait_is_woken_and_nobody_else() -> None:
     woken = [item for item in _pass(world) if isinstance(item, AskGroup)]
     assert woken == in_order(world, world.groups)[:1]
     assert _pass(world) == []
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_who_is_let_through_meanwhile_overtakes_those_behind_him(
+    cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass has begun to look at who waits; another blocker opens, and a key becomes smaller."""
+    monkeypatch.setattr(waiting, "HEAD_COST", cost)
+    world = World()
+    root, first, last = world.tree.root, world.groups[0], world.groups[-1]
+    for number, group in enumerate((first, last, world.groups[4])):
+        world.waiting.park(group, world.limit(number))
+    _pass(world)
+    world.free(1, 1)
+    assert world.waiting.first(root.ranking) is last.app.leaf.parent
+    world.free(0, 1)
+    assert world.waiting.first(root.ranking) is first.app.leaf
+    world.free(2, 1)
+    between = last.app.leaf.parent.ranking
+    assert world.waiting.first(between) is world.groups[4].app.leaf
+    between.put(last.app.leaf, (-1, last.app.leaf.path))
+    between.set_aside(last.app.leaf)
+    assert world.waiting.first(between) is last.app.leaf
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_those_who_are_active_come_before_whoever_waits_behind_them(
+    cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An open blocker lets nobody past those who wait for nothing."""
+    monkeypatch.setattr(waiting, "HEAD_COST", cost)
+    world = World()
+    first, second = (group for group in world.groups if group.app is world.apps[0])
+    world.waiting.park(second, world.limit(0))
+    world.free(0, 1)
+    assert world.waiting.first(world.apps[0].ranking) is first
+    assert second.blocker is world.limit(0)
+    world.waiting.unpark(second)
+    world.waiting.park(first, world.limit(0))
+    world.free(0, 1)
+    assert world.waiting.first(world.apps[0].ranking) is first
+    assert first.blocker is None
 
 
 def test_an_open_blocker_that_lets_nobody_through_is_shut() -> None:
