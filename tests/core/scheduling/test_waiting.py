@@ -63,7 +63,7 @@ class World:
             self.apps.append(app)
             for size in (1, 2):
                 group = app.group_of(ask(app_id, "k", vcore=size))
-                app.ranking.put(group, (0, size))
+                app.ranking.put(group, (0, len(self.groups)))
                 self.groups.append(group)
 
     @property
