@@ -12,7 +12,7 @@ from licorne_core.resources import Resources
 
 
 class FailMode(Enum):
-    """What a question that was not answered in time means for the nodes asked about."""
+    """What a predicate check without an answer in time means for its nodes."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -75,7 +75,10 @@ class NodeAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUpdate:
-    """One node of an UpdateNodes. `capacity` None: the message had no schedulable resource."""
+    """One node of an UpdateNodes. `capacity` is None if the message had no schedulable resource.
+
+    `partition` is the one that the node names in its attributes (spec § 1.5).
+    """
 
     node_id: NodeId
     action: NodeAction
@@ -167,7 +170,7 @@ class AnswerPredicates:
     """The RM's answer to a PredicatesAsked; nodes that are not refused are accepted."""
 
     rm_id: RmId
-    question: int
+    check: int
     refused: Sequence[NodeRefusal] = ()
 
 

@@ -161,14 +161,14 @@ class ReplayEnded:
 class PredicatesAsked:
     """The RM should say which of the nodes the ask may go to, by an AnswerPredicates.
 
-    `question` rises by one with each of a registration. `allocate` is False where a reservation is
-    meant (spec § 1.6.12). The first node is where the ask would go now. `deadline` is in unix
-    seconds: later answers are ignored.
+    `check` is the number of the check, and rises by one with each of a registration. `allocate` is
+    False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
+    now. `deadline` is in unix seconds: later answers are ignored.
     """
 
     rm_id: RmId
     partition: PartitionName
-    question: int
+    check: int
     app_id: AppId
     key: AllocationKey
     allocate: bool

@@ -4,6 +4,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
 from licorne_core.asks import Allocation
+from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import ApplicationUpdate
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Cancelled, Freed, Placed
@@ -84,6 +85,19 @@ def complete_if_idle(
 
 def _has_finished(app: Application) -> bool:
     return app.is_idle() and app.state in (AppState.ACCEPTED, AppState.RUNNING)
+
+
+def allocation_made(
+    partition: Partition, leaf: Queue, app: Application, allocation: Allocation, now: float
+) -> list[ApplicationUpdate]:
+    """The core has made an allocation: its application runs now, or is starting (§§ 5.1.1, 5.2)."""
+    partition.counters.allocations_made += 1
+    leaf.counters.allocations_made += 1
+    by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
+    starts = by_state and partition.changes.is_state_aware(leaf)
+    if starts or leaf.admission.starting is app:
+        note_start(partition, leaf, app, now)
+    return placed(partition, app, allocation, now)
 
 
 def placed(

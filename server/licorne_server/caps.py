@@ -28,7 +28,7 @@ MAX_GROUPS = 1024
 MAX_CONFIG_BYTES = document.MAX_BYTES
 MAX_RMS = 1024
 MAX_REFUSALS = 1_000
-"""Nodes refused by one answer; no question has more."""
+"""Nodes refused by one answer; no predicate check has more."""
 
 MAX_REASON = 256
 """Characters of a reason for which an RM refuses a node; the rest is cut off."""

@@ -1,4 +1,4 @@
-"""How an RM wants to be asked about nodes, and what it answers (spec §§ 1.6.12, 8.4)."""
+"""How an RM takes part in predicate checks, and what it answers (spec §§ 1.6.12, 8.4)."""
 
 from google.protobuf.message import DecodeError
 
@@ -18,7 +18,7 @@ _FAIL_MODES = {sp.FAIL_CLOSED: FailMode.CLOSED, sp.FAIL_OPEN: FailMode.OPEN}
 
 
 def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
-    """How the RM wants to be asked about nodes; None when it does not.
+    """How the RM takes part in predicate checks; None when it does not.
 
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
@@ -39,31 +39,31 @@ def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
     return PredicatePolicy(deadline=deadline / 1000, fail_mode=fail_mode)
 
 
-def predicates_answer(rm_id: RmId, raw: bytes) -> AnswerPredicates:
-    """A PredicatesAnswer. The core ignores nodes that it did not ask about.
+def predicate_answer(rm_id: RmId, raw: bytes) -> AnswerPredicates:
+    """A PredicateAnswer. The core ignores nodes that it did not ask about.
 
     Raises:
-        CallError: the answer refuses more nodes than any question has.
-        Malformed: the bytes are no PredicatesAnswer.
+        CallError: the answer refuses more nodes than any predicate check has.
+        Malformed: the bytes are no PredicateAnswer.
     """
-    refusal = sp.PredicatesAnswer.REFUSED_FIELD_NUMBER
+    refusal = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
     count = sum(item.kind == LENGTH and item.number == refusal for item in fields(raw))
     if count > MAX_REFUSALS:
         raise invalid_argument(
-            f"PredicatesAnswer refuses {count} nodes, at most {MAX_REFUSALS} are asked about",
-            "predicates.refused",
+            f"PredicateAnswer refuses {count} nodes, at most {MAX_REFUSALS} are asked about",
+            "predicate_answer.refused",
         )
     try:
-        wire = sp.PredicatesAnswer.FromString(raw)
+        wire = sp.PredicateAnswer.FromString(raw)
     except DecodeError as error:
-        raise Malformed(f"PredicatesAnswer: {error}") from None
+        raise Malformed(f"PredicateAnswer: {error}") from None
     reasons: dict[str, str] = {}
     refused = [
         NodeRefusal(node_id=NodeId(item.node_id), reason=_reason(item.reason, reasons))
         for item in wire.refused
         if len(item.node_id) <= MAX_ID
     ]
-    return AnswerPredicates(rm_id=rm_id, question=wire.id, refused=refused)
+    return AnswerPredicates(rm_id=rm_id, check=wire.id, refused=refused)
 
 
 def _reason(text: str, known: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import (
     ContainerStates,
-    PredicatesQuestion,
+    PredicateCheck,
     ReplayResult,
     UpdateResponse,
 )
@@ -103,7 +103,7 @@ def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterab
         case ReplayEnded():
             return [_replay_ended(effect)]
         case PredicatesAsked():
-            return [_question(effect, now)]
+            return [_predicate_check(effect, now)]
         case ContainerStatesChanged():
             return map(_container_states, _runs(effect.states))
         case (
@@ -200,10 +200,10 @@ def _replay_ended(effect: ReplayEnded) -> Payload:
     return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
 
 
-def _question(effect: PredicatesAsked, now: float) -> Payload:
-    """A question. The time left is rounded down, so that an answer within it is in time."""
-    question = PredicatesQuestion(
-        id=effect.question,
+def _predicate_check(effect: PredicatesAsked, now: float) -> Payload:
+    """A predicate check. The time left is rounded down: an answer within it is in time."""
+    check = PredicateCheck(
+        id=effect.check,
         partition_name=effect.partition,
         application_id=effect.app_id,
         allocation_key=effect.key,
@@ -211,8 +211,8 @@ def _question(effect: PredicatesAsked, now: float) -> Payload:
         node_ids=effect.nodes,
         deadline_milliseconds=max(0, int((effect.deadline - now) * 1000 + ROUNDING)),
     )
-    field, count = UpdateResponse.PREDICATES_FIELD_NUMBER, len(effect.nodes)
-    payload = _session_payload("question", field, question, count)
+    field, count = UpdateResponse.PREDICATE_CHECK_FIELD_NUMBER, len(effect.nodes)
+    payload = _session_payload("check", field, check, count)
     return payload._replace(until=effect.deadline)
 
 

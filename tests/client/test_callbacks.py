@@ -13,13 +13,13 @@ from licorne import (
     Client,
     FailMode,
     Node,
-    Question,
+    PredicateCheck,
 )
 from licorne.callbacks import MAX_REASON
+from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import (
+    PredicateAnswer,
     Predicates,
-    PredicatesAnswer,
-    PredicatesQuestion,
     UpdateRequest,
 )
 from support.scripted import ScriptedStream, listening, scripted
@@ -27,9 +27,9 @@ from support.shim import eventually
 
 
 def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: Any) -> Any:
-    """A question about the ask `k`."""
+    """A predicate check for the ask `k`."""
     fields = {"allocate": True, "deadline_milliseconds": 10_000, **fields}
-    return PredicatesQuestion(
+    return pb.PredicateCheck(
         id=number,
         partition_name="[rm1]default",
         application_id="a",
@@ -42,9 +42,9 @@ def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: An
 def answered(request: UpdateRequest | None) -> dict[str, str]:
     """The refusals in an answer, reason by node."""
     assert request is not None
-    assert request.HasField("predicates"), request
+    assert request.HasField("predicate_answer"), request
     assert request.number > 0
-    return {item.node_id: item.reason for item in request.predicates.refused}
+    return {item.node_id: item.reason for item in request.predicate_answer.refused}
 
 
 async def test_hello_says_what_is_wanted() -> None:
@@ -92,35 +92,35 @@ async def test_a_fail_mode_is_one() -> None:
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, fail_mode=bad)
 
 
-def refuse(question: Question) -> Mapping[str, str]:
+def refuse(check: PredicateCheck) -> Mapping[str, str]:
     """Refuse the last node, and one that nobody asked about."""
-    return {question.nodes[-1]: "no gpu", "elsewhere": "unknown"}
+    return {check.nodes[-1]: "no gpu", "elsewhere": "unknown"}
 
 
-async def refuse_later(question: Question) -> Mapping[str, str]:
+async def refuse_later(check: PredicateCheck) -> Mapping[str, str]:
     """The same, after a turn of the loop."""
     await asyncio.sleep(0)
-    return refuse(question)
+    return refuse(check)
 
 
-def refuse_in_parts(question: Question) -> Awaitable[Mapping[str, str]]:
+def refuse_in_parts(check: PredicateCheck) -> Awaitable[Mapping[str, str]]:
     """Begin plain, and go on async."""
-    return refuse_later(question)
+    return refuse_later(check)
 
 
 @pytest.mark.parametrize("function", [refuse, refuse_later, refuse_in_parts])
-async def test_questions_are_answered(function: Callable[[Question], Any]) -> None:
+async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck], Any]) -> None:
     """Plain and async functions decide alike; nodes that were not asked about are left out."""
     done = asyncio.Event()
 
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking(7))
+        await stream.write(number=2, predicate_check=asking(7))
         request = await stream.read()
         assert answered(request) == {"n2": "no gpu"}
         assert request is not None
-        assert request.predicates.id == 7
+        assert request.predicate_answer.id == 7
         done.set()
         await stream.until_goodbye()
 
@@ -136,34 +136,34 @@ async def test_reasons_of_any_length_can_be_sent() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         assert answered(await stream.read()) == {"n1": text[:MAX_REASON], "n2": text[:MAX_REASON]}
         done.set()
         await stream.until_goodbye()
 
-    def verbose(question: Question) -> Mapping[str, str]:
-        return dict.fromkeys(question.nodes, text)
+    def verbose(check: PredicateCheck) -> Mapping[str, str]:
+        return dict.fromkeys(check.nodes, text)
 
     async with scripted(script) as target, listening(target, predicates=verbose):
         await eventually(done.is_set)
 
 
-async def test_a_question_says_all_there_is_to_know() -> None:
+async def test_a_check_says_all_there_is_to_know() -> None:
     """The function gets the ask as it was told to the client, and None for one that is gone."""
-    asked: list[Question] = []
+    asked: list[PredicateCheck] = []
     done = asyncio.Event()
 
-    async def note(question: Question) -> Mapping[str, str]:
-        asked.append(question)
+    async def note(check: PredicateCheck) -> Mapping[str, str]:
+        asked.append(check)
         return {}
 
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         gone = asking(2)
         gone.allocation_key = "gone"
-        await stream.write(number=3, predicates=gone)
+        await stream.write(number=3, predicate_check=gone)
         assert [answered(await stream.read()) for _ in range(2)] == [{}, {}]
         done.set()
         await stream.until_goodbye()
@@ -175,7 +175,7 @@ async def test_a_question_says_all_there_is_to_know() -> None:
         await rm.ask([ask])
         await rm.ready()
         await eventually(done.is_set)
-    assert asked[0] == Question(
+    assert asked[0] == PredicateCheck(
         id=1,
         key="k",
         application_id="a",
@@ -192,14 +192,14 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
     """While a plain function blocks, answers arrive, requests leave, and it is in no one's way."""
     hold, done = threading.Event(), asyncio.Event()
 
-    def wait(_: Question) -> Mapping[str, str]:
+    def wait(_: PredicateCheck) -> Mapping[str, str]:
         hold.wait(10)
         return {}
 
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         request = await stream.read()
         assert request is not None
         assert [node.nodeID for node in request.nodes.nodes] == ["n1"]
@@ -218,10 +218,10 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
 
 
 async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
-    """A function that raises, answers nonsense or is late leaves its question to the fail mode."""
+    """A function that raises, answers nonsense or is late leaves its check to the fail mode."""
 
-    async def judge(question: Question) -> Any:
-        match question.id:
+    async def judge(check: PredicateCheck) -> Any:
+        match check.id:
             case 1:
                 raise RuntimeError("no idea")
             case 2:
@@ -236,12 +236,12 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
         await stream.welcome()
         await stream.replay()
         for number in (1, 2, 3):
-            question = asking(number, deadline_milliseconds=20)
-            await stream.write(number=number + 1, predicates=question)
-        await stream.write(number=5, predicates=asking(4))
+            check = asking(number, deadline_milliseconds=20)
+            await stream.write(number=number + 1, predicate_check=check)
+        await stream.write(number=5, predicate_check=asking(4))
         request = await stream.read()
         assert request is not None
-        assert request.predicates == PredicatesAnswer(id=4)
+        assert request.predicate_answer == PredicateAnswer(id=4)
         done.set()
         await stream.until_goodbye()
 
@@ -250,11 +250,11 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
         await eventually(lambda: done.is_set() and rm.stats.unanswered == 3)
 
 
-def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[Question], Awaitable[Any]]]:
+def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[PredicateCheck], Awaitable[Any]]]:
     """A function that tells when it was asked, and answers when it may."""
     was_asked, may_answer = asyncio.Event(), asyncio.Event()
 
-    async def judge(_: Question) -> Mapping[str, str]:
+    async def judge(_: PredicateCheck) -> Mapping[str, str]:
         was_asked.set()
         await may_answer.wait()
         return {"n1": "late"}
@@ -263,13 +263,13 @@ def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[Question], Awaitabl
 
 
 async def test_an_answer_survives_its_stream() -> None:
-    """A question of a stream that broke is answered on the next, when the session is resumed."""
+    """A check of a stream that broke is answered on the next, when the session is resumed."""
     was_asked, may_answer, judge = gated()
 
     async def breaking(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         await was_asked.wait()
 
     async def resuming(stream: ScriptedStream) -> None:
@@ -277,8 +277,8 @@ async def test_an_answer_survives_its_stream() -> None:
         await stream.write(
             acknowledged=2, welcome={"resumed": True, "resume_token": "t", "heartbeat_seconds": 9}
         )
-        # The question again: it was not acknowledged when the stream broke.
-        await stream.write(number=2, predicates=asking())
+        # The check again: it was not acknowledged when the stream broke.
+        await stream.write(number=2, predicate_check=asking())
         may_answer.set()
         assert answered(await stream.read()) == {"n1": "late"}
         request = await stream.read()
@@ -290,13 +290,13 @@ async def test_an_answer_survives_its_stream() -> None:
 
 
 async def test_an_answer_does_not_outlive_its_session() -> None:
-    """After a registration the question is void: its answer is dropped, and harms nothing."""
+    """After a registration the check is void: its answer is dropped, and harms nothing."""
     was_asked, may_answer, judge = gated()
 
     async def breaking(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         await was_asked.wait()
 
     async def anew(stream: ScriptedStream) -> None:
@@ -321,9 +321,9 @@ async def test_answers_go_before_what_waits() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome(max_items=1)
         await stream.replay()
-        await stream.write(number=2, predicates=asking())
+        await stream.write(number=2, predicate_check=asking())
         kinds = []
-        while "predicates" not in kinds:
+        while "predicate_answer" not in kinds:
             request = await stream.read()
             assert request is not None
             kinds.append(request.WhichOneof("message"))
@@ -331,7 +331,7 @@ async def test_answers_go_before_what_waits() -> None:
         may_read.set()
         await stream.until_goodbye()
 
-    async def judge(_: Question) -> Mapping[str, str]:
+    async def judge(_: PredicateCheck) -> Mapping[str, str]:
         await rm.add_nodes(Node(node_id=f"n{i}", capacity={"vcore": 1}) for i in range(5_000))
         return {}
 

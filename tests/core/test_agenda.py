@@ -74,7 +74,7 @@ ROUND: dict[str, Command] = {
     "application": apps(app("next", "root.a"), rm=BUSY),
     "node": nodes(node("n", NodeAction.UPDATE, vcore=8), rm=BUSY),
     "second turn": Tick(),
-    "answer": AnswerPredicates(rm_id=RmId(BUSY), question=1),
+    "answer": AnswerPredicates(rm_id=RmId(BUSY), check=1),
     "hold": SetHold(rm_id=RmId(BUSY), hold=Hold.OUTBOX_FULL, on=True),
     "replay": BeginReplay(rm_id=RmId(BUSY)),
     "registration": register(TWO_PARTITIONS, rm=BUSY),

@@ -35,7 +35,7 @@ async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
         await rm.submit("app")
         rm.answering.clear()
         await rm.ask("app", 1, tags=GPU)
-        await rm.until(lambda: bool(rm.questions), "a question")
+        await rm.until(lambda: bool(rm.checks), "a check")
         yield rm
 
 
@@ -50,7 +50,7 @@ async def test_refused_nodes_are_never_used() -> None:
         assert set(placed.values()) == {"node-3"}
         await rm.release(list(placed)[:5])
         assert set((await rm.allocated(10)).values()) == {"node-3"}
-        assert {node for question in rm.questions for node in question.nodes} == {
+        assert {node for check in rm.checks for node in check.nodes} == {
             "node-1",
             "node-2",
             "node-3",
@@ -59,7 +59,7 @@ async def test_refused_nodes_are_never_used() -> None:
 
 
 @pytest.mark.row(123)
-async def test_verdicts_are_of_the_ask_and_of_the_node() -> None:
+async def test_results_are_of_the_ask_and_of_the_node() -> None:
     """Asks of one size get the nodes that suit their class, tagged or each by itself."""
 
     def by_class(tag: str, node: str) -> str | None:
@@ -87,7 +87,7 @@ async def test_a_required_node_that_is_refused_is_not_used() -> None:
         await rm.add_nodes(2)
         await rm.submit("app")
         await rm.ask("app", 1, prefix="bound", tags={REQUIRED: "node-1"})
-        await rm.until(lambda: bool(rm.questions), "a question")
+        await rm.until(lambda: bool(rm.checks), "a check")
         await rm.ask("app", 3, prefix="free")
         assert set((await rm.allocated(3)).items()) == {
             (f"free-{number}", "node-2") for number in (1, 2, 3)
@@ -102,18 +102,18 @@ async def test_an_rm_without_predicates_is_not_asked() -> None:
         await rm.submit("app")
         await rm.ask("app", 20, tags=GPU)
         await rm.allocated(20)
-        assert rm.questions == []
+        assert rm.checks == []
 
 
 async def test_silence_refuses_when_it_fails_closed() -> None:
     """Without an answer in time the ask goes nowhere, and is asked about again after a while."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, silent(server, FailMode.CLOSED) as rm:
-        first = len(rm.questions)
+        first = len(rm.checks)
         await clock.advance(2.5)
         assert rm.allocations == {}
         await clock.advance(5)
-        await rm.until(lambda: len(rm.questions) > first, "another question")
+        await rm.until(lambda: len(rm.checks) > first, "another check")
         rm.answering.set()
         assert await rm.allocated(1) == {"app-1": "node-3"}
 
@@ -138,7 +138,7 @@ async def test_an_answer_in_time_counts() -> None:
 
 
 async def test_an_answer_survives_a_broken_stream() -> None:
-    """A question of a stream that broke is answered on the next, and the ask placed once."""
+    """A check of a stream that broke is answered on the next, and the ask placed once."""
     async with serve() as server, Proxy(server.target) as proxy:
         fake = FakeRM(proxy.target, predicates=only_third, predicate_deadline=30, retry=QUICK)
         async with fake as rm:
@@ -146,7 +146,7 @@ async def test_an_answer_survives_a_broken_stream() -> None:
             await rm.submit("app")
             rm.answering.clear()
             await rm.ask("app", 1, tags=GPU)
-            await rm.until(lambda: bool(rm.questions), "a question")
+            await rm.until(lambda: bool(rm.checks), "a check")
             await proxy.cut()
             await rm.until(lambda: Reconnected(resumed=True) in rm.events, "a resumption")
             rm.answering.set()
@@ -155,7 +155,7 @@ async def test_an_answer_survives_a_broken_stream() -> None:
             assert rm.client.stats.replayed == 1
 
 
-async def test_cuts_in_the_middle_of_questions_lose_nothing() -> None:
+async def test_cuts_in_the_middle_of_checks_lose_nothing() -> None:
     """While thousands of asks are decided about the connection breaks again and again."""
 
     def odd(_: str, node: str) -> str | None:
@@ -177,7 +177,7 @@ async def test_cuts_in_the_middle_of_questions_lose_nothing() -> None:
         assert (await read_books(server.target)).allocations == rm.allocations
 
 
-async def test_questions_start_anew_with_a_registration() -> None:
+async def test_checks_start_anew_with_a_registration() -> None:
     """A new instance of the RM is asked anew, whatever its forerunner left unanswered."""
     async with serve() as server:
         async with silent(server, FailMode.CLOSED):

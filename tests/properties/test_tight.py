@@ -40,10 +40,10 @@ def test_a_turn_that_is_cut_short_changes_no_decision(
 
 
 @pytest.mark.worlds(first=8_500_000, one_in=10)
-def test_a_full_house_of_questions_changes_no_other_decision(
+def test_waiting_for_few_answers_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a few asks waiting for answers, others of which the RM has a say are not looked at."""
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 3)
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED_IN_SILENCE", 1)
-    agree(part, partial(compare, most_held=(3, 1)))
+    agree(part, partial(compare, most_assumed=(3, 1)))

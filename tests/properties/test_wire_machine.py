@@ -118,7 +118,7 @@ class WireMachine(RuleBasedStateMachine):
                     say_twice(world, rm, kind, said)
 
     def answers(self, place: int, refused: set[int], count: int) -> None:
-        """RMs that are asked answer some questions, not always the first."""
+        """RMs that are asked answer some predicate checks, not always the first."""
         for rm in self.world.rms:
             for _ in range(count if rm.connection.is_whole else 0):
                 self.world.touch(rm)

@@ -62,7 +62,7 @@ def told(effect: Effect) -> list[str]:
         case PredicatesAsked():
             what = "go to" if effect.allocate else "wait for"
             nodes = " ".join(effect.nodes)
-            return [f"asked {effect.question}: may {effect.app_id}/{effect.key} {what} {nodes}"]
+            return [f"asked {effect.check}: may {effect.app_id}/{effect.key} {what} {nodes}"]
         case Happened():
             return []
         case _:

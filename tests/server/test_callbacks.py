@@ -18,12 +18,12 @@ STATES = sp.Callbacks(container_states=True)
 PARTITION = PartitionName("[rm]default")
 
 
-def question(server: Server, number: int = 1) -> PredicatesAsked:
-    """A question of the core about two nodes, to be answered within two seconds."""
+def check(server: Server, number: int = 1) -> PredicatesAsked:
+    """A predicate check of the core about two nodes, to be answered within two seconds."""
     return PredicatesAsked(
         rm_id=RmId("rm"),
         partition=PARTITION,
-        question=number,
+        check=number,
         app_id=AppId("app"),
         key=AllocationKey("k"),
         allocate=True,
@@ -38,35 +38,35 @@ def states(rm_id: str = "rm") -> Effect:
     return ContainerStatesChanged(rm_id=RmId(rm_id), partition=PARTITION, states=[state])
 
 
-async def test_a_question_is_a_numbered_response(server: Server, session: RawSession) -> None:
-    """The question arrives with the next number, and says what is asked."""
+async def test_a_check_is_a_numbered_response(server: Server, session: RawSession) -> None:
+    """The check arrives with the next number, and says what is asked."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
-    server.rms.route([question(server)])
-    asked = await session.until(call, "predicates")
+    server.rms.route([check(server)])
+    asked = await session.until(call, "predicate_check")
     assert asked.number > 0
-    assert asked.predicates.id == 1
-    assert list(asked.predicates.node_ids) == ["n1", "n2"]
-    assert 1900 <= asked.predicates.deadline_milliseconds <= 2000
+    assert asked.predicate_check.id == 1
+    assert list(asked.predicate_check.node_ids) == ["n1", "n2"]
+    assert 1900 <= asked.predicate_check.deadline_milliseconds <= 2000
 
 
-async def test_a_question_is_asked_again_on_the_next_stream(
+async def test_a_check_is_asked_again_on_the_next_stream(
     server: Server, session: RawSession
 ) -> None:
     """What was asked and not acknowledged comes again after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
-    server.rms.route([question(server)])
-    lost = await session.until(call, "predicates")
+    server.rms.route([check(server)])
+    lost = await session.until(call, "predicate_check")
     call.call.cancel()
     token = welcome.welcome.resume_token
     again, response = await session.begin(token=token, acknowledged=lost.number - 1)
     assert response.welcome.resumed
-    repeated = await session.until(again, "predicates")
-    assert (repeated.number, repeated.predicates) == (lost.number, lost.predicates)
+    repeated = await session.until(again, "predicate_check")
+    assert (repeated.number, repeated.predicate_check) == (lost.number, lost.predicate_check)
 
 
-async def test_a_question_that_nobody_can_answer_in_time_is_not_sent(
+async def test_a_check_that_nobody_can_answer_in_time_is_not_sent(
     server: Server, session: RawSession
 ) -> None:
     """Of what was asked while no stream was open, only what is not overdue is sent."""
@@ -78,11 +78,11 @@ async def test_a_question_that_nobody_can_answer_in_time_is_not_sent(
     await eventually(lambda: not rm.connected)
     waited = rm.outbox.size
     now = server.clock.now()
-    overdue = [replace(question(server, number), deadline=now) for number in range(1, 601)]
-    server.rms.route([*overdue, question(server, 601)])
+    overdue = [replace(check(server, number), deadline=now) for number in range(1, 601)]
+    server.rms.route([*overdue, check(server, 601)])
     again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
-    asked = await session.until(again, "predicates")
-    assert asked.predicates.id == 601
+    asked = await session.until(again, "predicate_check")
+    assert asked.predicate_check.id == 601
     await session.send(again, acknowledged=asked.number, replay_begin=sp.ReplayBegin())
     await eventually(lambda: rm.outbox.size <= waited)
 
@@ -127,20 +127,20 @@ async def test_hello_with_impossible_callbacks_is_refused(
 @pytest.mark.parametrize(
     "answer",
     [
-        sp.PredicatesAnswer(id=2**64 - 1),
-        sp.PredicatesAnswer(id=1, refused=[sp.NodeRefusal(node_id="", reason="")]),
-        sp.PredicatesAnswer(id=1, refused=[sp.NodeRefusal(node_id="x" * 9999)] * 100),
+        sp.PredicateAnswer(id=2**64 - 1),
+        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="", reason="")]),
+        sp.PredicateAnswer(id=1, refused=[sp.NodeRefusal(node_id="x" * 9999)] * 100),
     ],
 )
 @pytest.mark.parametrize("callbacks", [sp.Callbacks(), PREDICATES])
 async def test_answers_that_nobody_waits_for_are_harmless(
-    session: RawSession, neighbour: Any, answer: sp.PredicatesAnswer, callbacks: sp.Callbacks
+    session: RawSession, neighbour: Any, answer: sp.PredicateAnswer, callbacks: sp.Callbacks
 ) -> None:
-    """An answer to no open question is counted and ignored, also of an RM that is not asked."""
+    """An answer to no open check is counted and ignored, also of an RM that is not asked."""
     call, _ = await session.begin(callbacks=callbacks)
     await session.replay(call)
-    await session.send(call, predicates=answer)
-    last = await session.send(call, predicates=answer)
+    await session.send(call, predicate_answer=answer)
+    last = await session.send(call, predicate_answer=answer)
     while (response := await call.next()).acknowledged < last:
         pass
     assert response.acknowledged == last
@@ -150,23 +150,23 @@ async def test_answers_that_nobody_waits_for_are_harmless(
 async def test_an_answer_must_have_a_number(session: RawSession) -> None:
     """Like every request of substance: a repeat could not be told from news."""
     call, _ = await session.begin(callbacks=PREDICATES)
-    await call.send(sp.UpdateRequest(predicates=sp.PredicatesAnswer(id=1)))
+    await call.send(sp.UpdateRequest(predicate_answer=sp.PredicateAnswer(id=1)))
     assert await call.ending() == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "a request must have a number",
     )
 
 
-async def test_an_answer_beyond_any_question_ends_the_stream(
+async def test_an_answer_beyond_any_check_ends_the_stream(
     session: RawSession, neighbour: Any
 ) -> None:
     """More refusals than nodes are ever asked about are a fault of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
     refused = [sp.NodeRefusal(node_id="n")] * 1_001
-    await session.send(call, predicates=sp.PredicatesAnswer(id=1, refused=refused))
+    await session.send(call, predicate_answer=sp.PredicateAnswer(id=1, refused=refused))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text == "PredicatesAnswer refuses 1001 nodes, at most 1000 are asked about"
+    assert text == "PredicateAnswer refuses 1001 nodes, at most 1000 are asked about"
     await neighbour()
 
 
@@ -177,7 +177,7 @@ async def test_an_answer_that_is_no_message_costs_the_stream_only(
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     number = sp.UpdateRequest(number=session.number + 1).SerializeToString()
-    await call.send(number + delimited(sp.UpdateRequest.PREDICATES_FIELD_NUMBER, b"\x12\x7f"))
+    await call.send(number + delimited(sp.UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER, b"\x12\x7f"))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text.startswith("malformed message: ")
@@ -191,7 +191,7 @@ async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neigh
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     for number in range(3000):
-        await session.send(call, predicates=sp.PredicatesAnswer(id=number))
+        await session.send(call, predicate_answer=sp.PredicateAnswer(id=number))
     await neighbour()
     while (response := await call.next()).acknowledged < session.number:
         pass

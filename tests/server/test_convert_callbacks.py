@@ -1,4 +1,4 @@
-"""Callbacks of a session: how an RM wants to be asked, its asks, its answers, and the questions."""
+"""Callbacks of a session: how an RM wants to be asked, its asks, checks and answers."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from licorne_core.effects import ContainerState, ContainerStatesChanged, Predica
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.caps import MAX_REASON, MAX_REFUSALS
 from licorne_server.convert_asks import AskingReader, AskReader, BadItem
-from licorne_server.convert_callbacks import NO_REASON, policy, predicates_answer
+from licorne_server.convert_callbacks import NO_REASON, policy, predicate_answer
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError, Malformed
 from licorne_server.wire import delimited
@@ -28,11 +28,11 @@ def wanting(**fields: int) -> sp.Callbacks:
 
 def answering(*refused: tuple[str, str]) -> list[tuple[str, str]]:
     """What is left of an answer with these refusals: node and reason."""
-    wire = sp.PredicatesAnswer(
+    wire = sp.PredicateAnswer(
         id=7, refused=[sp.NodeRefusal(node_id=node, reason=reason) for node, reason in refused]
     )
-    answer = predicates_answer(RM, wire.SerializeToString())
-    assert (answer.rm_id, answer.question) == (RM, 7)
+    answer = predicate_answer(RM, wire.SerializeToString())
+    assert (answer.rm_id, answer.check) == (RM, 7)
     return [(refusal.node_id, refusal.reason) for refusal in answer.refused]
 
 
@@ -84,7 +84,7 @@ def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, 
     assert violation.field == f"hello.callbacks.predicates.{field}"
 
 
-def test_asks_share_verdicts_by_their_tag() -> None:
+def test_asks_share_results_by_their_tag() -> None:
     """Equal size and equal tag, whatever its case, make one class; another tag another one."""
     reader = AskingReader()
     gpu = [
@@ -165,20 +165,20 @@ def test_names_that_are_no_nodes_do_no_harm() -> None:
 
 
 def test_answers_are_counted_before_they_are_read() -> None:
-    """More refusals than any question has nodes are a fault, found before any is looked at."""
-    refusal = delimited(sp.PredicatesAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
+    """More refusals than any check has nodes are a fault, found before any is looked at."""
+    refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
     with pytest.raises(CallError, match=f"refuses {MAX_REFUSALS + 1} nodes, at most"):
-        predicates_answer(RM, refusal * (MAX_REFUSALS + 1))
-    with pytest.raises(Malformed, match="PredicatesAnswer"):
-        predicates_answer(RM, refusal)
+        predicate_answer(RM, refusal * (MAX_REFUSALS + 1))
+    with pytest.raises(Malformed, match="PredicateAnswer"):
+        predicate_answer(RM, refusal)
 
 
-def test_questions_say_what_is_asked_and_until_when() -> None:
-    """A question has its ask, the nodes in order, and the time that is left in milliseconds."""
+def test_checks_say_what_is_asked_and_until_when() -> None:
+    """A check has its ask, the nodes in order, and the time that is left in milliseconds."""
     effect = PredicatesAsked(
         rm_id=RM,
         partition=PARTITION,
-        question=3,
+        check=3,
         app_id=AppId("app"),
         key=AllocationKey("k"),
         allocate=True,
@@ -187,7 +187,7 @@ def test_questions_say_what_is_asked_and_until_when() -> None:
     )
     [payload] = payloads(effect, AllocationEncoder(), NOW)
     assert (payload.kind, payload.items) == (Kind.SESSION, 2)
-    assert sp.UpdateResponse.FromString(payload.data).predicates == sp.PredicatesQuestion(
+    assert sp.UpdateResponse.FromString(payload.data).predicate_check == sp.PredicateCheck(
         id=3,
         partition_name=PARTITION,
         application_id="app",
@@ -197,7 +197,7 @@ def test_questions_say_what_is_asked_and_until_when() -> None:
         deadline_milliseconds=2000,
     )
     [late] = payloads(effect, AllocationEncoder(), NOW + 5)
-    assert sp.UpdateResponse.FromString(late.data).predicates.deadline_milliseconds == 0
+    assert sp.UpdateResponse.FromString(late.data).predicate_check.deadline_milliseconds == 0
 
 
 def test_container_states_are_told_in_portions() -> None:

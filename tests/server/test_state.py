@@ -212,12 +212,12 @@ async def test_nodes_come_with_their_books(
     assert full.utilization == pytest.approx(0.8)
 
 
-async def test_explain_names_the_gate_that_blocks(state: "StateAsyncStub", calls: Any) -> None:
-    """A waiting ask is explained by all gates in order, with their operands."""
+async def test_explain_names_the_check_that_blocks(state: "StateAsyncStub", calls: Any) -> None:
+    """A waiting ask is explained by all checks in order, with their operands."""
     answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k2"))
     assert (answer.verdict, answer.queue) == ("pending", "root.ns")
-    assert [gate.kind for gate in answer.gates[:2]] == ["partition", "application"]
-    blocked = [gate for gate in answer.gates if not gate.passed]
+    assert [check.kind for check in answer.checks[:2]] == ["partition", "application"]
+    blocked = [check for check in answer.checks if not check.passed]
     assert blocked[0].code == "QUEUE_MAX_EXCEEDED"
     assert [blocked[0].requested, blocked[0].used, blocked[0].limit] == [
         {"vcore": 100},
@@ -229,7 +229,7 @@ async def test_explain_names_the_gate_that_blocks(state: "StateAsyncStub", calls
 
 
 async def test_explain_shows_the_limit_of_a_user(shim: Shim, state: "StateAsyncStub") -> None:
-    """A user's limit is a gate of its own kind, with whose it is and what it counts."""
+    """A user's limit is a check of its own kind, with whose it is and what it counts."""
     limit = "{limit: x, users: [tester], maxresources: {vcore: 100m}}"
     limited = QUEUES.replace("  - name: default\n", f"  - name: default\n    limits: [{limit}]\n")
     await shim.register(limited)
@@ -239,10 +239,10 @@ async def test_explain_shows_the_limit_of_a_user(shim: Shim, state: "StateAsyncS
     await shim.ask(allocations, ask("k0"), ask("k1"))
     await new_allocations(allocations, 1)
     answer = await state.Explain(pb.ExplainRequest(application_id="app", allocation_key="k1"))
-    [gate] = [gate for gate in answer.gates if not gate.passed]
-    assert (gate.kind, gate.subject) == ("user", "tester in root")
-    assert gate.code == "USER_QUOTA_EXCEEDED"
-    assert [gate.requested, gate.used, gate.limit] == [{"vcore": 100}] * 3
+    [check] = [check for check in answer.checks if not check.passed]
+    assert (check.kind, check.subject) == ("user", "tester in root")
+    assert check.code == "USER_QUOTA_EXCEEDED"
+    assert [check.requested, check.used, check.limit] == [{"vcore": 100}] * 3
 
 
 async def test_bare_partition_is_that_of_the_first_rm(shim: Shim, state: "StateAsyncStub") -> None:

@@ -140,7 +140,7 @@ async def test_an_ask_shows_what_stopped_it(
 
 @pytest.mark.row(103)
 async def test_a_back_off_and_a_start_have_their_times(shim: Shim, state: "StateAsyncStub") -> None:
-    """An application shows since when it runs and until when it rests, in nanoseconds."""
+    """An application shows since when it runs and until when it backs off, in nanoseconds."""
     await shim.register(TIRED)
     await shim.nodes(shim.open("UpdateNode"), *(node(f"n{i}", vcore=10) for i in range(3)))
     await shim.applications(shim.open("UpdateApplication"), application("app", "root.a"))

@@ -4,7 +4,7 @@ A replayed or resized allocation may exceed a limit lawfully, so these cannot be
 books. The ledger watches effects instead, as somebody outside would.
 
 D1  A new allocation fits its node, every queue above it, and what its user and group may have.
-    One that is held is new when it is held, and is not judged again when the RM is told of it.
+    One that is assumed is judged then, and not again when the RM is told of it.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, or
     reserved for others before unless it is required; nor for an unknown application.

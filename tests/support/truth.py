@@ -1,6 +1,6 @@
 """What an RM knows of its partitions: to tell it all again, and to compare what became of it.
 
-To the RM, an allocation that is held for its word is a pending ask.
+To the RM, an assumed allocation, which waits for its answer, is a pending ask.
 """
 
 from collections.abc import Iterable
@@ -32,19 +32,19 @@ from support.requests import allocations, assumed, pending, waiting
 def digest(partition: Partition) -> dict[str, Any]:
     """Usage, pending, and where everything is."""
     known = partition.applications.values()
-    all_held = [held for app in known for held in _held(app)]
+    all_assumed = [booked for app in known for booked in _assumed(app)]
     return {
         "queues": {
-            queue.path: (_less(queue.allocated, held), _more(queue.pending, held))
+            queue.path: (_less(queue.allocated, booked), _more(queue.pending, booked))
             for queue in partition.tree.walk()
-            for held in [[one for a in known if _is_in(a, queue.path) for one in _held(a)]]
+            for booked in [[one for a in known if _is_in(a, queue.path) for one in _assumed(a)]]
             if queue.allocated or queue.pending
         },
         "apps": {
             app.app_id: (
                 app.queue_path,
-                _less(app.allocated, _held(app)),
-                _more(app.pending_total, _held(app)),
+                _less(app.allocated, _assumed(app)),
+                _more(app.pending_total, _assumed(app)),
                 sorted([*pending(app), *assumed(app)]),
                 sorted(allocations(app).keys() - assumed(app).keys()),
             )
@@ -53,7 +53,7 @@ def digest(partition: Partition) -> dict[str, Any]:
         "nodes": {
             node.node_id: (
                 node.schedulable,
-                _more(node.available, [one for one in all_held if _is_on(one, node)]),
+                _more(node.available, [one for one in all_assumed if _is_on(one, node)]),
                 sorted(
                     (one.ask.app_id, one.key)
                     for one in node.allocations
@@ -65,7 +65,7 @@ def digest(partition: Partition) -> dict[str, Any]:
     }
 
 
-def _held(app: Application) -> list[Allocation]:
+def _assumed(app: Application) -> list[Allocation]:
     return list(assumed(app).values())
 
 
@@ -77,13 +77,13 @@ def _is_on(allocation: Allocation, node: Node) -> bool:
     return allocation.node_id == node.node_id
 
 
-def _less(total: Resources, held: Iterable[Allocation]) -> dict[str, int]:
-    left = subtract(total, sum_of(one.ask.ask_class.resources for one in held))
+def _less(total: Resources, booked: Iterable[Allocation]) -> dict[str, int]:
+    left = subtract(total, sum_of(one.ask.ask_class.resources for one in booked))
     return {name: value for name, value in left.items() if value}
 
 
-def _more(total: Resources, held: Iterable[Allocation]) -> dict[str, int]:
-    both = sum_of([total, *(one.ask.ask_class.resources for one in held)])
+def _more(total: Resources, booked: Iterable[Allocation]) -> dict[str, int]:
+    both = sum_of([total, *(one.ask.ask_class.resources for one in booked)])
     return {name: value for name, value in both.items() if value}
 
 

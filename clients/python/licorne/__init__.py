@@ -1,6 +1,6 @@
 """The Python client of Licorne, and the wire types that it speaks."""
 
-from licorne.callbacks import ContainerState, EventRecord, FailMode, Question
+from licorne.callbacks import ContainerState, EventRecord, FailMode, PredicateCheck
 from licorne.client import Client
 from licorne.errors import (
     Closed,
@@ -55,8 +55,8 @@ __all__ = [
     "Node",
     "NodeAccepted",
     "NodeRejected",
+    "PredicateCheck",
     "ProtocolError",
-    "Question",
     "Reconnected",
     "RegistrationInvalid",
     "Rejected",

@@ -29,14 +29,14 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
 class FailMode(Enum):
-    """How a question counts that is not answered in time: all its nodes refused, or accepted."""
+    """How a check without an answer in time counts: all its nodes refused, or accepted."""
 
     CLOSED = "refused"
     OPEN = "accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PredicateCheck:
     """Which of these nodes may an ask go to?
 
     The answer counts for all asks with the same resources, required node and tag
@@ -97,18 +97,18 @@ class EventRecord:
 Refusals = Mapping[str, str]
 """By id of a refused node: the reason. Nodes that are not in it are accepted."""
 
-Predicates = Callable[[Question], Refusals | Awaitable[Refusals]]
+Predicates = Callable[[PredicateCheck], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """The functions of the caller, and how the server counts questions without an answer."""
+    """The functions of the caller, and how the server counts predicate checks without an answer."""
 
     predicates: Predicates | None = None
     deadline: float = 2.0
-    """Seconds that the predicates may take for one question."""
+    """Seconds that the predicates may take for one check."""
     fail_mode: FailMode = FailMode.CLOSED
     container_states: OnContainerStates | None = None
     events: OnEvents | None = None
@@ -134,10 +134,10 @@ class Callbacks:
         return wire
 
 
-def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
-    """A question as the caller sees it."""
+def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
+    """A predicate check as the caller sees it."""
     known = cache.asks.get(wire.allocation_key)
-    return Question(
+    return PredicateCheck(
         id=wire.id,
         key=wire.allocation_key,
         application_id=wire.application_id,
@@ -149,17 +149,17 @@ def question(wire: pb.PredicatesQuestion, cache: Cache) -> Question:
     )
 
 
-def answer(asked: Question, refused: Refusals) -> pb.UpdateRequest:
-    """The answer to a question. Refusals of nodes that were not asked about are left out.
+def answer(check: PredicateCheck, refused: Refusals) -> pb.UpdateRequest:
+    """The answer to a predicate check. Refusals of other nodes than its own are left out.
 
     A reason is cut to what the server keeps. Raises TypeError for a reason that is no text.
     """
     refusals = [
         pb.NodeRefusal(node_id=node, reason=refused[node][:MAX_REASON])
-        for node in asked.nodes
+        for node in check.nodes
         if node in refused
     ]
-    return pb.UpdateRequest(predicates=pb.PredicatesAnswer(id=asked.id, refused=refusals))
+    return pb.UpdateRequest(predicate_answer=pb.PredicateAnswer(id=check.id, refused=refusals))
 
 
 def container_states(wire: pb.ContainerStates) -> list[ContainerState]:

@@ -84,10 +84,10 @@ class Client:
         server's default. `instance` must rise with every start of the RM's process, because
         the server refuses lower ones; by default it is the time in nanoseconds.
 
-        `predicates` decides which nodes the asks of this RM may go to. It gets a `Question` and
-        returns the nodes that it refuses, each with the reason. An async function runs as a task,
-        a plain one in a thread of its own. `fail_mode` decides about a question that the function
-        failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
+        `predicates` decides which nodes the asks of this RM may go to. It gets a `PredicateCheck`
+        and returns the nodes that it refuses, each with the reason. An async function runs as a
+        task, a plain one in a thread of its own. `fail_mode` decides about a check that the
+        function failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
 
         `on_container_states` and `on_events` run in the loop and get lists, in order. What
         arrives while such a function runs waits for its next call.

@@ -19,7 +19,7 @@ class Outgoing:
         self.packer = Packer()
         """The requests made of the caller's items."""
         self._answers: deque[UpdateRequest] = deque()
-        """The answers to the server's questions, which are sent first."""
+        """The answers to predicate checks, which are sent first."""
         self._limit = limit
         self.is_open = False
         """Whether there is a session to queue requests for."""

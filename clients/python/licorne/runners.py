@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from licorne.callbacks import Callbacks, Predicates, Question, Refusals, answer
+from licorne.callbacks import Callbacks, PredicateCheck, Predicates, Refusals, answer
 from licorne.session import Stamp
 from licorne.stats import Stats
 from licorne.v1.session_pb2 import UpdateRequest
@@ -63,11 +63,11 @@ class Feed(Generic[T]):
 
 
 class PredicateRunner:
-    """Answers questions with the caller's function.
+    """Answers predicate checks with the caller's function.
 
-    An async function runs as one task for each question, all at once. A plain function runs in a
-    thread of its own, for one question at a time. A question that it fails on or takes too long
-    for is counted in `Stats.unanswered`, and not answered.
+    An async function runs as one task for each check, all at once. A plain function runs in a
+    thread of its own, for one check at a time. A check that it fails on or takes too long for is
+    counted in `Stats.unanswered`, and not answered.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class PredicateRunner:
         self._thread: ThreadPoolExecutor | None = None
         self._stats = stats
 
-    def start(self, stamp: Stamp, question: Question) -> None:
-        """Begin to answer a question."""
-        task = asyncio.create_task(self._answer(stamp, question))
+    def start(self, stamp: Stamp, check: PredicateCheck) -> None:
+        """Begin to answer a predicate check."""
+        task = asyncio.create_task(self._answer(stamp, check))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -94,26 +94,26 @@ class PredicateRunner:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, stamp: Stamp, question: Question) -> None:
+    async def _answer(self, stamp: Stamp, check: PredicateCheck) -> None:
         try:
-            async with asyncio.timeout(question.deadline):
-                refused = await self._refusals(question)
-            self._send(stamp, answer(question, refused))
+            async with asyncio.timeout(check.deadline):
+                refused = await self._refusals(check)
+            self._send(stamp, answer(check, refused))
         except TimeoutError:
             self._stats.unanswered += 1
-            LOG.warning("no answer about %s within %.3f s", question.key, question.deadline)
+            LOG.warning("no answer about %s within %.3f s", check.key, check.deadline)
         except Exception:
             self._stats.unanswered += 1
-            LOG.exception("no answer about %s: %r failed", question.key, self._function)
+            LOG.exception("no answer about %s: %r failed", check.key, self._function)
 
-    async def _refusals(self, question: Question) -> Refusals:
+    async def _refusals(self, check: PredicateCheck) -> Refusals:
         result: Any
         if self._is_async:
-            result = self._function(question)
+            result = self._function(check)
         else:
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "licorne-predicates")
-            call = partial(self._function, question)
+            call = partial(self._function, check)
             result = await asyncio.get_running_loop().run_in_executor(self._thread, call)
         refused: Refusals = await result if inspect.isawaitable(result) else result
         return refused

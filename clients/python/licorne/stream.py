@@ -11,7 +11,7 @@ from typing import TypeAlias
 import grpc
 from grpc import aio
 
-from licorne.callbacks import container_states, event_records, question
+from licorne.callbacks import container_states, event_records, predicate_check
 from licorne.errors import ConnectionLost, ProtocolError
 from licorne.events import Drained, Event, Reconnected
 from licorne.replay import Replay
@@ -180,7 +180,7 @@ class Stream:
                 events = answers.allocations(response.allocations)
             case "replay_result":
                 events = self._replay_result(response.replay_result)
-            case "predicates" | "container_states" | "events":
+            case "predicate_check" | "container_states" | "events":
                 self._call_back(response)
             case "drain":
                 events = [self._drain(response.drain)]
@@ -194,9 +194,9 @@ class Stream:
     def _call_back(self, response: UpdateResponse) -> None:
         """Hand a message to the callback that wants it, if there is one."""
         state, callbacks = self._state, self._state.callbacks
-        if response.HasField("predicates") and callbacks.predicates is not None:
+        if response.HasField("predicate_check") and callbacks.predicates is not None:
             callbacks.predicates.start(
-                state.session.stamp, question(response.predicates, state.cache)
+                state.session.stamp, predicate_check(response.predicate_check, state.cache)
             )
         elif response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))

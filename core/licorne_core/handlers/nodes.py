@@ -25,8 +25,6 @@ from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.resources import Resources, equals
 
-PARTITION_ATTRIBUTE = "si/node-partition"
-
 
 def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     """Take the nodes in order; those created are answered in one effect (spec § 1.6.6)."""
@@ -50,11 +48,11 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
 
 
 def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
-    partition = rm.find(partition_of(update))
+    partition = rm.find(update.partition)
     node_id = update.node_id
     if partition is None:
         rm.nodes_without_partition += 1
-        name = rm.normalized(partition_of(update))
+        name = rm.normalized(update.partition)
         raise Rejected(f"failed to find partition {name} for new node {node_id}")
     if not node_id:
         raise Rejected("node ID is empty")
@@ -70,15 +68,9 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
 
-def partition_of(update: NodeUpdate) -> str:
-    """The partition that the node names: in its attributes (spec § 1.5), else in the message."""
-    return update.attributes.get(PARTITION_ATTRIBUTE, "") or update.partition
-
-
 def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
-    named = partition_of(update)
-    partition = rm.find(named) if named else rm.holder_of(update.node_id)
+    partition = rm.find(update.partition) if update.partition else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
     if partition is None or node is None:
         return []

@@ -6,9 +6,9 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request, RequestState
 from licorne_core.commands import AnswerPredicates, FailMode
 from licorne_core.effects import Effect
-from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.ids import NodeId
+from licorne_core.lifecycle import allocation_made
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
@@ -85,7 +85,7 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
 def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
     """An answer to a check that is not open any more is ignored."""
     for partition in rm.partitions.values():
-        check = partition.predicates.close(command.question)
+        check = partition.predicates.close(command.check)
         if check is not None:
             was_full = partition.predicates.full
             partition.predicates.is_silent = False
@@ -167,4 +167,5 @@ def _confirm(
     _leave(partition, request)
     allocation = partition.allocations.confirm(app, request)
     outcome.made.setdefault(partition, []).append(allocation)
-    tell(partition, partition.leaf_of(app), app, allocation, now, outcome.updates)
+    leaf = partition.leaf_of(app)
+    outcome.updates += allocation_made(partition, leaf, app, allocation, now)

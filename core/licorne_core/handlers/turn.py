@@ -8,17 +8,16 @@ from licorne_core.effects import (
     ContainerStatesChanged,
     Effect,
 )
-from licorne_core.handlers.made import tell
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import answer_overdue, ask_again, assume, reserve
-from licorne_core.lifecycle import on_time
+from licorne_core.lifecycle import allocation_made, on_time
 from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import ToReserve
 from licorne_core.timers import Due, Timer
 
 INSPECTION_TIME = 1.0
-"""Seconds from a change until the RM is told which asks no node takes (spec § 8.12)."""
+"""Seconds from a change until it is seen which asks no node takes (spec § 8.12)."""
 
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
@@ -67,7 +66,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             continue
         allocation = allocate(decision, now)
         made.append(allocation)
-        tell(partition, leaf, app, allocation, now, updates)
+        updates += allocation_made(partition, leaf, app, allocation, now)
     partition.counters.asks_tried = cycle.tried
     effects: list[Effect] = []
     if updates:
@@ -77,21 +76,23 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
     effects += predicates.take_unsent()
-    wanted = partition.rm.container_states and not partition.changes.waiting.runnable
-    if wanted and partition.tree.root.pending:
+    if partition.tree.root.pending and not partition.changes.waiting.runnable:
         _inspect_later(partition, now)
     return effects
 
 
 def _inspect_later(partition: Partition, now: float) -> None:
-    """Something has changed for what waits: tell the autoscaler, but not too often (§ 8.12)."""
+    """Something has changed for what waits: see what no node takes, but not too often (§ 8.12)."""
     timer = Timer(Due.INSPECT)
     if timer not in partition.timers:
         partition.timers.set(timer, now + INSPECTION_TIME)
 
 
 def _inspect(partition: Partition, now: float) -> list[Effect]:
-    """One part of a scan over what waits; the next part follows in the next turn."""
+    """One part of a scan over what waits; the next part follows in the next turn.
+
+    What is found counts as reported whether or not the RM wants to hear of it: reports show it.
+    """
     if partition.holds:
         partition.outstanding_scan = None
         _inspect_later(partition, now)
@@ -100,6 +101,6 @@ def _inspect(partition: Partition, now: float) -> list[Effect]:
         partition.changes.settle()
         partition.outstanding_scan = scan(partition)
     states, partition.outstanding_scan = unreported(partition.outstanding_scan)
-    if not states:
+    if not (states and partition.rm.container_states):
         return []
     return [ContainerStatesChanged(rm_id=partition.rm_id, partition=partition.name, states=states)]

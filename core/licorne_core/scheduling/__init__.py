@@ -1,1 +1,64 @@
-"""Deciding: which ask goes to which node next (spec § 8)."""
+"""Deciding: which ask is served next, and by which node (spec §§ 4, 5, 8).
+
+Theory of operation
+===================
+
+The order of decisions is that of a plain scheduler: after each allocation, all queues, applications
+and nodes are compared anew. The cost is not. Three things make the difference.
+
+What is kept in order
+---------------------
+* Every queue ranks its children or applications, every application its groups of alike asks
+  (`ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
+  derived again (`changes.py`).
+* Nodes stand in heaps by score (`node_heap.py`, `heaps.py`). The node order says which scores a
+  change of one node voids (`nodes/sorting.py`); the node index derives those (`candidates.py`).
+
+The pass (`cycle.py`) goes down from root: first queue, first application, first group. It makes the
+checks of `checks.py` and asks the node index for a node. The first ask that passes all is served.
+
+What blocks, and what wakes whom
+--------------------------------
+What does not pass is *parked* with the first *blocker* in its way (`waiting.py`). A blocker answers
+one question: would it let somebody through now? The kinds, and what changes them:
+
+    blocker               in the way of              may let somebody through when
+    QuotaShortage         a shape, in a quota        something of the quota is freed, or it grows
+    RunningLimit          accepted applications      an application of the quota stops running
+    BackOff               one application            its deadline has come
+    AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
+    Supply                a shape or an ask class    a node changes so that it would do
+    ReservableSupply      the same, to reserve       a node changes so that it could be reserved
+
+Whoever changes the books says so to `Changes`, which finds the blockers concerned and calls
+`Waiting.changed`. Nobody is woken by that. The next pass takes, at each level, the smaller of what
+is active and what leads to an open blocker, and asks the blocker before it goes that way: one freed
+node may open the way for many and have room for one. A blocker that lets nobody through is shut.
+
+Asks with a node reserved come before all others (`reserved.py`). They use the same blockers. Those
+that were woken are compared by all keys from root down.
+
+Time (`escalation.py`): each application has one heap of deadlines. At one of them its back-off ends,
+or asks of a group that found no node are old enough to have one reserved; these stand among the
+groups as a `ReservationRequest`.
+
+What is never looked at
+-----------------------
+* Queues and applications in which nothing is active and that lead to no open blocker.
+* Nodes that have not changed since a supply was found short.
+* Shapes that are larger than what was freed, by the type that rules out most (`fitting.py`).
+* Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).
+
+Invariants
+----------
+Every structure has its own under «Always true». Over all of them (`invariants.py` checks them):
+
+W1  When a partition is at rest, no pending ask passes all checks of `explain`.
+W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
+W3  A blocker that is kept blocks somebody.
+A4  The groups of an application have its pending asks, and the asks that are assumed.
+L1  What is kept for somebody has a deadline: a reservation, a back-off, an assumed ask.
+
+Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
+(`tuning.py`): both decide the same.
+"""

@@ -48,7 +48,7 @@ class Assumed(NamedTuple):
 
 
 class PredicateCheck:
-    """One question to the RM, and who waits for its answer."""
+    """A check that the RM is asked to make, and who waits for its answer."""
 
     __slots__ = ("allocate", "ask_class", "assumed", "nodes", "number", "reservations")
 
@@ -151,7 +151,7 @@ class PredicateChecks:
             and (ask_class, allocate) not in node.results
         )
 
-    # Questions
+    # Asking
 
     def ask(self, group: AskGroup, ask: Ask, node: Node, now: float) -> PredicateCheck:
         """The check whose answer tells whether an ask of the group may go to the node as it is."""
@@ -188,7 +188,7 @@ class PredicateChecks:
             self.wait(check, assumed)
 
     def take_unsent(self) -> list[PredicatesAsked]:
-        """The questions that the RM was not told yet."""
+        """The checks that the RM was not told yet."""
         unsent = self._unsent
         if unsent:
             self._unsent = []
@@ -216,7 +216,7 @@ class PredicateChecks:
             PredicatesAsked(
                 rm_id=rm_of(self._partition),
                 partition=self._partition,
-                question=number,
+                check=number,
                 app_id=ask.app_id,
                 key=ask.key,
                 allocate=allocate,

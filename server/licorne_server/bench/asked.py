@@ -24,9 +24,9 @@ from licorne.v1.session_pb2 import (
     Callbacks,
     Hello,
     NodeRefusal,
+    PredicateAnswer,
+    PredicateCheck,
     Predicates,
-    PredicatesAnswer,
-    PredicatesQuestion,
     ReplayBegin,
     ReplayEnd,
     UpdateRequest,
@@ -51,7 +51,7 @@ class AskedRm:
     def __init__(self, target: str, rm_id: str) -> None:
         """Nothing is sent before `open`."""
         self.rm_id = rm_id
-        self.questions = 0
+        self.checks = 0
         self.nodes_asked = 0
         self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
         self._call = SessionStub(self._channel).Update()
@@ -126,8 +126,8 @@ class AskedRm:
         while expected > 0:
             response = await self._read()
             match response.WhichOneof("message"):
-                case "predicates":
-                    await self._send(self._answer(response.predicates))
+                case "predicate_check":
+                    await self._send(self._answer(response.predicate_check))
                 case "allocations":
                     refuse(response.allocations.rejectedAllocations)
                     refuse(item for item in response.allocations.new if refused(item.nodeID))
@@ -137,15 +137,15 @@ class AskedRm:
                 await self._write(UpdateRequest(ack=Ack()))
         return responses
 
-    def _answer(self, question: PredicatesQuestion) -> UpdateRequest:
-        self.questions += 1
-        self.nodes_asked += len(question.node_ids)
+    def _answer(self, check: PredicateCheck) -> UpdateRequest:
+        self.checks += 1
+        self.nodes_asked += len(check.node_ids)
         refusals = [
             NodeRefusal(node_id=node_id, reason=REASON)
-            for node_id in question.node_ids
+            for node_id in check.node_ids
             if refused(node_id)
         ]
-        return UpdateRequest(predicates=PredicatesAnswer(id=question.id, refused=refusals))
+        return UpdateRequest(predicate_answer=PredicateAnswer(id=check.id, refused=refusals))
 
     async def _read(self) -> UpdateResponse:
         response = await self._call.read()

@@ -225,7 +225,7 @@ async def asked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
             UpdateRequest(allocations=AllocationRequest(allocations=batch)) for batch in batches
         ]
         load = await timed(server, rm.place(requests, scenario.pods), scenario.pods)
-        extra = {"questions": rm.questions, "nodes_per_question": rm.nodes_asked / rm.questions}
+        extra = {"checks": rm.checks, "nodes_per_check": rm.nodes_asked / rm.checks}
         return replace(load, extra=extra)
 
 

@@ -87,7 +87,7 @@ def print_one(app: Application) -> None:
     if app.rejected_message:
         print(f"\n{printable(app.rejected_message)}")
     if app.backoff_deadline:
-        print(f"\nrests until {shown_time(app.backoff_deadline)}: too many asks found no node")
+        print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
     items = [item_row(item, "allocated", item.node_id) for item in app.allocations]
     items += [item_row(item, *whereabouts(item)) for item in app.asks]
     if items:
@@ -97,8 +97,8 @@ def print_one(app: Application) -> None:
 
 def whereabouts(ask: Ask) -> tuple[str, str]:
     """What an ask waits for, and with which node if any."""
-    if ask.held_node:
-        return "held", ask.held_node
+    if ask.assumed_node:
+        return "assumed", ask.assumed_node
     if ask.reserved_node:
         return "reserved", ask.reserved_node
     return "pending", NOTHING

@@ -1,9 +1,9 @@
-"""`licorne explain`: why an ask waits, gate by gate, or where it runs."""
+"""`licorne explain`: why an ask waits, check by check, or where it runs."""
 
 import argparse
 from collections.abc import Mapping
 
-from licorne.v1.state_pb2 import ExplainRequest, ExplainResponse, Gate
+from licorne.v1.state_pb2 import Check, ExplainRequest, ExplainResponse
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
 from licorne_server.cli.output import (
@@ -16,7 +16,7 @@ from licorne_server.cli.output import (
     to_plain,
 )
 
-HEADERS = ("GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
+HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
 CAUSE_HEADERS = ("NODES", "OUT BECAUSE")
 
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the verdict, its reason in a sentence, and all gates in order."""
+    """Print the verdict, its reason in a sentence, and all checks in order."""
     return with_state(args, show)
 
 
@@ -55,31 +55,31 @@ def print_explanation(response: ExplainResponse) -> None:
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print(human_text(response.summary))
-    for until in sorted(gate.until for gate in response.gates if gate.until):
+    for until in sorted(check.until for check in response.checks if check.until):
         print(f"until {shown_time(until)}")
     if response.verdict in ("pending", "waiting"):
         print(
             f"ahead of it: {response.asks_ahead} asks of the application,"
             f" {response.applications_ahead} applications of the queue"
         )
-    if response.gates:
+    if response.checks:
         print()
-        print_table(HEADERS, [row(gate) for gate in response.gates])
-    causes = {cause: count for gate in response.gates for cause, count in gate.causes.items()}
+        print_table(HEADERS, [row(check) for check in response.checks])
+    causes = {cause: count for check in response.checks for cause, count in check.causes.items()}
     if causes:
         print()
         print_table(CAUSE_HEADERS, cause_rows(causes))
 
 
-def row(gate: Gate) -> tuple[str, ...]:
+def row(check: Check) -> tuple[str, ...]:
     """One line of the table."""
     return (
-        printable(f"{gate.kind} {gate.subject}".rstrip()),
-        "pass" if gate.passed else "BLOCK",
-        human_resources(gate.requested),
-        human_resources(gate.used),
-        human_resources(gate.limit),
-        human_text(gate.message if gate.passed else f"{gate.code}: {gate.message}"),
+        printable(f"{check.kind} {check.subject}".rstrip()),
+        "pass" if check.passed else "BLOCK",
+        human_resources(check.requested),
+        human_resources(check.used),
+        human_resources(check.limit),
+        human_text(check.message if check.passed else f"{check.code}: {check.message}"),
     )
 
 

@@ -13,7 +13,7 @@ from licorne.v1.session_pb2 import (
 )
 from licorne_core.commands import BeginReplay, Command, EndReplay, RemoveRm
 from licorne_core.errors import shown
-from licorne_server.convert_callbacks import predicates_answer
+from licorne_server.convert_callbacks import predicate_answer
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -50,7 +50,7 @@ NUMBERED = frozenset(
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
-        UpdateRequest.PREDICATES_FIELD_NUMBER,
+        UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER,
     }
 )
 
@@ -120,7 +120,7 @@ class Conversation:
         match envelope.message:
             case field if field in REQUESTS:
                 await self._request(REQUESTS[field], envelope.payload)
-            case UpdateRequest.PREDICATES_FIELD_NUMBER:
+            case UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER:
                 await self._answer(envelope.payload)
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.begin_replay()
@@ -153,11 +153,11 @@ class Conversation:
         Reading goes on before the answer is handled, unless much waits for the engine: there may
         be an answer for every ask, and a round of the engine for each would take too long.
         """
-        answer = predicates_answer(self._rm.rm_id, payload)
+        answer = predicate_answer(self._rm.rm_id, payload)
         if self._engine.inbox < MANY_COMMANDS:
             self._engine.post(answer, is_current=self._rm.registration_guard())
         else:
-            await self._submit(answer, "PredicatesAnswer")
+            await self._submit(answer, "PredicateAnswer")
 
     async def _submit(self, command: Command, message: str) -> None:
         """Have a command of this registration handled; `message` is what the RM sent.
@@ -211,7 +211,7 @@ class Conversation:
                 await self._idle(sealer)
 
     async def _next_batch(self) -> Batch | None:
-        """What is to be sent next; questions that are past their deadline are dropped.
+        """What is to be sent next; predicate checks that are past their deadline are dropped.
 
         There may be many of those when an RM comes back after a while.
         """

@@ -126,7 +126,7 @@ def ask_message(report: AskReport) -> pb.Ask:
         scheduling_attempted=report.scheduling_attempted,
         triggered_scale_up=report.triggered_scale_up,
         reserved_node=report.reserved_node,
-        held_node=report.assumed_node,
+        assumed_node=report.assumed_node,
         required_node=ask.ask_class.required_node or "",
     )
 
@@ -212,39 +212,39 @@ def explain_message(report: Explanation) -> pb.ExplainResponse:
         queue=report.queue,
         verdict=report.verdict,
         summary=report.summary,
-        gates=[_gate_message(gate) for gate in report.checks],
+        checks=[_check_message(check) for check in report.checks],
         asks_ahead=report.asks_ahead,
         applications_ahead=report.applications_ahead,
     )
 
 
-def _gate_message(gate: Check) -> pb.Gate:
-    message = pb.Gate(passed=gate.passed, code=gate.code, message=gate.message())
-    match gate:
+def _check_message(check: Check) -> pb.Check:
+    message = pb.Check(passed=check.passed, code=check.code, message=check.message())
+    match check:
         case PartitionCheck():
-            message.kind, message.subject = "partition", gate.partition
+            message.kind, message.subject = "partition", check.partition
         case StateCheck():
-            message.kind, message.subject = "application", gate.app_id
+            message.kind, message.subject = "application", check.app_id
         case StartingCheck():
-            message.kind, message.subject = "starting", gate.queue
+            message.kind, message.subject = "starting", check.queue
         case BackOffCheck():
-            message.kind, message.subject = "backoff", gate.app_id
-            message.until = nanoseconds(gate.until)
+            message.kind, message.subject = "backoff", check.app_id
+            message.until = nanoseconds(check.until)
         case RunningCheck():
-            message.kind, message.subject = "running", gate.subject
+            message.kind, message.subject = "running", check.subject
         case LimitCheck():
-            message.kind, message.subject = gate.kind, f"{gate.name} in {gate.queue}"
+            message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
         case QueueCheck():
-            message.kind, message.subject = "queue", gate.queue
+            message.kind, message.subject = "queue", check.queue
         case AnswersCheck():
             message.kind = "predicates"
         case NodesCheck():
-            message.kind, message.subject = "nodes", gate.required_node or ""
-            message.causes.update(gate.causes)
+            message.kind, message.subject = "nodes", check.required_node or ""
+            message.causes.update(check.causes)
         case _:
-            assert_never(gate)
-    if isinstance(gate, LimitCheck | QueueCheck):
-        message.requested.update(amounts(gate.requested))
-        message.used.update(amounts(gate.allocated))
-        message.limit.update(amounts(gate.max))
+            assert_never(check)
+    if isinstance(check, LimitCheck | QueueCheck):
+        message.requested.update(amounts(check.requested))
+        message.used.update(amounts(check.allocated))
+        message.limit.update(amounts(check.max))
     return message

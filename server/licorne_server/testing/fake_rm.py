@@ -22,7 +22,7 @@ from licorne import (
     Node,
     NodeAccepted,
     NodeRejected,
-    Question,
+    PredicateCheck,
     Rejected,
     Released,
     RetryConfig,
@@ -33,7 +33,7 @@ PATIENCE = 10.0
 """Seconds after which an answer that did not come fails the test."""
 
 PREDICATE_CLASS = "licorne/predicate-class"
-Verdict = Callable[[str, str], str | None]
+Predicate = Callable[[str, str], str | None]
 """From the class of an ask, as tagged, and a node to the reason why not, or None."""
 
 
@@ -53,7 +53,7 @@ class FakeRM:
         config: str = "",
         retry: RetryConfig | None = None,
         patience: float = PATIENCE,
-        predicates: Verdict | None = None,
+        predicates: Predicate | None = None,
         predicate_deadline: float = 2.0,
         fail_mode: FailMode = FailMode.CLOSED,
     ) -> None:
@@ -72,14 +72,14 @@ class FakeRM:
             on_container_states=self._told,
         )
         self.events: list[Event] = []
-        self.questions: list[Question] = []
-        """What was asked about nodes."""
+        self.checks: list[PredicateCheck] = []
+        """The predicate checks so far."""
         self.answering = asyncio.Event()
-        """Set; while it is cleared questions wait for their answers."""
+        """Set; while it is cleared the checks wait for their answers."""
         self.answering.set()
         self.container_states: list[ContainerState] = []
         """Asks that would need a larger cluster, as told."""
-        self._verdict = predicates
+        self._predicate = predicates
         self.allocations: dict[str, str] = {}
         """What runs: the node of every key."""
         self.states: dict[str, str] = {}
@@ -251,15 +251,15 @@ class FakeRM:
         if answers[kind, name]:
             raise Rejected(name, answers[kind, name])
 
-    async def _judge(self, question: Question) -> dict[str, str]:
-        self.questions.append(question)
+    async def _judge(self, check: PredicateCheck) -> dict[str, str]:
+        self.checks.append(check)
         self._changed.set()
         await self.answering.wait()
-        tags = question.ask.tags.items() if question.ask else ()
+        tags = check.ask.tags.items() if check.ask else ()
         tag = next((value for name, value in tags if name.lower() == PREDICATE_CLASS), "")
-        verdict = self._verdict
-        assert verdict is not None, "nobody is asked without it"
-        return {node: reason for node in question.nodes if (reason := verdict(tag, node))}
+        predicate = self._predicate
+        assert predicate is not None, "nobody is asked without it"
+        return {node: reason for node in check.nodes if (reason := predicate(tag, node))}
 
     def _told(self, states: Sequence[ContainerState]) -> None:
         self.container_states += states

@@ -115,7 +115,7 @@ def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
     assert told(core.send(Tick())) == ["one/large"]
 
 
-def test_an_ask_that_was_held_meanwhile_is_not_told_again() -> None:
+def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
     """Once per ask, though the RM was asked about a node for it in between, and said nothing."""
     core = Driver()
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5)))
@@ -147,12 +147,14 @@ def test_many_asks_are_told_in_parts_that_let_others_in(monkeypatch: pytest.Monk
 
 
 def test_an_rm_that_does_not_want_to_hear_is_told_nothing() -> None:
-    """And nothing is looked at for it."""
+    """Reports show all the same that no node takes its asks (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     core.do(asks(ask("one", "k", vcore=20)))
     assert told(core.wait(5)) == []
+    (waiting,) = core.views.application(core.views.resolve("default"), "one").asks
+    assert waiting.triggered_scale_up
 
 
 def test_asks_of_queues_that_share_a_maximum_are_counted_together() -> None:

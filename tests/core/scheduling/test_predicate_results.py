@@ -34,7 +34,7 @@ def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None
 
 
 def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
-    """The questions among the effects."""
+    """The predicate checks among the effects."""
     return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
 
 
@@ -46,13 +46,13 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
     while waiting:
         count += 1
         assert count < 200, "the RM is asked for ever"
-        question = waiting.pop(0)
+        check = waiting.pop(0)
         refused = [
             NodeRefusal(node_id=NodeId(name), reason=reason)
-            for name in question.nodes
-            if (reason := judge(question.key, name))
+            for name in check.nodes
+            if (reason := judge(check.key, name))
         ]
-        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
         effects = core.do(answer)
         everything += effects
         waiting += asked(effects)
@@ -60,7 +60,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
 
 
 def test_refusals_come_to_an_end_however_many_wait() -> None:
-    """Many asks that are held on refused nodes go to the one that will do; each is refused once."""
+    """Many asks assumed on refused nodes go to the one that will do; each is refused once."""
     core = cluster(3)
     wanted = [ask("one", f"k{n:02}", vcore=1, predicate="p") for n in range(25)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -91,15 +91,13 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(9))))
     waiting = asked(effects)
     while waiting:
-        question = waiting.pop(0)
+        check = waiting.pop(0)
         refused = [
             NodeRefusal(node_id=NodeId(name), reason="taken")
-            for name in question.nodes
+            for name in check.nodes
             if name in taken
         ]
-        effects = core.do(
-            AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
-        )
+        effects = core.do(AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused))
         new = [where for _, _, where in placed(effects)]
         assert not taken.intersection(new)
         assert len(set(new)) == len(new)
@@ -108,18 +106,18 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
     assert taken == {"n1", "n2", "n3", "n4"}
 
 
-def test_one_question_is_asked_for_all_that_wait_again() -> None:
+def test_one_check_is_asked_for_all_that_wait_again() -> None:
     """Behind the first on each node the others wait for one more answer, and keep their room."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
-    (question,) = asked(effects)
-    effects = core.do(AnswerPredicates(rm_id=question.rm_id, question=question.question))
+    (check,) = asked(effects)
+    effects = core.do(AnswerPredicates(rm_id=check.rm_id, check=check.check))
     assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
     (again,) = asked(effects)
     assert again.nodes == ["n1", "n2"]
     assert (again.key, again.allocate) == ("k2", True)
     assert placed(core.do(asks(ask("one", "other", vcore=1)))) == []
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
     assert [key for _, key, _ in placed(effects)] == ["k2", "k3"]
 
 
@@ -127,12 +125,12 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
     """Whatever it said, the RM is asked about the node as it is now."""
     core = cluster(1)
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     core.do(releases(release("one", "there")))
     refused = [NodeRefusal(node_id=NodeId("n1"), reason="port in use")]
-    answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+    answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
     (again,) = asked(core.do(answer))
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
     assert placed(effects) == [("one", "k", "n1")]
 
 
@@ -140,8 +138,8 @@ def test_what_is_told_gives_refused_classes_another_chance() -> None:
     """An ask may want what another brings to its node: after that is told, the RM is asked anew."""
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
-    (question,) = asked(effects)
-    answer = AnswerPredicates(rm_id=question.rm_id, question=question.question)
+    (check,) = asked(effects)
+    answer = AnswerPredicates(rm_id=check.rm_id, check=check.check)
     shy = core.do(asks(ask("one", "shy", vcore=1, predicate="shy")))
     alone, _ = answered(core, shy, lambda _, __: "no friend there")
     assert placed(alone) == []
@@ -160,23 +158,23 @@ def test_silence_that_accepts_makes_one_after_the_other() -> None:
     ]
 
 
-def test_a_question_is_about_as_many_nodes_as_may_be_needed() -> None:
+def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
     """One ask: a few nodes; the more are refused the more at a time; many asks: many nodes."""
     core = cluster(200)
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
-    counts = [len(question.nodes)]
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
+    counts = [len(check.nodes)]
     for _ in range(6):
-        refused = [NodeRefusal(node_id=name, reason="no") for name in question.nodes]
-        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
-        for question in asked(core.do(answer)):
-            counts.append(len(question.nodes))
+        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
+        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
+        for check in asked(core.do(answer)):
+            counts.append(len(check.nodes))
     assert counts == [9, 17, 33, 65, 76]
     many = [ask("one", f"m{n}", vcore=1, predicate="many") for n in range(50)]
-    (question,) = asked(core.do(asks(*many)))
-    assert len(question.nodes) == 58
+    (check,) = asked(core.do(asks(*many)))
+    assert len(check.nodes) == 58
 
 
-def test_only_so_many_verdicts_are_kept_for_a_node() -> None:
+def test_only_so_many_results_are_kept_for_a_node() -> None:
     """Asks that are each a class of their own do not fill the memory with what was said of them."""
     core = cluster(2)
     for number in range(predicate_results.SWEEP_RESULTS + 50):
@@ -197,16 +195,16 @@ def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
     pairs: list[tuple[str, str]] = []
     waiting = asked(core.do(asks(*wanted)))
     while waiting:
-        question = waiting.pop(0)
-        pairs += [(question.key, name) for name in question.nodes]
+        check = waiting.pop(0)
+        pairs += [(check.key, name) for name in check.nodes]
         assert len(pairs) <= 2 * count, "the RM is asked for ever"
-        refused = [NodeRefusal(node_id=name, reason="no") for name in question.nodes]
-        answer = AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refused)
+        refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
+        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
         waiting += asked(core.send(answer)) + asked(core.run())
     assert len(set(pairs)) == len(pairs) == 2 * count
 
 
-def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_held() -> None:
+def test_reasons_are_told_every_15_seconds_however_often_an_ask_is_assumed() -> None:
     """Asks that are each a class of their own keep their log while they wait for answers."""
     core = cluster(1)
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
@@ -244,14 +242,14 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
     first, last = asked(core.do(asks(*wanted)))
     refusal = NodeRefusal(node_id=NodeId("n1"), reason="volume")
-    core.do(AnswerPredicates(rm_id=last.rm_id, question=last.question, refused=[refusal]))
-    (again,) = asked(core.do(AnswerPredicates(rm_id=first.rm_id, question=first.question)))
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, question=again.question))
+    core.do(AnswerPredicates(rm_id=last.rm_id, check=last.check, refused=[refusal]))
+    (again,) = asked(core.do(AnswerPredicates(rm_id=first.rm_id, check=first.check)))
+    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
     assert placed(effects) == [("one", "first", "n1")]
-    assert [question.key for question in asked(effects)] == ["last"]
+    assert [check.key for check in asked(effects)] == ["last"]
 
 
-def test_a_capacity_that_is_merely_said_again_voids_no_verdict() -> None:
+def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
     """An RM that repeats what its nodes have is not asked about them anew."""
     core = cluster(1)
     answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")

@@ -51,91 +51,91 @@ def cluster(
 
 
 def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
-    """The questions among the effects."""
+    """The predicate checks among the effects."""
     return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
 
 
-def answer(question: PredicatesAsked, **reasons: str) -> AnswerPredicates:
+def answer(check: PredicatesAsked, **reasons: str) -> AnswerPredicates:
     """The RM refuses these nodes for these reasons."""
     refusals = [NodeRefusal(node_id=NodeId(name), reason=why) for name, why in reasons.items()]
-    return AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refusals)
+    return AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refusals)
 
 
 @pytest.mark.row(123)
 def test_nothing_is_told_before_the_rm_agrees() -> None:
-    """A question names the node and those that come next; acceptance makes the allocation."""
+    """A check names the node and those that come next; acceptance makes the allocation."""
     core = cluster()
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     assert placed(effects) == []
-    (question,) = asked(effects)
-    assert (question.key, question.allocate, question.nodes) == ("k", True, ["n1", "n2", "n3"])
-    assert question.deadline == core.now + 2.0
-    made = core.do(answer(question))
+    (check,) = asked(effects)
+    assert (check.key, check.allocate, check.nodes) == ("k", True, ["n1", "n2", "n3"])
+    assert check.deadline == core.now + 2.0
+    made = core.do(answer(check))
     assert placed(made) == [("one", "k", "n1")]
     assert states(made, "one") == ["Running"]
 
 
-def test_a_held_ask_that_is_said_again_goes_on_waiting() -> None:
-    """S1: a repeat of an ask that is held asks nothing anew, and the open question still counts."""
+def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
+    """S1: a repeat of an ask that is assumed asks nothing anew, and the open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
-    (question,) = asked(core.do(said))
+    (check,) = asked(core.do(said))
     assert core.do(said) == []
-    assert placed(core.do(answer(question))) == [("one", "k", "n1")]
+    assert placed(core.do(answer(check))) == [("one", "k", "n1")]
 
 
 @pytest.mark.row(123)
 def test_a_refused_node_is_never_used_and_another_is_chosen() -> None:
-    """The next node in order takes the ask, without another question where it was in the first."""
+    """The next node in order takes the ask, without another check where it was in the first."""
     core = cluster()
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    made = core.do(answer(question, n1="taint", n2="taint"))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    made = core.do(answer(check, n1="taint", n2="taint"))
     assert placed(made) == [("one", "k", "n3")]
     assert asked(made) == []
 
 
-def test_what_is_held_is_nobody_elses() -> None:
+def test_what_is_assumed_is_nobody_elses() -> None:
     """Room on the node and in the queue is kept while the answer is out."""
     core = cluster(1, queues="[{name: a, resources: {max: {vcore: 12m}}}]")
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=8, predicate="p"))))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=8, predicate="p"))))
     assert placed(core.do(asks(ask("one", "other", vcore=3)))) == []
-    made = core.do(answer(question, n1="taint"))
+    made = core.do(answer(check, n1="taint"))
     assert placed(made) == [("one", "other", "n1")]
 
 
-def test_one_question_serves_all_asks_of_a_class() -> None:
+def test_one_check_serves_all_asks_of_a_class() -> None:
     """Asks of one class that go to the nodes asked about wait for one answer."""
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=4, predicate="p") for n in range(3))))
-    (question,) = asked(effects)
-    made = core.do(answer(question, n2="taint"))
+    (check,) = asked(effects)
+    made = core.do(answer(check, n2="taint"))
     assert placed(made)[:2] == [("one", "k0", "n1"), ("one", "k2", "n3")]
     assert "n2" not in {where for _, _, where in placed(made)}
 
 
-def test_a_verdict_holds_as_long_as_its_node_stays_as_it_is() -> None:
-    """Accepted nodes are used without a question; after a change the RM is asked again."""
+def test_a_result_holds_as_long_as_its_node_stays_as_it_is() -> None:
+    """Accepted nodes are used without a check; after a change the RM is asked again."""
     core = cluster()
-    (question,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
-    core.do(answer(question))
+    (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
+    core.do(answer(check))
     known = core.do(asks(ask("one", "k2", vcore=1, predicate="p")))
     assert (placed(known), asked(known)) == ([("one", "k2", "n2")], [])
     core.do(nodes(node("n3", NodeAction.UPDATE, vcore=11)))
     again = core.do(asks(ask("one", "k3", vcore=1, predicate="p")))
-    assert [question.nodes[0] for question in asked(again)] == ["n3"]
+    assert [check.nodes[0] for check in asked(again)] == ["n3"]
 
 
 def test_a_node_that_was_refused_is_asked_about_again_when_it_changes() -> None:
     """An ask that every node was refused for is looked at once one of them changes."""
     core = cluster(1)
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert asked(core.do(answer(question, n1="port in use"))) == []
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert asked(core.do(answer(check, n1="port in use"))) == []
     (again,) = asked(core.do(releases(release("one", "there"))))
     assert placed(core.do(answer(again))) == [("one", "k", "n1")]
 
 
-def test_verdicts_are_not_shared_between_classes() -> None:
+def test_results_are_not_shared_between_classes() -> None:
     """Asks of equal size with another predicate class are asked about on their own."""
     core = cluster(1)
     (first,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
@@ -155,7 +155,7 @@ def test_silence_counts_by_the_fail_mode(mode: FailMode, made: list[tuple[str, s
     assert placed(core.wait(0.2)) == made
 
 
-def test_silence_is_not_held_against_a_node_for_ever() -> None:
+def test_silence_counts_against_a_node_for_a_while_only() -> None:
     """Some seconds later the RM is asked again, and a late answer to the first is ignored."""
     core = cluster(1, reservations=False)
     (late,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
@@ -189,11 +189,11 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 2)
     core = cluster()
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(3))))
-    (question,) = asked(effects)
+    (check,) = asked(effects)
     (partition,) = core.scheduler.partitions
     verdicts = [core.views.explain(partition, "one", f"k{n}").verdict for n in range(3)]
     assert verdicts == ["assumed", "assumed", "pending"]
-    assert [key for _, key, _ in placed(core.do(answer(question)))] == ["k0", "k1", "k2"]
+    assert [key for _, key, _ in placed(core.do(answer(check)))] == ["k0", "k1", "k2"]
 
 
 def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,18 +211,18 @@ def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.M
     (partition,) = core.scheduler.partitions
     core.do(apps(app("two", "root.a")))
     core.do(asks(ask("one", "nowhere", vcore=1, required_node="gone", predicate="q")))
-    core.do(asks(ask("two", "held", vcore=1, predicate="p")))
+    core.do(asks(ask("two", "assumed", vcore=1, predicate="p")))
     assert asked(core.do(asks(ask("one", "behind", vcore=1, predicate="q")))) == []
     assert "backs off" not in core.views.explain(partition, "one", "behind").summary
-    core.do(releases(release("two", "held")))
+    core.do(releases(release("two", "assumed")))
     assert "backs off" in core.views.explain(partition, "one", "behind").summary
 
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
-def test_an_ask_that_is_held_is_still_an_ask_to_its_rm(how: str) -> None:
+def test_an_ask_that_is_assumed_is_still_an_ask_to_its_rm(how: str) -> None:
     """Whatever the RM does with it meanwhile means the ask, and no release is ever told."""
     core = cluster(2)
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     why = TerminationType.SCHEDULING_FAILED_ON_RM
     match how:
         case "release":
@@ -242,25 +242,25 @@ def test_an_ask_that_is_held_is_still_an_ask_to_its_rm(how: str) -> None:
     assert released(effects) == []
     assert placed(effects) == ([("one", "k", "n2")] if how == "place" else [])
     again = asked(effects)
-    late = core.do(answer(question))
+    late = core.do(answer(check))
     if how in ("release", "all", "app"):
         assert (again, placed(late)) == ([], [])
     elif how in ("resize", "failed", "node"):
-        (question,) = again or [question]
-        assert [key for _, key, _ in placed([*late, *core.do(answer(question))])] == ["k"]
+        (check,) = again or [check]
+        assert [key for _, key, _ in placed([*late, *core.do(answer(check))])] == ["k"]
 
 
 def test_reasons_are_counted_and_explained() -> None:
     """Each reason is counted over the nodes, with those that are out for other causes."""
     core = cluster()
     core.do(asks(ask("one", "there", vcore=8, on_node="n3")))
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    core.do(answer(question, n1="taint", n2="taint"))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    core.do(answer(check, n1="taint", n2="taint"))
     (partition,) = core.scheduler.partitions
     explanation = core.views.explain(partition, "one", "k")
-    gate = explanation.checks[-1]
-    assert isinstance(gate, NodesCheck)
-    assert gate.causes == {"full: vcore": 1, "refused: taint": 2}
+    nodes_check = explanation.checks[-1]
+    assert isinstance(nodes_check, NodesCheck)
+    assert nodes_check.causes == {"full: vcore": 1, "refused: taint": 2}
     assert "2 refused: taint" in explanation.summary
 
 
@@ -269,10 +269,10 @@ def test_a_reservation_needs_the_word_of_the_rm() -> None:
     core = cluster(2)
     core.do(asks(*(ask("one", f"small{n}", vcore=4, on_node=f"n{n}") for n in (1, 2))))
     core.do(asks(ask("one", "k", vcore=8, predicate="p")))
-    (question,) = asked(core.wait(2))
-    assert (question.allocate, question.nodes) == (False, ["n1"])
+    (check,) = asked(core.wait(2))
+    assert (check.allocate, check.nodes) == (False, ["n1"])
     (partition,) = core.scheduler.partitions.values()
-    (second,) = asked(core.do(answer(question, n1="never")))
+    (second,) = asked(core.do(answer(check, n1="never")))
     assert (second.allocate, second.nodes) == (False, ["n2"])
     core.do(answer(second))
     assert [node_id for node_id, n in partition.nodes.by_id.items() if n.reservations] == ["n2"]
@@ -281,14 +281,14 @@ def test_a_reservation_needs_the_word_of_the_rm() -> None:
     assert placed(core.do(answer(third))) == [("one", "k", "n2")]
 
 
-def test_an_answer_to_no_question_is_ignored() -> None:
+def test_an_answer_to_no_check_is_ignored() -> None:
     """Unknown numbers, answers given twice and nodes that were not asked about do nothing."""
     core = cluster()
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), question=99)) == []
-    made = core.do(answer(question, elsewhere="no such node"))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), check=99)) == []
+    made = core.do(answer(check, elsewhere="no such node"))
     assert placed(made) == [("one", "k", "n1")]
-    assert core.do(answer(question, n1="too late")) == []
+    assert core.do(answer(check, n1="too late")) == []
 
 
 def test_an_rm_without_predicates_is_not_asked() -> None:
@@ -301,7 +301,7 @@ def test_an_rm_without_predicates_is_not_asked() -> None:
 
 
 def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> None:
-    """The question was about a node that has changed since; the new reservation stands."""
+    """The check was about a node that has changed since; the new reservation stands."""
     core = Driver()
     core.do(
         register(ONE_LEAF, predicates=POLICY),
@@ -310,8 +310,8 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
         asks(ask("one", "filler", vcore=7)),
     )
     old = asks(ask("one", "big", vcore=7, created=core.now - 10, predicate="p"))
-    (question,) = asked(core.do(old))
+    (check,) = asked(core.do(old))
     core.do(asks(ask("one", "daemon", vcore=1, required_node="n1")))
-    core.do(answer(question, n1="taint"))
+    core.do(answer(check, n1="taint"))
     (partition,) = core.scheduler.partitions.values()
     assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]

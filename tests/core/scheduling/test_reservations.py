@@ -97,7 +97,7 @@ def test_nothing_is_reserved_in_a_cluster_that_is_full_as_a_whole() -> None:
 
 
 def test_a_reservation_ends_after_an_hour_and_may_be_made_anew() -> None:
-    """What could not be used in an hour is given up; the ask may claim a better node."""
+    """What could not be used in an hour is given up; the ask may reserve a better node."""
     core = fragmented()
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(3)
@@ -243,7 +243,7 @@ def test_a_raised_maximum_lets_a_reserved_ask_through() -> None:
 
 
 def test_an_ask_that_becomes_old_enough_claims_before_those_behind_it() -> None:
-    """Though an older ask of its class and of a lower priority was about to claim before."""
+    """Though an older ask of its class and of a lower priority was about to reserve before."""
     core = Driver()
     core.do(
         register(ONE_LEAF),

@@ -49,20 +49,20 @@ def test_a_starting_application_that_is_displaced_may_go() -> None:
     assert list(driver.scheduler.partitions[DEFAULT].applications) == ["big"]
 
 
-def test_one_that_is_displaced_by_a_held_ask_may_go_too() -> None:
+def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
     """The same when the other one waited for a word of the RM."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
-    driver.do(apps(app("held", "root.a"), app("older", "root.a")))
-    effects = driver.do(asks(ask("held", "h", predicate="p", vcore=1)))
-    (question,) = [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+    driver.do(apps(app("assumed", "root.a"), app("older", "root.a")))
+    effects = driver.do(asks(ask("assumed", "h", predicate="p", vcore=1)))
+    (check,) = [effect for effect in effects if isinstance(effect, PredicatesAsked)]
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
-    answer = AnswerPredicates(rm_id=RmId("rm1"), question=question.question)
+    answer = AnswerPredicates(rm_id=RmId("rm1"), check=check.check)
     assert [key for _, key, _ in placed(driver.do(answer))] == ["h"]
     driver.do(remove_apps("older"))
     driver.wait(400)
-    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["held"]
+    assert list(driver.scheduler.partitions[DEFAULT].applications) == ["assumed"]
 
 
 def test_an_application_that_goes_waits_for_no_age() -> None:
@@ -105,7 +105,7 @@ def test_the_end_of_a_reservation_is_a_place_for_another_application() -> None:
     assert [key for _, key, _ in made] == ["s"]
 
 
-def test_an_application_that_rests_may_go() -> None:
+def test_an_application_that_backs_off_may_go() -> None:
     """What it waited for is forgotten with it (§ 8.3a)."""
     properties = "{application.unschedasks.backoff: '1', application.unschedasks.backoff.delay: 9s}"
     driver = reserving(config(f"[{{name: a, properties: {properties}}}, {{name: f}}]"), "big")

@@ -45,18 +45,18 @@ SQUEEZES: dict[str, Command] = {
 
 
 def asked(effects: Sequence[Effect]) -> list[PredicatesAsked]:
-    """The questions among the effects."""
+    """The checks among the effects."""
     return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
 
 
-def answer(question: PredicatesAsked, *refused: str) -> AnswerPredicates:
+def answer(check: PredicatesAsked, *refused: str) -> AnswerPredicates:
     """The RM refuses these nodes."""
     refusals = [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused]
-    return AnswerPredicates(rm_id=question.rm_id, question=question.question, refused=refusals)
+    return AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refusals)
 
 
 def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, PredicatesAsked]:
-    """A core that has assumed k1 and then k2, and its question."""
+    """A core that has assumed k1 and then k2, and its check."""
     core = Driver(reservations=False)
     core.do(
         register(
@@ -68,9 +68,9 @@ def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, PredicatesA
         asks(ask("there", "held", vcore=2)),
     )
     both = (ask("one", key, vcore=3, predicate="p") for key in ("k1", "k2"))
-    (question,) = asked(core.do(asks(*both)))
+    (check,) = asked(core.do(asks(*both)))
     assert assumed(core) == ["k1", "k2"]
-    return core, question
+    return core, check
 
 
 def assumed(core: Driver) -> list[str]:
@@ -80,7 +80,7 @@ def assumed(core: Driver) -> list[str]:
 
 
 def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
-    """Answer yes to all questions that follow; the keys of what was allocated."""
+    """Answer yes to all checks that follow; the keys of what was allocated."""
     told = list(effects)
     for effect in told:
         if isinstance(effect, PredicatesAsked):
@@ -91,11 +91,11 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
     """The one before it still fits, and is allocated once the RM agrees to the node as it is."""
-    core, question = assuming()
+    core, check = assuming()
     effects = core.do(SQUEEZES[how])
     assert assumed(core) == ["k1"]
     assert released(effects) == []
-    assert accept_all(core, [*effects, *core.do(answer(question))]) == (
+    assert accept_all(core, [*effects, *core.do(answer(check))]) == (
         ["new", "k1"] if how == "placement" else ["k1"]
     )
     assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
@@ -113,10 +113,10 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
 
 def test_all_that_does_not_fit_is_taken_back() -> None:
     """As many as have to be, and what the RM knows of is never told to stop (spec § 7.2)."""
-    core, question = assuming()
+    core, check = assuming()
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
     assert (assumed(core), released(effects)) == ([], [])
-    assert placed(core.do(answer(question))) == []
+    assert placed(core.do(answer(check))) == []
 
 
 def test_what_wants_nothing_of_what_is_missing_stays() -> None:
@@ -133,23 +133,23 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
 
 def test_what_is_taken_back_waits_in_its_old_place() -> None:
     """Before asks of its class that came later; it goes when there is room again."""
-    core, question = assuming()
+    core, check = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
     core.do(SQUEEZES["shrunk"])
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=8)))
     assert assumed(core) == ["k1", "k2"]
-    core.do(answer(question))
+    core.do(answer(check))
     assert core.views.explain(DEFAULT, "one", "k3").verdict == "pending"
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
 def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
     """The RM was asked about a node that took asks: neither its yes nor its silence counts."""
-    core, question = assuming(fail_mode)
+    core, check = assuming(fail_mode)
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == []
     assert placed(core.wait(3 * DEADLINE)) == []
-    assert placed(core.do(answer(question))) == []
+    assert placed(core.do(answer(check))) == []
     effects = core.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
     assert accept_all(core, effects) == ["k1", "k2"]
 
@@ -158,10 +158,10 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
     """It takes them as before (spec § 7.7); the RM is asked about the node as it is now."""
     core, _ = assuming()
     daemon = asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1"))
-    (question,) = asked(core.do(daemon))
+    (check,) = asked(core.do(daemon))
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == ["daemon"]
-    (again,) = asked(core.do(answer(question)))
+    (again,) = asked(core.do(answer(check)))
     assert placed(core.do(answer(again))) == [("one", "daemon", "n1")]
 
 
@@ -173,14 +173,14 @@ def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
     assert assumed(core) == []
     assert [key for _, key, _, _ in released(effects)] == ["held"]
     core.do(nodes(node("n2", vcore=1)))
-    (question,) = asked(core.do(nodes(node("n1", vcore=1))))
-    assert (question.key, question.nodes) == ("daemon", ["n1"])
+    (check,) = asked(core.do(nodes(node("n1", vcore=1))))
+    assert (check.key, check.nodes) == ("daemon", ["n1"])
 
 
 def test_what_is_taken_back_gives_its_room_to_others() -> None:
     """On the node, in the queue and in the application, at once."""
-    core, question = assuming()
+    core, check = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))
     assert core.views.explain(DEFAULT, "there", "plain").verdict == "pending"
     assert keys(core.do(releases(release("one", "k1")))) == ["plain"]
-    assert accept_all(core, core.do(answer(question))) == ["k2"]
+    assert accept_all(core, core.do(answer(check))) == ["k2"]

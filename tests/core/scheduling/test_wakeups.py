@@ -40,15 +40,15 @@ def started(
 
 
 def asked(effects: Sequence[Effect]) -> list[PredicatesAsked]:
-    """The questions among the effects."""
+    """The checks among the effects."""
     return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
 
 
-def refusal(question: PredicatesAsked, *refused: str) -> Command:
+def refusal(check: PredicatesAsked, *refused: str) -> Command:
     """The RM refuses these nodes."""
     return AnswerPredicates(
-        rm_id=question.rm_id,
-        question=question.question,
+        rm_id=check.rm_id,
+        check=check.check,
         refused=[NodeRefusal(node_id=NodeId(name), reason="no") for name in refused],
     )
 
@@ -215,9 +215,9 @@ def test_an_ask_that_is_taken_back_lets_the_next_application_start(bound: str) -
         apps(app("one", "root.a"), app("two", "root.a")),
         policy=PredicatePolicy(deadline=10.0),
     )
-    (question,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert placed(core.do(asks(ask("two", "t", vcore=4)))) == []
-    assert placed(core.do(refusal(question, "n1"))) == [("two", "t", "n1")]
+    assert placed(core.do(refusal(check, "n1"))) == [("two", "t", "n1")]
 
 
 def test_a_running_application_that_ends_lets_the_first_that_waits_start() -> None:

@@ -58,7 +58,7 @@ def test_an_application_names_its_group() -> None:
     assert two.group == ""
 
 
-def test_what_is_held_is_an_ask() -> None:
+def test_what_is_assumed_is_an_ask() -> None:
     """An allocation that the RM has not heard of is shown as an ask with its node, at its place."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=2.0)))
@@ -86,7 +86,7 @@ def test_what_is_held_is_an_ask() -> None:
 
 
 def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:
-    """With a node reserved it is one of those about to run, and no gate stops it any more."""
+    """With a node reserved it is one of those about to run, and no check stops it any more."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))
     driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))

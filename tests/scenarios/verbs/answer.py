@@ -1,4 +1,4 @@
-"""``answer QUESTION [NODE=REASON...]``: the RM refuses these nodes, and accepts the others."""
+"""``answer CHECK [NODE=REASON...]``: the RM refuses these nodes, and accepts the others."""
 
 from licorne_core.commands import AnswerPredicates, NodeRefusal
 from licorne_core.ids import NodeId, RmId
@@ -6,8 +6,8 @@ from scenarios.stage import Line, Stage
 
 
 def run(stage: Stage, line: Line) -> list[str]:
-    """Answer one question, and let the core come to rest."""
+    """Answer one predicate check, and let the core come to rest."""
     (number,) = line.words
     refused = [NodeRefusal(node_id=NodeId(n), reason=why) for n, why in line.settings.items()]
-    command = AnswerPredicates(rm_id=RmId(stage.rm), question=int(number), refused=refused)
+    command = AnswerPredicates(rm_id=RmId(stage.rm), check=int(number), refused=refused)
     return stage.told(stage.driver.do(command))

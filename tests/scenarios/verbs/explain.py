@@ -5,11 +5,11 @@ from scenarios.stage import Line, Stage
 
 
 def run(stage: Stage, line: Line) -> list[str]:
-    """Print the verdict and every gate."""
+    """Print the verdict and every check."""
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     app_id, key = line.words
     explanation = stage.driver.views.explain(name, app_id, key)
-    marks = ((" ok " if gate.passed else "STOP", gate.message()) for gate in explanation.checks)
+    marks = ((" ok " if check.passed else "STOP", check.message()) for check in explanation.checks)
     return [
         f"{explanation.verdict}: {explanation.summary}",
         *(f"[{mark}] {message}" for mark, message in marks),

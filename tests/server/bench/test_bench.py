@@ -35,7 +35,7 @@ EXTRA = {
         "p99_slowdown",
     },
     "memory": {"waiting_rss_mib"},
-    "predicates": {"questions", "nodes_per_question"},
+    "predicates": {"checks", "nodes_per_check"},
 }
 
 

@@ -134,24 +134,24 @@ async def test_json_is_that_of_the_messages(
 
 
 async def test_explain_names_what_blocks(town: Town) -> None:
-    """The verdict, a sentence, and every gate in the order in which it is asked."""
+    """The verdict, a sentence, and every check in the order in which it is asked."""
     result = await town.shell("explain", "shop")
     assert result.code == 0
-    first, sentence, ahead, empty, header, *gates = result.out.splitlines()
+    first, sentence, ahead, empty, header, *checks = result.out.splitlines()
     assert first.startswith("shop/shop-")
     assert first.endswith(" in root.prod: pending")
     assert "root.prod" in sentence
     assert ahead == "ahead of it: 0 asks of the application, 0 applications of the queue"
     assert empty == ""
-    assert header.split() == ["GATE", "RESULT", "WANTED", "USED", "LIMIT", "WHY"]
-    assert [gate.split()[0] for gate in gates] == [
+    assert header.split() == ["CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY"]
+    assert [check.split()[0] for check in checks] == [
         "partition",
         "application",
         "queue",
         "queue",
         "nodes",
     ]
-    [blocking] = [gate for gate in gates if "BLOCK" in gate]
+    [blocking] = [check for check in checks if "BLOCK" in check]
     assert blocking.startswith("queue root.prod ")
     assert "QUEUE_MAX_EXCEEDED" in blocking
     assert "memory=4Gi,vcore=4" in blocking
@@ -159,7 +159,7 @@ async def test_explain_names_what_blocks(town: Town) -> None:
 
 
 async def test_explain_counts_why_nodes_are_out(town: Town) -> None:
-    """Nodes that do not take the ask are counted by cause, below the gates."""
+    """Nodes that do not take the ask are counted by cause, below the checks."""
     await town.blue.ask("idle", 1, vcore=9_000)
     async with asyncio.timeout(PATIENCE):
         while (result := await town.shell("explain", "idle")).code:

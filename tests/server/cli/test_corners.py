@@ -84,7 +84,7 @@ async def test_a_rest_has_an_end(capsys: pytest.CaptureFixture[str]) -> None:
         await rm.ask("job", 1, prefix="small", vcore=100)
         shell = Shell(served.target, capsys)
         async with asyncio.timeout(PATIENCE):
-            while "rests" not in (explained := await shell("explain", "job")).out:
+            while "backs off" not in (explained := await shell("explain", "job")).out:
                 pass
-        assert "job rests: 1 ask found no node\nuntil 20" in explained.out
-        assert "rests until 20" in (await shell("apps", "job")).out
+        assert "job backs off: 1 ask found no node\nuntil 20" in explained.out
+        assert "backs off until 20" in (await shell("apps", "job")).out

@@ -2,7 +2,7 @@
 
 import pytest
 
-from licorne.v1.state_pb2 import Application, Ask, Gate, Node, Reservation
+from licorne.v1.state_pb2 import Application, Ask, Check, Node, Reservation
 from licorne_server.cli.apps import print_one
 from licorne_server.cli.explain import cause_rows
 from licorne_server.cli.nodes import row
@@ -11,14 +11,14 @@ from licorne_server.cli.nodes import row
 def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
     """An ask with a node that is kept for it, or that the RM is asked about, names the node."""
     asks = [
-        Ask(allocation_key="k1", held_node="n1", reserved_node="n2"),
+        Ask(allocation_key="k1", assumed_node="n1", reserved_node="n2"),
         Ask(allocation_key="k2", reserved_node="n2"),
         Ask(allocation_key="k3"),
     ]
     print_one(Application(application_id="shop", asks=asks))
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[:3] for line in lines[-3:]] == [
-        ["k1", "held", "n1"],
+        ["k1", "assumed", "n1"],
         ["k2", "reserved", "n2"],
         ["k3", "pending", "-"],
     ]
@@ -36,8 +36,8 @@ def test_nodes_name_the_asks_that_they_are_kept_for() -> None:
 
 def test_causes_come_by_how_many_nodes_they_keep_out() -> None:
     """The most frequent cause first, equal ones by name; a refusal is shown in the RM's words."""
-    gate = Gate(causes={"full: vcore": 2, "refused: taint\n": 30, "reserved": 2})
-    assert cause_rows(gate.causes) == [
+    check = Check(causes={"full: vcore": 2, "refused: taint\n": 30, "reserved": 2})
+    assert cause_rows(check.causes) == [
         ("30", "refused: taint\\n"),
         ("2", "full: vcore"),
         ("2", "reserved"),

@@ -175,7 +175,7 @@ async def test_completed_application_is_kept(ready: Site) -> None:
 
 @pytest.mark.row(103)
 async def test_a_back_off_shows_its_end(site: Site) -> None:
-    """An application that rests says until when; when it has rested, that there is no such time."""
+    """An application that backs off says until when; after that, that there is no such time."""
     tired = CONFIG.replace(
         "- name: a\n",
         "- name: a\n            properties: {application.unschedasks.backoff: '1', "
@@ -236,7 +236,7 @@ async def test_reservations_are_listed_by_key(ready: Site) -> None:
         assert (await ready.get(BASE + "queue/" + path))["allocatingAcceptedApps"] == names
 
 
-async def test_what_is_held_is_among_the_requests(site: Site) -> None:
+async def test_what_is_assumed_is_among_the_requests(site: Site) -> None:
     """An allocation that the RM has not heard of is no allocation yet."""
     site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
     site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))

@@ -190,7 +190,7 @@ async def test_a_reserved_node_says_for_which_asks(ready: Site) -> None:
     assert (shown["isReserved"], shown["reservations"]) == (True, ["k4", "k3"])
 
 
-async def test_what_is_held_is_not_on_the_node(site: Site) -> None:
+async def test_what_is_assumed_is_not_on_the_node(site: Site) -> None:
     """An allocation that the RM has not heard of takes room on its node, and is not listed."""
     site.driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=2.0)))
     site.driver.do(nodes(node("n1", vcore=9)), apps(app("app-1", "root.a")))

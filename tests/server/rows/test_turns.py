@@ -163,7 +163,7 @@ async def test_asks_go_by_priority_then_by_age(rm: ServedRm) -> None:
 
 
 @pytest.mark.row(103)
-async def test_an_application_of_impossible_asks_rests(rm: ServedRm) -> None:
+async def test_an_application_of_impossible_asks_backs_off(rm: ServedRm) -> None:
     """After two asks that fit nowhere the third is not tried for five seconds, as REST shows."""
     await started(rm, leaf(TIRED), "app", n0=300, n1=300)
     big = [ask(f"big{i}", vcore=301 + i, priority=1) for i in range(2)]

@@ -44,10 +44,10 @@ Item = NodeUpdate | NewApplication | RemoveApplication | Ask | ReleaseRequest
 class Oracle:
     """All RMs' partitions by their full name, ``[rm]name``."""
 
-    def __init__(self, *, reserving: bool, most_held: tuple[int, int]) -> None:
+    def __init__(self, *, reserving: bool, most_assumed: tuple[int, int]) -> None:
         """Nobody is registered; see `PartitionOracle` for what may be set."""
         self.reserving = reserving
-        self.most_held = most_held
+        self.most_assumed = most_assumed
         self.partitions: dict[str, PartitionOracle] = {}
         self.configs: dict[str, str] = {}
         self.as_fifo: dict[str, bool] = {}
@@ -65,14 +65,14 @@ class Oracle:
     def handle(self, command: Command, now: float, asked: Sequence[PredicatesAsked] = ()) -> None:
         """Do what the command says; a Tick only lets time pass, decisions are asked for.
 
-        `asked` are the questions that the core put meanwhile. Afterwards `told` has, by partition,
-        the allocations that the RM is told of, other than by decisions and by its own word, and
-        `waiting` the asks that an autoscaler is told of.
+        `asked` are the predicate checks that the core asked for meanwhile. Afterwards `told` has,
+        by partition, the allocations that the RM is told of, other than by decisions and by its
+        own word, and `waiting` the asks that an autoscaler is told of.
         """
         self.told = {}
         self.waiting = {}
-        for question in asked:
-            self.partitions[question.partition].questions.said.append(question)
+        for check in asked:
+            self.partitions[check.partition].checks.said.append(check)
         if isinstance(command, Tick):
             for name, partition in self.partitions.items():
                 on_hold = not self.runnable(name)
@@ -139,11 +139,11 @@ class Oracle:
                 assert_never(command)
 
     def _answer(self, command: AnswerPredicates, now: float) -> None:
-        """Question numbers are the RM's, so at most one partition has asked."""
+        """Numbers of checks are the RM's, so at most one partition has asked."""
         refused = {str(node.node_id): node.reason or "refused" for node in command.refused}
         for name, partition in self.partitions.items():
             if name.startswith(f"[{command.rm_id}]"):
-                self.told[name] = take_answer(partition, command.question, refused, now)
+                self.told[name] = take_answer(partition, command.check, refused, now)
 
     def _reconfigure(self, command: UpdateConfiguration, now: float) -> None:
         if command.extra_config:
@@ -169,7 +169,7 @@ class Oracle:
             as_fifo=self.as_fifo[rm_id],
             reserving=self.reserving,
             policy=self.policies[rm_id],
-            most_held=self.most_held,
+            most_assumed=self.most_assumed,
         )
 
     def _follow(self, rm_id: str, extra: Mapping[str, str]) -> None:

@@ -67,14 +67,14 @@ class AskRecord:
 
 @dataclass
 class AllocationRecord:
-    """An allocation: the ask as it was, and its node. The RM does not know of one that is held.
+    """An allocation: the ask as it was, and its node. The RM is not told of one that is assumed.
 
     `number` says which of the core's decisions it was.
     """
 
     ask: AskRecord
     node_id: str
-    held: bool = False
+    assumed: bool = False
     number: int = 0
 
 
@@ -83,7 +83,8 @@ class AppRecord:
     """An application with what it asks for and what it has.
 
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
-    `rests_until` is the end of a back-off, `starts_until` that of a start in a state-aware leaf.
+    `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
+    leaf.
     """
 
     app_id: str
@@ -94,16 +95,16 @@ class AppRecord:
     tags: dict[str, str]
     group: str = ""
     state: str = "New"
-    rests_until: float = 0.0
+    backs_off_until: float = 0.0
     starts_until: float | None = None
     arrivals: int = 0
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
 
     def add(self, ask: AskRecord) -> None:
-        """An ask is pending from now on; those of its class, held ones too, have one lot."""
-        held = [self.allocations[key].ask for key in self.held_keys()]
-        alike = [one for one in [*self.asks.values(), *held] if one.ask_class == ask.ask_class]
+        """An ask is pending from now on; those of its class, assumed ones too, have one lot."""
+        assumed = [self.allocations[key].ask for key in self.assumed_keys()]
+        alike = [one for one in [*self.asks.values(), *assumed] if one.ask_class == ask.ask_class]
         ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
 
@@ -119,12 +120,12 @@ class AppRecord:
     def allocating(self) -> bool:
         """Whether it is accepted and about to run (spec § 4.12)."""
         return self.state == "Accepted" and (
-            bool(self.held_keys()) or any(ask.reservation for ask in self.asks.values())
+            bool(self.assumed_keys()) or any(ask.reservation for ask in self.asks.values())
         )
 
-    def held_keys(self) -> list[str]:
+    def assumed_keys(self) -> list[str]:
         """The allocations that the RM has to agree to first."""
-        return [key for key, allocation in self.allocations.items() if allocation.held]
+        return [key for key, allocation in self.allocations.items() if allocation.assumed]
 
     def trackers(self) -> list[tuple[str, str]]:
         """For whom it counts: its user, and its group if it has one."""
@@ -135,7 +136,7 @@ class AppRecord:
 class NodeRecord:
     """A node and what other schedulers run on it; our allocations stand with the applications.
 
-    `told` differs after every change that the RM knows of; till then `verdicts` hold, empty for
+    `told` differs after every change that the RM knows of; till then `results` hold, empty for
     «accepted», of asks of a class that are to be allocated, or (False) to have it reserved.
     """
 
@@ -144,12 +145,12 @@ class NodeRecord:
     schedulable: bool
     foreign: dict[str, Amounts] = field(default_factory=dict)
     told: int = 0
-    verdicts: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
+    results: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
 
     def changed(self) -> None:
         """Something changed here that the RM knows of."""
         self.told += 1
-        self.verdicts.clear()
+        self.results.clear()
 
     def holds(self, size: Amounts) -> bool:
         """Whether the amounts would fit if nothing else were there."""
@@ -215,12 +216,12 @@ class QueueRecord:
 
     @property
     def backoff(self) -> int:
-        """Asks without a node after which an application rests, 0 for never."""
+        """Asks without a node after which an application backs off, 0 for never."""
         return int(self.properties.get("application.unschedasks.backoff", "0"))
 
     @property
     def backoff_delay(self) -> float:
-        """For how long it rests, in seconds."""
+        """For how long it backs off, in seconds."""
         written = self.properties.get("application.unschedasks.backoff.delay", "30s")
         return float(written.removesuffix("s"))
 

@@ -1,14 +1,14 @@
 """One pass in the words of the specification, §§ 8.2-8.7.
 
 It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
-with a reservation come first; then the first ask wins that all gates let through and that has
+with a reservation come first; then the first ask wins that all checks let through and that has
 a node, or else is old enough to have one reserved.
 """
 
 from typing import NamedTuple
 
 from support.oracle.books import AppRecord, AskRecord, NodeRecord
-from support.oracle.gates import (
+from support.oracle.checks import (
     fits,
     is_open,
     may_be_asked_about,
@@ -34,13 +34,13 @@ class Decision(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a pass comes to: a decision, and who has to rest, in the order in which that shows.
+    """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
 
     `attempted` are the asks that were looked at and within the quota of their user, by application.
     """
 
     decision: Decision | None
-    resting: list[str]
+    backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
 
 
@@ -51,11 +51,11 @@ def decide(look: Look) -> Outcome:
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
-        if app.rests_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
+        if app.backs_off_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
-        decision, rests = _decide_for(look, app, outcome.attempted.setdefault(app.app_id, []))
-        if rests:
-            outcome.resting.append(app.app_id)
+        decision, backs_off = _decide_for(look, app, outcome.attempted.setdefault(app.app_id, []))
+        if backs_off:
+            outcome.backing_off.append(app.app_id)
         elif decision is not None:
             return outcome._replace(decision=decision)
     return outcome
@@ -85,15 +85,15 @@ def _reserved_pass(look: Look) -> Decision | None:
 def _decide_for(
     look: Look, app: AppRecord, attempted: list[AskRecord]
 ) -> tuple[Decision | None, bool]:
-    """The application's first ask with a node, and whether it has to rest instead (§ 8.3).
+    """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
-    An application that has to rest has all its asks before that one looked at, as any other.
+    An application that has to back off has all its asks before that one looked at, as any other.
     """
     threshold = look.queues[app.queue].backoff
     without_node = 0
-    rests = False
+    backs_off = False
     for ask in app.asks_in_order():
-        rests = rests or 0 < threshold <= without_node
+        backs_off = backs_off or 0 < threshold <= without_node
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
@@ -104,12 +104,12 @@ def _decide_for(
             continue
         node_id = _node_for(look, ask)
         if node_id is not None:
-            return Decision(app.app_id, ask.key, node_id), rests
+            return Decision(app.app_id, ask.key, node_id), backs_off
         to_reserve = _node_to_reserve(look, ask)
         if to_reserve is not None:
-            return Decision(app.app_id, ask.key, to_reserve, reserves=True), rests
+            return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
         without_node += 1
-    return None, rests
+    return None, backs_off
 
 
 def _node_for(look: Look, ask: AskRecord) -> str | None:

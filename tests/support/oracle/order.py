@@ -13,7 +13,7 @@ class Look(NamedTuple):
     """All that a decision depends on.
 
     `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
-    many asks are held that no more should be.
+    many asks are assumed that no more should be.
     """
 
     queues: dict[str, QueueRecord]

@@ -7,7 +7,7 @@ from licorne_core.effects import PredicatesAsked
 from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
 from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
 from support.oracle.limits import group_of, is_limited
-from support.oracle.predicates import Question, Questions, put_back
+from support.oracle.predicates import PredicateCheck, PredicateChecks, put_back
 from support.oracle.timers import Timers
 from support.oracle.usage import Usage
 
@@ -20,8 +20,8 @@ class PartitionOracle:
     """The records of one partition.
 
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
-    `most_held`: asks that may wait for its answers at a time, and while it is `unheard`, as it was
-    silent in the end and that counts as refusal.
+    `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
+    was silent in the end and that counts as refusal.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class PartitionOracle:
         as_fifo: bool,
         reserving: bool,
         policy: PredicatePolicy | None,
-        most_held: tuple[int, int],
+        most_assumed: tuple[int, int],
     ) -> None:
         """An empty partition."""
         self.reserving = reserving
-        self.most_held = most_held
+        self.most_assumed = most_assumed
         self.policy = policy
         self.unheard = False
         self.decisions = 0
-        self.questions = Questions()
+        self.checks = PredicateChecks()
         self.timers = Timers()
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
@@ -94,7 +94,7 @@ class PartitionOracle:
             known.schedulable = not known.schedulable
             known.changed()
         if action is NodeAction.DRAIN_NODE and known is not None:
-            for app, key in self._held_on(known):
+            for app, key in self._assumed_on(known):
                 if app.allocations[key].ask.required_node is None:
                     self.put_back(app, key)
 
@@ -104,9 +104,9 @@ class PartitionOracle:
             if ask.reservation and ask.reservation.node_id == node_id:
                 ask.reservation = None
         for app in self.apps.values():
-            gone = [key for key, held in app.allocations.items() if held.node_id == node_id]
+            gone = [key for key, one in app.allocations.items() if one.node_id == node_id]
             for key in gone:
-                if app.allocations[key].held:
+                if app.allocations[key].assumed:
                     self.put_back(app, key)
                 else:
                     del app.allocations[key]
@@ -189,7 +189,7 @@ class PartitionOracle:
         app = self.apps.pop(app_id, None)
         if app is None:
             return
-        for key in app.held_keys():
+        for key in app.assumed_keys():
             self.put_back(app, key)
         for allocation in app.allocations.values():
             self.nodes[allocation.node_id].changed()
@@ -197,33 +197,33 @@ class PartitionOracle:
         self._clean_later(app.queue, now)
 
     def put_back(self, app: AppRecord, key: str) -> None:
-        """What was held is pending again, whatever the RM is going to say."""
-        self.questions.let_go(app.app_id, key)
+        """What was assumed is pending again, whatever the RM is going to say."""
+        self.checks.let_go(app.app_id, key)
         put_back(app, key)
 
     def put_back_unfitting(self, node: NodeRecord) -> None:
-        """The RM has taken room on the node: the latest that is held there gives way first."""
-        for app, key in reversed(self._held_on(node)):
+        """The RM has taken room on the node: the latest that is assumed there gives way first."""
+        for app, key in reversed(self._assumed_on(node)):
             available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
             if any(available.get(name, 0) < 0 for name in app.allocations[key].ask.size):
                 self.put_back(app, key)
 
-    def _held_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
-        held = [
+    def _assumed_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
+        assumed = [
             (app.allocations[key].number, app, key)
             for app in self.apps.values()
-            for key in app.held_keys()
+            for key in app.assumed_keys()
             if app.allocations[key].node_id == node.node_id
         ]
-        return [(app, key) for _, app, key in sorted(held, key=lambda one: one[0])]
+        return [(app, key) for _, app, key in sorted(assumed, key=lambda one: one[0])]
 
-    def await_answer(self, said: PredicatesAsked, now: float) -> Question:
-        """A question was put, and has a deadline."""
+    def await_answer(self, said: PredicatesAsked, now: float) -> PredicateCheck:
+        """The core asked for a check, and it has a deadline."""
         assert self.policy is not None, f"core asks an RM that has no say: {said}"
         deadline = now + self.policy.deadline
         assert said.deadline == deadline, f"core waits until {said.deadline}, not {deadline}"
-        self.timers.set(("answer", str(said.question)), deadline)
-        return self.questions.open[said.question]
+        self.timers.set(("answer", str(said.check)), deadline)
+        return self.checks.open[said.check]
 
     def settle(self, app: AppRecord, now: float) -> None:
         """An application with nothing left is completing."""

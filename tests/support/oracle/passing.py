@@ -8,7 +8,7 @@ from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
     NO_ANSWER,
     RETRY_SECONDS,
-    Question,
+    PredicateCheck,
     forget_silence,
     put_back,
     remember,
@@ -40,13 +40,13 @@ def pass_time(
         elif what == "inspect":
             waiting += newly_waiting(look_at(partition, now))
         else:
-            forget_silence(partition.questions.silent.pop(int(name)))
+            forget_silence(partition.checks.silent.pop(int(name)))
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
             ask.reservation = None
     for app in partition.apps.values():
-        if app.rests_until <= now:
-            app.rests_until = 0.0
+        if app.backs_off_until <= now:
+            app.backs_off_until = 0.0
         if app.starts_until is not None and app.starts_until <= now:
             app.starts_until = None
     return told, waiting
@@ -56,51 +56,51 @@ def take_answer(
     partition: PartitionOracle, number: int, refused: dict[str, str], now: float
 ) -> list[Decision]:
     """The RM answers; the allocations that it is told of. Nobody waits for some answers."""
-    question = partition.questions.open.pop(number, None)
-    if question is None:
+    check = partition.checks.open.pop(number, None)
+    if check is None:
         return []
     partition.timers.cancel(("answer", str(number)))
     partition.unheard = False
-    remember(question, refused)
-    return _settle(partition, question, refused, now)
+    remember(check, refused)
+    return _settle(partition, check, refused, now)
 
 
 def _give_up(partition: PartitionOracle, number: int, now: float) -> list[Decision]:
     """The RM is silent, and that counts as it said it should."""
-    question = partition.questions.open.pop(number)
-    assert partition.policy is not None, "a question has a deadline by a policy"
+    check = partition.checks.open.pop(number)
+    assert partition.policy is not None, "a check has a deadline by a policy"
     if partition.policy.fail_mode is FailMode.OPEN:
-        return _settle(partition, question, {}, now)
-    refused = {node.node_id: NO_ANSWER for node, _ in question.nodes}
-    remember(question, refused)
-    told = _settle(partition, question, refused, now)
+        return _settle(partition, check, {}, now)
+    refused = {node.node_id: NO_ANSWER for node, _ in check.nodes}
+    remember(check, refused)
+    told = _settle(partition, check, refused, now)
     partition.unheard = True
-    partition.questions.silent[number] = question
+    partition.checks.silent[number] = check
     partition.timers.set(("retry", str(number)), now + RETRY_SECONDS)
     return told
 
 
 def _settle(
-    partition: PartitionOracle, question: Question, refused: dict[str, str], now: float
+    partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str], now: float
 ) -> list[Decision]:
     """Make or put back what waited; where the node has changed, the RM has to be asked again."""
     told: list[Decision] = []
     again: list[tuple[AppRecord, AskRecord, NodeRecord]] = []
-    for app_id, key in question.held:
+    for app_id, key in check.assumed:
         app = partition.apps[app_id]
         allocation = app.allocations[key]
         node = partition.nodes[allocation.node_id]
-        if not question.is_about(node):
+        if not check.is_about(node):
             again.append((app, allocation.ask, node))
         elif node.node_id in refused:
             put_back(app, key)
         else:
-            allocation.held = False
+            allocation.assumed = False
             make_known(partition, app, node, now)
             told.append(Decision(app_id, key, node.node_id))
     _ask_again(partition, again, now)
     for _, ask in partition.reserved_asks():
-        if ask.reservation in question.reservations and ask.reservation.node_id in refused:
+        if ask.reservation in check.reservations and ask.reservation.node_id in refused:
             ask.reservation = None
     return told
 
@@ -108,21 +108,21 @@ def _settle(
 def _ask_again(
     partition: PartitionOracle, again: list[tuple[AppRecord, AskRecord, NodeRecord]], now: float
 ) -> None:
-    """One question does for all nodes that no other is about."""
-    questions = partition.questions
+    """One check does for all nodes that no other is about."""
+    checks = partition.checks
     unasked = {
         node.node_id: (app, ask)
         for app, ask, node in reversed(again)
-        if questions.about(ask, node, allocate=True) is None
+        if checks.about(ask, node, allocate=True) is None
     }
     order = [node.node_id for _, _, node in again if node.node_id in unasked]
     if order:
         app, ask = unasked[order[0]]
-        said = questions.next(app.app_id, ask, partition.nodes, allocate=True)
+        said = checks.next(app.app_id, ask, partition.nodes, allocate=True)
         wanted = list(dict.fromkeys(order))
         assert list(said.nodes) == wanted, f"core asks again about {said.nodes}, not {wanted}"
         partition.await_answer(said, now)
     for app, ask, node in again:
-        question = questions.about(ask, node, allocate=True)
-        assert question is not None, f"{app.app_id} {ask.key} waits for no answer"
-        question.held.append((app.app_id, ask.key))
+        check = checks.about(ask, node, allocate=True)
+        assert check is not None, f"{app.app_id} {ask.key} waits for no answer"
+        check.assumed.append((app.app_id, ask.key))

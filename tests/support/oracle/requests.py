@@ -23,7 +23,7 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
     app = partition.apps.get(ask.app_id)
     if app is None:
         return
-    if ask.key in app.held_keys():
+    if ask.key in app.assumed_keys():
         changes = ask.node_id is not None or size != app.allocations[ask.key].ask.size
         if not changes:
             return
@@ -109,8 +109,8 @@ def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> 
 def _release_of(
     partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float
 ) -> None:
-    """What is held is an ask to the RM, and a release means it as such."""
-    for key in app.held_keys():
+    """What is assumed is an ask to the RM, and a release means it as such."""
+    for key in app.assumed_keys():
         if request.key in ("", key):
             partition.put_back(app, key)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:

@@ -10,7 +10,7 @@ from support.oracle.books import (
 from support.oracle.deciding import Decision, Outcome, decide
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
-from support.oracle.predicates import Question, check_sense
+from support.oracle.predicates import PredicateCheck, check_sense
 from support.oracle.usage import Usage
 
 STARTING_SECONDS = 300.0
@@ -31,8 +31,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         usage,
         now,
         partition.reserving,
-        sum(len(app.held_keys()) for app in partition.apps.values())
-        >= partition.most_held[partition.unheard],
+        sum(len(app.assumed_keys()) for app in partition.apps.values())
+        >= partition.most_assumed[partition.unheard],
     )
 
 
@@ -44,7 +44,7 @@ def peek(partition: PartitionOracle, now: float) -> Outcome:
 def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
     """Too many asks of the application have no node: it is not looked at for a while (§ 8.3a)."""
     app = partition.apps[app_id]
-    app.rests_until = now + partition.queues[app.queue].backoff_delay
+    app.backs_off_until = now + partition.queues[app.queue].backoff_delay
 
 
 def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
@@ -70,20 +70,20 @@ def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> boo
     if decision.reserves:
         ask.reservation = ReservationRecord(node.node_id, now)
         if ask.required_node is None and _must_ask(partition, ask, node, allocate=False):
-            question = _ask(partition, app, ask, node, now, allocate=False)
-            question.reservations.append(ask.reservation)
+            check = _ask(partition, app, ask, node, now, allocate=False)
+            check.reservations.append(ask.reservation)
         return False
-    held = _must_ask(partition, ask, node, allocate=True)
-    if held:
+    assumed = _must_ask(partition, ask, node, allocate=True)
+    if assumed:
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
-        waits_for.held.append((app.app_id, ask.key))
+        waits_for.assumed.append((app.app_id, ask.key))
     del app.asks[ask.key]
     ask.reservation = None
     partition.decisions += 1
-    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, held, partition.decisions)
-    if not held:
+    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, assumed, partition.decisions)
+    if not assumed:
         make_known(partition, app, node, now)
-    return not held
+    return not assumed
 
 
 def make_known(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now: float) -> None:
@@ -96,7 +96,7 @@ def make_known(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now
 def _must_ask(
     partition: PartitionOracle, ask: AskRecord, node: NodeRecord, *, allocate: bool
 ) -> bool:
-    known = (ask.ask_class, allocate) in node.verdicts
+    known = (ask.ask_class, allocate) in node.results
     return partition.policy is not None and ask.predicate is not None and not known
 
 
@@ -108,18 +108,18 @@ def _ask(
     now: float,
     *,
     allocate: bool,
-) -> Question:
-    """The question about the ask and the node: an open one, or the next that the core put."""
-    questions = partition.questions
-    question = questions.about(ask, node, allocate=allocate)
-    if question is None:
-        if questions.said and allocate:
-            check_sense(look_at(partition, now), questions, ask, questions.said[0])
-        said = questions.next(app.app_id, ask, partition.nodes, allocate=allocate)
+) -> PredicateCheck:
+    """The check about the ask and the node: an open one, or the next that the core asked for."""
+    checks = partition.checks
+    check = checks.about(ask, node, allocate=allocate)
+    if check is None:
+        if checks.said and allocate:
+            check_sense(look_at(partition, now), checks, ask, checks.said[0])
+        said = checks.next(app.app_id, ask, partition.nodes, allocate=allocate)
         assert said.nodes[0] == node.node_id, f"core asks about {said.nodes} first, not {node}"
         assert allocate or len(said.nodes) == 1, f"core asks to reserve one of {said.nodes}"
-        question = partition.await_answer(said, now)
-    return question
+        check = partition.await_answer(said, now)
+    return check
 
 
 def _make_way(partition: PartitionOracle, node_id: str) -> None:

@@ -45,7 +45,7 @@ class Usage:
 
     def _count(self, app: AppRecord) -> None:
         """Add an application to its leaf, to its nodes and to its user and group."""
-        allocated = total(held.ask.size for held in app.allocations.values())
+        allocated = total(allocation.ask.size for allocation in app.allocations.values())
         self.app_allocated[app.app_id] = allocated
         add_to(self.allocated[app.queue], allocated)
         self.running[app.queue] += app.state == "Running" or app.allocating

@@ -62,12 +62,12 @@ class Around:
         self.agreed = None
         self.certain()
 
-    def answered(self, question: session.PredicatesQuestion, refused: Collection[str]) -> None:
-        """The RM agrees to all nodes of a question but these, or lets it pass."""
-        if self.agreed is None or not question.allocate:
+    def answered(self, check: session.PredicateCheck, refused: Collection[str]) -> None:
+        """The RM agrees to all nodes of a predicate check but these, or lets it pass."""
+        if self.agreed is None or not check.allocate:
             return
-        for node_id in question.node_ids:
-            place = (question.application_id, question.allocation_key, node_id)
+        for node_id in check.node_ids:
+            place = (check.application_id, check.allocation_key, node_id)
             self.agreed[place] = None
             if node_id in refused:
                 del self.agreed[place]
@@ -85,7 +85,7 @@ class Around:
     # ---- Surroundings ----
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """What is decided is held until the RM agrees, which may be when nothing is scheduled."""
+        """An assumed ask is placed once the RM agrees, also while nothing is scheduled."""
         if self.agreed is None:
             return self._was_free
         return (app_id, key, node_id) in self.agreed

@@ -218,6 +218,6 @@ def is_idempotent(items: Sequence[Item]) -> bool:
     fickle = any(isinstance(i, ReleaseItem) and i.why in _UNREPEATABLE for i in items)
     news = {item.app_id for item in items if isinstance(item, AppItem)}
     ends = {item.app_id for item in items if isinstance(item, RemovalItem)}
-    # What cannot be done to a held ask takes it from its node all the same.
+    # What cannot be done to an assumed ask takes it from its node all the same.
     vain = any(isinstance(i, AskItem) and i.node_id == "n9" for i in items)
     return not (fickle or vain or changes & comes or news & ends)

@@ -98,7 +98,7 @@ class Ledger:
             case si.AllocationResponse():
                 self.hear_allocations(message)
 
-            case session.PredicatesQuestion():
+            case session.PredicateCheck():
                 self._check_partition(message.partition_name, message.application_id)
                 asked = Asked(tuple(message.node_ids))
                 self._own(message.application_id, message.allocation_key).hear(asked)

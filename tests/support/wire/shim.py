@@ -129,18 +129,18 @@ class WireRm:
         self.connection.send(kind, request(kind, items, self.rm_id))
 
     def answer(self, place: int, refused: Iterable[int]) -> None:
-        """Answer an open question: these of its nodes are refused."""
+        """Answer an open predicate check: these of its nodes are refused."""
         talk = self.connection.talk
-        if talk is None or not talk.questions:
+        if talk is None or not talk.checks:
             return
-        talk.questions.rotate(-place)
-        question = talk.questions.popleft()
-        nodes = {question.node_ids[at % len(question.node_ids)] for at in refused}
-        self._write(f"> refuses {sorted(nodes)} in answer to {question.id}")
-        self.ledger.around.answered(question, nodes)
+        talk.checks.rotate(-place)
+        check = talk.checks.popleft()
+        nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
+        self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
+        self.ledger.around.answered(check, nodes)
         refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
-        answer = session.PredicatesAnswer(id=question.id, refused=refusals)
-        self.connection.number({"predicates": answer})
+        answer = session.PredicateAnswer(id=check.id, refused=refusals)
+        self.connection.number({"predicate_answer": answer})
 
     def say_again(self) -> None:
         """Repeat what may have been lost with its line."""
@@ -202,8 +202,8 @@ class WireRm:
         for message in self.connection.answers(kind, line):
             self._write(f"< {type(message).__name__} {' '.join(str(message).split())}")
             self.ledger.hear(message)
-            if isinstance(message, session.PredicatesQuestion):
-                assert self.connection.talk is not None, "a question without a session"
+            if isinstance(message, session.PredicateCheck):
+                assert self.connection.talk is not None, "a check without a session"
                 if self.connection.talk.lets_pass:
                     self.ledger.around.answered(message, ())
         return heard

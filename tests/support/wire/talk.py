@@ -23,8 +23,8 @@ class Talk:
     ) -> None:
         """A session that has not begun; `stamp` is that of the one before.
 
-        With `is_asked` the RM has a say in which nodes its asks go to. Every other instance lets
-        questions count as answered with yes when it does not answer.
+        With `is_asked` the RM has a say in which nodes its asks go to. For every other
+        instance the nodes of a check without an answer count as accepted.
         """
         self.rm_id = rm_id
         self.instance = instance
@@ -32,7 +32,7 @@ class Talk:
         self.kept: deque[session.UpdateRequest] = deque()
         self.replayed: dict[str, int] | None = None
         self.expects_complete: list[bool] = []
-        self.questions: deque[session.PredicatesQuestion] = deque()
+        self.checks: deque[session.PredicateCheck] = deque()
         self.callbacks = session.Callbacks()
         if is_asked:
             modes = (session.FAIL_CLOSED, session.FAIL_OPEN)
@@ -65,7 +65,7 @@ class Talk:
         self._token = welcome.welcome.resume_token
         self._sent = self._received = self._acknowledged = self._told = 0
         self.kept.clear()
-        self.questions.clear()
+        self.checks.clear()
         self.expects_complete.clear()
         # A new session waits for a replay, but has not been told that one begins.
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
@@ -116,9 +116,9 @@ class Talk:
             case "nodes" | "applications" | "allocations":
                 told: Message = getattr(response, kind)
                 return told
-            case "predicates" if self.is_asked:
-                self.questions.append(response.predicates)
-                return response.predicates
+            case "predicate_check" if self.is_asked:
+                self.checks.append(response.predicate_check)
+                return response.predicate_check
             case "replay_result":
                 self._check_result(response.replay_result)
             case _:

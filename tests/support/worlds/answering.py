@@ -1,6 +1,6 @@
-"""How the RMs of a world answer questions about nodes: by rules, at once, later or not at all.
+"""How the RMs of a world answer predicate checks: by rules, at once, later or not at all.
 
-What an RM thinks follows from the question alone, and from how often it was asked, so that a
+What an RM thinks follows from the check alone, and from how often it was asked, so that a
 script that was cut short is answered as before.
 """
 
@@ -26,7 +26,7 @@ class Answers:
         self._asked: dict[str, int] = {}
 
     def hear(self, effects: Iterable[Effect]) -> None:
-        """Think about the questions among the effects; asks of one opinion are judged alike."""
+        """Think about the checks among the effects; asks of one opinion are judged alike."""
         for effect in effects:
             if isinstance(effect, PredicatesAsked):
                 self._consider(effect)
@@ -37,28 +37,26 @@ class Answers:
         self._pending = [(steps - 1, answer) for steps, answer in self._pending if steps > 0]
         return list(given)
 
-    def _consider(self, question: PredicatesAsked) -> None:
-        opinion = f"{question.rm_id} {self._opinion(question)}"
+    def _consider(self, check: PredicatesAsked) -> None:
+        opinion = f"{check.rm_id} {self._opinion(check)}"
         refused = [
             NodeRefusal(node_id=node_id, reason=REASONS[judged % len(REASONS)])
-            for node_id in question.nodes
-            for judged in [self._judge(f"{opinion} {node_id} {question.allocate}")]
+            for node_id in check.nodes
+            for judged in [self._judge(f"{opinion} {node_id} {check.allocate}")]
             if judged % 5 < 2
         ]
-        patience = self._judge(f"{question.rm_id} {question.key} {question.nodes[0]}")
+        patience = self._judge(f"{check.rm_id} {check.key} {check.nodes[0]}")
         delay = DELAYS[patience % len(DELAYS)]
         if delay is not None:
-            answer = AnswerPredicates(
-                rm_id=question.rm_id, question=question.question, refused=refused
-            )
+            answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
             self._pending.append((delay, answer))
 
-    def _opinion(self, question: PredicatesAsked) -> str | None:
-        partition = self._scheduler.partitions.get(question.partition)
-        app = partition.applications.get(question.app_id) if partition else None
+    def _opinion(self, check: PredicatesAsked) -> str | None:
+        partition = self._scheduler.partitions.get(check.partition)
+        app = partition.applications.get(check.app_id) if partition else None
         if app is None:
             return None
-        request = app.requests.get(question.key)
+        request = app.requests.get(check.key)
         return request.ask.ask_class.predicate if request else None
 
     def _judge(self, what: str) -> int:

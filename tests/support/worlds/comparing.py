@@ -34,15 +34,15 @@ def compare(
     tuning: Tuning | None = None,
     *,
     reserving: bool = True,
-    most_held: tuple[int, int] = (MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE),
+    most_assumed: tuple[int, int] = (MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE),
 ) -> int:
     """Play the script to both; raises Disagreement, or returns how many decisions were compared.
 
-    Without `reserving` neither reserves nodes. `most_held` says how many asks may wait for answers
-    of an RM, and how many of a silent one; the core has to be told otherwise.
+    Without `reserving` neither reserves nodes. `most_assumed` says how many asks may wait for
+    answers of an RM, and how many of a silent one; the core has to be told otherwise.
     """
     driver = Driver(tuning=tuning, reservations=reserving, sweep=SWEEP)
-    pair = _Pair(driver, Oracle(reserving=reserving, most_held=most_held))
+    pair = _Pair(driver, Oracle(reserving=reserving, most_assumed=most_assumed))
     for number, (now, command) in enumerate(script):
         pair.driver.now = now
         try:
@@ -85,11 +85,11 @@ class _Pair:
             told_of = _waiting(effects, name)
             # Asks behind a full house are not looked at again when a maximum gets in the way too;
             # whether they count as looked at then makes no difference to anybody.
-            assert told_of == sorted(waiting) or self.oracle.most_held[0] < MAX_ASSUMED, (
+            assert told_of == sorted(waiting) or self.oracle.most_assumed[0] < MAX_ASSUMED, (
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
         for name, theirs in self.oracle.partitions.items():
-            said = theirs.questions.said
+            said = theirs.checks.said
             assert not said, f"in {name} the core also asks {said}"
         self._compare_books(self._concerned(command))
 
@@ -126,7 +126,7 @@ class _Pair:
     def _follow(self, name: str, made: list[Decision], budget: int) -> None:
         """The oracle decides for the partition whose turn it was, as often as the core did.
 
-        Of the core's decisions, reservations and what is held do not show. But it makes as many
+        Of the core's decisions, reservations and what is assumed do not show. But it makes as many
         as it may, unless it finds nothing more, or is tired and stops in the middle of a pass.
         """
         assert self.oracle.runnable(name), f"{name} is on hold"
@@ -147,16 +147,16 @@ class _Pair:
         assert not made, f"in {name} the core also says {made}"
 
     def _pass(self, name: str) -> Decision | None:
-        """One pass of the oracle, with the rests that it finds due."""
+        """One pass of the oracle, with the back-offs that it finds due."""
         partition = self.oracle.partitions[name]
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
-        for app_id in outcome.resting:
+        for app_id in outcome.backing_off:
             send_to_rest(partition, app_id, self.driver.now)
         return outcome.decision
 
     def _end_tired_turn(self, core: Partition) -> None:
-        """The core has seen the first of those that must rest, and maybe not the others."""
+        """The core has seen the first of those that must back off, and maybe not the others."""
         theirs = self.oracle.partitions[core.name]
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
@@ -165,7 +165,7 @@ class _Pair:
             seen = {(kind.items, kind.required_node, kind.predicate) for kind in kinds}
             looked_at = [ask for ask in asks if ask.ask_class in seen]
             mark_attempted(theirs, outcome._replace(attempted={app_id: looked_at}))
-        for app_id in outcome.resting:
+        for app_id in outcome.backing_off:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
                 break
             send_to_rest(theirs, app_id, self.driver.now)
@@ -190,7 +190,7 @@ class _Pair:
                 )
                 for app in partition.applications.values()
             },
-            "reserved and held": _unseen(partition),
+            "reserved and assumed": _unseen(partition),
             "nodes": {
                 node.node_id: (node.schedulable, _without_zeros(node.available))
                 for node in partition.nodes.by_id.values()
@@ -224,13 +224,13 @@ class _Pair:
                 app.app_id: (
                     app.queue,
                     app.state,
-                    app.rests_until,
+                    app.backs_off_until,
                     set(app.asks),
                     set(app.allocations),
                 )
                 for app in partition.apps.values()
             },
-            "reserved and held": _unseen_by_oracle(partition),
+            "reserved and assumed": _unseen_by_oracle(partition),
             "nodes": {
                 node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
                 for node in partition.nodes.values()
@@ -268,20 +268,20 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
 
 
 def _unseen(partition: Partition) -> tuple[Keys, Keys]:
-    """What shows in no effect: which nodes are reserved for which asks, and what is held."""
+    """What shows in no effect: which nodes are reserved for which asks, and what is assumed."""
     reserved: Keys = {
         (app.app_id, key): request.reservation.node_id
         for app in partition.applications.values()
         for key, request in app.reserved.items()
         if request.reservation is not None
     }
-    held: Keys = {
+    assumed: Keys = {
         (app.app_id, request.key): request.allocation.node_id
         for app in partition.applications.values()
         for request in app.booked()
         if request.state is RequestState.ASSUMED and request.allocation is not None
     }
-    return reserved, held
+    return reserved, assumed
 
 
 def _unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys]:
@@ -290,12 +290,12 @@ def _unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys]:
         for app, ask in partition.reserved_asks()
         if ask.reservation
     }
-    held: Keys = {
+    assumed: Keys = {
         (app.app_id, key): app.allocations[key].node_id
         for app in partition.apps.values()
-        for key in app.held_keys()
+        for key in app.assumed_keys()
     }
-    return reserved, held
+    return reserved, assumed
 
 
 def _without_zeros(size: Any) -> dict[str, int]:

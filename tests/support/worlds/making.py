@@ -47,7 +47,7 @@ ENDINGS = [
 
 
 PAUSES = [0.001, 0.7, 1.0, 2.5, 2.5, 5.0, 6.0, 31.0, 301.0, 3601.0]
-"""Seconds that pass at a time: past the age of reservations, silence, rests, starts and leases."""
+"""Seconds that pass at a time: past reservation ages, silence, back-offs, starts and leases."""
 
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 

@@ -1,4 +1,4 @@
-"""Plays a script to a core; the RMs in it answer questions about nodes."""
+"""Plays a script to a core; the RMs in it answer predicate checks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

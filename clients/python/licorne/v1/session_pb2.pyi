@@ -27,15 +27,15 @@ class _FailMode:
 class _FailModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FAIL_CLOSED: _FailMode.ValueType  # 0
-    """The nodes asked about count as refused for that try."""
+    """The nodes of the check count as refused for that try."""
     FAIL_OPEN: _FailMode.ValueType  # 1
     """They count as accepted."""
 
 class FailMode(_FailMode, metaclass=_FailModeEnumTypeWrapper):
-    """What an unanswered question means."""
+    """What a check without an answer means."""
 
 FAIL_CLOSED: FailMode.ValueType  # 0
-"""The nodes asked about count as refused for that try."""
+"""The nodes of the check count as refused for that try."""
 FAIL_OPEN: FailMode.ValueType  # 1
 """They count as accepted."""
 Global___FailMode: _TypeAlias = FailMode  # noqa: Y015
@@ -57,7 +57,7 @@ class UpdateRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
-    PREDICATES_FIELD_NUMBER: _builtins.int
+    PREDICATE_ANSWER_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
     request once begun is carried out and counted, whatever becomes of its stream.
@@ -83,7 +83,7 @@ class UpdateRequest(_message.Message):
     @_builtins.property
     def goodbye(self) -> Global___Goodbye: ...
     @_builtins.property
-    def predicates(self) -> Global___PredicatesAnswer: ...
+    def predicate_answer(self) -> Global___PredicateAnswer: ...
     def __init__(
         self,
         *,
@@ -98,13 +98,13 @@ class UpdateRequest(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         ack: Global___Ack | None = ...,
         goodbye: Global___Goodbye | None = ...,
-        predicates: Global___PredicatesAnswer | None = ...,
+        predicate_answer: Global___PredicateAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicates", b"predicates", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answer", b"predicate_answer", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicates", b"predicates", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answer", b"predicate_answer", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicates"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answer"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -129,7 +129,7 @@ class UpdateResponse(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
-    PREDICATES_FIELD_NUMBER: _builtins.int
+    PREDICATE_CHECK_FIELD_NUMBER: _builtins.int
     CONTAINER_STATES_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
@@ -161,7 +161,7 @@ class UpdateResponse(_message.Message):
         """For cores that hand RMs on to each other. Today's core ends a stream with its status alone."""
 
     @_builtins.property
-    def predicates(self) -> Global___PredicatesQuestion: ...
+    def predicate_check(self) -> Global___PredicateCheck: ...
     @_builtins.property
     def container_states(self) -> Global___ContainerStates: ...
     @_builtins.property
@@ -182,15 +182,15 @@ class UpdateResponse(_message.Message):
         ack: Global___Ack | None = ...,
         drain: Global___Drain | None = ...,
         goodbye: Global___Goodbye | None = ...,
-        predicates: Global___PredicatesQuestion | None = ...,
+        predicate_check: Global___PredicateCheck | None = ...,
         container_states: Global___ContainerStates | None = ...,
         events: Global___Events | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicates", b"predicates", "replay_result", b"replay_result", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_check", b"predicate_check", "replay_result", b"replay_result", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicates", b"predicates", "replay_result", b"replay_result", "session", b"session", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_check", b"predicate_check", "replay_result", b"replay_result", "session", b"session", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "predicates", "container_states", "events"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "predicate_check", "container_states", "events"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -249,8 +249,8 @@ Global___Hello: _TypeAlias = Hello  # noqa: Y015
 
 @_typing.final
 class Callbacks(_message.Message):
-    """What an RM takes part in. Without it no predicates are asked, so that all pass, and nothing is
-    told of events and container states.
+    """What an RM takes part in. Without it there are no predicate checks, so that every node passes, and
+    nothing is told of events and container states.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -264,7 +264,7 @@ class Callbacks(_message.Message):
     """Whether Events are wanted."""
     @_builtins.property
     def predicates(self) -> Global___Predicates:
-        """Set: the RM decides which nodes its asks may go to, see PredicatesQuestion."""
+        """Set: the RM decides which nodes its asks may go to, see PredicateCheck."""
 
     def __init__(
         self,
@@ -283,15 +283,15 @@ Global___Callbacks: _TypeAlias = Callbacks  # noqa: Y015
 
 @_typing.final
 class Predicates(_message.Message):
-    """How the RM answers questions about nodes."""
+    """How the RM answers predicate checks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     FAIL_MODE_FIELD_NUMBER: _builtins.int
     deadline_milliseconds: _builtins.int
-    """A question not answered by then counts by `fail_mode` for that try. 0 means 2,000; at least
-    10, 60,000 at the most.
+    """A check not answered by then counts by `fail_mode` for that try. 0 means 2,000; at least 10,
+    60,000 at the most.
     """
     fail_mode: Global___FailMode.ValueType
     def __init__(
@@ -424,11 +424,12 @@ class ReplayResult(_message.Message):
 Global___ReplayResult: _TypeAlias = ReplayResult  # noqa: Y015
 
 @_typing.final
-class PredicatesQuestion(_message.Message):
-    """Asks which of the nodes the ask may go to. The RM answers in its own time; the core goes on with
-    other work, keeps room for the ask on the first node meanwhile, and remembers each verdict as long
-    as nothing changes on its node. Asks of one RM share verdicts where their resources, required
-    node and allocation tag `licorne/predicate-class` are equal; an ask without the tag is alone.
+class PredicateCheck(_message.Message):
+    """Asks which of the nodes the ask may go to. The RM answers within the deadline; the core goes on
+    with other work meanwhile. The ask is assumed on the first node: its room there is booked. The
+    result for a node is kept as long as nothing changes on the node. Asks of one RM share results if
+    their resources, required node and allocation tag `licorne/predicate-class` are equal; an ask
+    without the tag shares with none.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -441,16 +442,16 @@ class PredicatesQuestion(_message.Message):
     NODE_IDS_FIELD_NUMBER: _builtins.int
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Rises with every question of a registration."""
+    """Rises with every check of a registration."""
     partition_name: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     allocate: _builtins.bool
-    """True: the full check, for an allocation. False: whether a reservation makes sense, whatever is
-    on the nodes now.
+    """True: test everything, for an allocation. False: test whether a reservation makes sense,
+    whatever is on the nodes now.
     """
     deadline_milliseconds: _builtins.int
-    """Time left for the answer, from when the question was asked."""
+    """Time left for the answer, from when the check was made."""
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The first is where the ask would go now; those behind it come next."""
@@ -472,12 +473,12 @@ class PredicatesQuestion(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PredicatesQuestion: _TypeAlias = PredicatesQuestion  # noqa: Y015
+Global___PredicateCheck: _TypeAlias = PredicateCheck  # noqa: Y015
 
 @_typing.final
-class PredicatesAnswer(_message.Message):
-    """Answers a PredicatesQuestion. Nodes that are not refused are accepted. An answer to a question
-    that is not open any more is ignored.
+class PredicateAnswer(_message.Message):
+    """Answers a PredicateCheck. Nodes that are not refused are accepted. An answer to a check that is
+    not open any more is ignored.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -485,6 +486,7 @@ class PredicatesAnswer(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
+    """That of the check."""
     @_builtins.property
     def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeRefusal]: ...
     def __init__(
@@ -499,7 +501,7 @@ class PredicatesAnswer(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PredicatesAnswer: _TypeAlias = PredicatesAnswer  # noqa: Y015
+Global___PredicateAnswer: _TypeAlias = PredicateAnswer  # noqa: Y015
 
 @_typing.final
 class NodeRefusal(_message.Message):

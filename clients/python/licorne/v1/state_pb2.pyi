@@ -632,7 +632,7 @@ class Application(_message.Message):
     pending_asks: _builtins.int
     allocation_count: _builtins.int
     backoff_deadline: _builtins.int
-    """Until when its asks are not looked at, 0 if they are."""
+    """When its back-off ends, until which its asks are not looked at; 0 without a back-off."""
     group: _builtins.str
     """The group that it counts for, empty for none."""
     reservations: _builtins.int
@@ -758,7 +758,7 @@ class Ask(_message.Message):
     SCHEDULING_ATTEMPTED_FIELD_NUMBER: _builtins.int
     TRIGGERED_SCALE_UP_FIELD_NUMBER: _builtins.int
     RESERVED_NODE_FIELD_NUMBER: _builtins.int
-    HELD_NODE_FIELD_NUMBER: _builtins.int
+    ASSUMED_NODE_FIELD_NUMBER: _builtins.int
     REQUIRED_NODE_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
@@ -770,8 +770,8 @@ class Ask(_message.Message):
     """Whether the RM was told that no node takes it."""
     reserved_node: _builtins.str
     """The node that is reserved for it, empty for none."""
-    held_node: _builtins.str
-    """The node that the RM is being asked about for it, empty for none."""
+    assumed_node: _builtins.str
+    """The node that it is assumed on, while the RM is asked about that node; empty for none."""
     required_node: _builtins.str
     """The only node it may go to, empty for any."""
     @_builtins.property
@@ -795,12 +795,12 @@ class Ask(_message.Message):
         scheduling_attempted: _builtins.bool = ...,
         triggered_scale_up: _builtins.bool = ...,
         reserved_node: _builtins.str = ...,
-        held_node: _builtins.str = ...,
+        assumed_node: _builtins.str = ...,
         required_node: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_log", b"allocation_log", "application_id", b"application_id", "held_node", b"held_node", "priority", b"priority", "request_time", b"request_time", "required_node", b"required_node", "reserved_node", b"reserved_node", "resources", b"resources", "scheduling_attempted", b"scheduling_attempted", "tags", b"tags", "triggered_scale_up", b"triggered_scale_up"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_log", b"allocation_log", "application_id", b"application_id", "assumed_node", b"assumed_node", "priority", b"priority", "request_time", b"request_time", "required_node", b"required_node", "reserved_node", b"reserved_node", "resources", b"resources", "scheduling_attempted", b"scheduling_attempted", "tags", b"tags", "triggered_scale_up", b"triggered_scale_up"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1681,25 +1681,25 @@ class ExplainResponse(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
-    GATES_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
     ASKS_AHEAD_FIELD_NUMBER: _builtins.int
     APPLICATIONS_AHEAD_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
     verdict: _builtins.str
-    """"allocated", "held" (the RM is being asked whether the node will do), "pending" or "waiting"
-    (schedulable, not tried yet).
+    """"allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
+    stops it) or "waiting" (all checks pass, not tried yet).
     """
     summary: _builtins.str
-    """One sentence: the first gate that blocks, or where the allocation is."""
+    """One sentence: the first check that stops it, or where the allocation is."""
     asks_ahead: _builtins.int
     """Asks of the same application that come first."""
     applications_ahead: _builtins.int
     """Applications of the same queue that come first."""
     @_builtins.property
-    def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gate]:
-        """All gates in the order in which they are asked."""
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Check]:
+        """All checks in the order in which they are made."""
 
     def __init__(
         self,
@@ -1709,20 +1709,20 @@ class ExplainResponse(_message.Message):
         queue: _builtins.str = ...,
         verdict: _builtins.str = ...,
         summary: _builtins.str = ...,
-        gates: _abc.Iterable[Global___Gate] | None = ...,
+        checks: _abc.Iterable[Global___Check] | None = ...,
         asks_ahead: _builtins.int = ...,
         applications_ahead: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "gates", b"gates", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
-class Gate(_message.Message):
+class Check(_message.Message):
     """One test that an ask has to pass."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1828,7 +1828,7 @@ class Gate(_message.Message):
     """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS."""
     message: _builtins.str
     until: _builtins.int
-    """For "backoff": when it ends, in unix nanoseconds."""
+    """For "backoff": when it ends, in nanoseconds since 1970."""
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Operands by resource: what was wanted, what is used, what the limit is."""
@@ -1861,4 +1861,4 @@ class Gate(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Gate: _TypeAlias = Gate  # noqa: Y015
+Global___Check: _TypeAlias = Check  # noqa: Y015

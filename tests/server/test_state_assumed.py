@@ -28,7 +28,7 @@ async def test_an_ask_that_the_rm_is_asked_about_names_its_node(
         await server.engine.submit(command)
     state: StateAsyncStub = StateStub(channel)
     shown = await state.GetApplication(pb.GetApplicationRequest(application_id="one"))
-    assert [(item.allocation_key, item.held_node) for item in shown.asks] == [("k1", "n1")]
+    assert [(item.allocation_key, item.assumed_node) for item in shown.asks] == [("k1", "n1")]
     assert (shown.pending_asks, shown.allocation_count) == (1, 1)
     [found] = (await state.ListNodes(pb.ListNodesRequest())).nodes
     assert found.allocation_count == 1

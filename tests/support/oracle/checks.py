@@ -84,7 +84,7 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
 
 def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
     """Whether the RM does not want the ask there (spec § 8.4), as far as it has said so."""
-    return bool(node.verdicts.get((ask.ask_class, allocate)))
+    return bool(node.results.get((ask.ask_class, allocate)))
 
 
 def is_open(look: Look, node: NodeRecord) -> bool:
