@@ -170,6 +170,22 @@ def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order(
     assert supply.rank(full) < supply.rank(empty_small)
 
 
+def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> None:
+    """It may be full: those who look for a node to reserve wait for another supply (spec § 8.5)."""
+    book = NodeBook(NodeSortPolicy())
+    node = node_of(0, vcore=4)
+    book.add(node)
+    index = NodeIndex(book, indexed=True)
+    to_go, to_reserve = index.best(CLASSES[3]), index.to_reserve(CLASSES[3])
+    assert isinstance(to_go, Supply)
+    assert isinstance(to_reserve, ReservableSupply)
+    book_on_node((("vcore", 4),), node)
+    book.resize(node, {"vcore": 9})
+    assert index.improved(node) == [to_reserve]
+    assert index.to_reserve(CLASSES[3]) is node
+    assert index.best(CLASSES[3]) is to_go
+
+
 steps = st.lists(
     st.tuples(
         st.sampled_from(
