@@ -4,7 +4,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from licorne_core.commands import AnswerPredicates, Command, NodeRefusal, PredicatePolicy, Tick
+from licorne_core.commands import (
+    AnswerPredicates,
+    Command,
+    NodeRefusal,
+    PredicatePolicy,
+    TerminationType,
+    Tick,
+)
 from licorne_core.effects import Effect, PredicatesAsked
 from licorne_core.ids import NodeId, PartitionName
 from support.builders import (
@@ -179,6 +186,23 @@ def test_a_reserved_ask_takes_another_node_before_those_who_wait_for_it() -> Non
     core.wait(3)
     core.do(asks(ask("first", "other", vcore=8)))
     assert placed(core.do(releases(release("fill", "f2")))) == [("own", "big", "n2")]
+
+
+# What could not be run
+
+
+def test_an_ask_that_could_not_be_run_waits_behind_its_equals() -> None:
+    """The room goes to the next one, and then to those that came meanwhile."""
+    core = started(
+        config("[{name: a}]"),
+        nodes(node("n", vcore=1)),
+        apps(app("app", "root.a")),
+        asks(*(ask("app", f"k{number}", vcore=1, created=START) for number in (1, 2, 3))),
+    )
+    why = TerminationType.SCHEDULING_FAILED_ON_RM
+    assert keys(core.do(releases(release("app", "k1", why=why)))) == ["k2"]
+    assert keys(core.do(releases(release("app", "k2")))) == ["k3"]
+    assert keys(core.do(releases(release("app", "k3")))) == ["k1"]
 
 
 # Turns that are cut short
