@@ -110,15 +110,16 @@ def _follow_tags(partition: Partition, leaf: Queue, new: NewApplication, now: fl
 
 
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
-    """List a rejected application, whatever else has its id (spec § 3.12).
+    """List a rejected application (spec § 3.12).
 
-    An application that is in no known partition, or has no id, is listed nowhere.
+    One that is in no known partition, or has no id, is listed nowhere. Neither is one that is there
+    already: what is said twice must change nothing.
     """
     partition = rm.find(new.partition)
     if partition is None:
         return
     partition.counters.applications_rejected += 1
-    if not new.app_id:
+    if not new.app_id or new.app_id in partition.applications:
         return
     app = Application(new.app_id, QueuePath(new.queue_name), new.user, new.tags, now)
     app.enter(AppEvent.REJECT, now)

@@ -38,9 +38,9 @@ node may open the way for many and have room for one. A blocker that lets nobody
 Asks with a node reserved come before all others (`reserved.py`). They use the same blockers. Those
 that were woken are compared by all keys from root down.
 
-Time (`escalation.py`): each application has one heap of deadlines. At one of them its back-off ends,
-or asks of a group that found no node are old enough to have one reserved; these stand among the
-groups as a `ReservationRequest`.
+Time (`escalation.py`): each application has one heap of deadlines. At one of them its back-off
+ends, or asks of a group that found no node are old enough to have one reserved; these stand among
+the groups as a `ReservationRequest`.
 
 What is never looked at
 -----------------------

@@ -101,6 +101,9 @@ class Waiting:
                 if noted:
                     del blocker.shelves[ranking]
             ranking.activate(member)
+            if isinstance(member, Application) and member is not item:
+                # It may wait itself, beside what waits in it.
+                self.unpark(member)
         if blocker.blocks_nobody:
             blocker.retire()
 

@@ -55,7 +55,9 @@ def do_mischief(rm: WireRm, what: str) -> None:
                 _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, broken)))
             case "somebody else's name":
                 named = request(kind, [_ITEMS[kind]], "another").SerializeToString()
-                _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, named)))
+                # A session is of one RM; on a stream the name is that of an RM that is not there.
+                status = INVALID if lines.has_session else REFUSED
+                _expect(status, what, lines.blurt(kind, _sealed(rm, kind, named)))
             case "a stranger":
                 named = request(kind, [_ITEMS[kind]], "stranger").SerializeToString()
                 _expect(REFUSED, what, lines.begin_with(METHODS[kind], named).status)
