@@ -6,6 +6,7 @@ _ANSWERS = "clients/python/licorne/answers.py"
 _CACHE = "clients/python/licorne/cache.py"
 _SESSION = "clients/python/licorne/session.py"
 _INBOX = "clients/python/licorne/inbox.py"
+_NEW_SESSION = "tests/client/test_new_session.py"
 _BACKOFF = "clients/python/licorne/backoff.py"
 _REPLAY = "clients/python/licorne/replay.py"
 
@@ -20,19 +21,35 @@ CLIENT = (
     ),
     Defect(
         "replay-cannot-refuse",
-        _ANSWERS,
-        "gone = [key for key, known in matching if self.replaying or not known.accepted]",
-        "gone = [key for key, known in matching if not known.accepted]",
+        _CACHE,
+        "            known.accepted = False\n",
+        "            known.accepted &= True\n",
         "an application that a replay loses stays in the cache",
+        ("tests/client/test_answers.py",),
+    ),
+    Defect(
+        "replay-cannot-refuse-nodes",
+        _ANSWERS,
+        "if known is not None and known.accepted and not self.replaying:",
+        "if known is not None and known.accepted:",
+        "a node that a replay loses stays in the cache",
         ("tests/client/test_answers.py",),
     ),
     Defect(
         "end-in-either-partition",
         _ANSWERS,
-        "if heard.state in ENDED and known.accepted and len(matching) == 1:",
-        "if heard.state in ENDED and known.accepted:",
+        "known.accepted and len(matching) == 1:",
+        "known.accepted and len(matching) >= 1:",
         "the end of an application ends that of the same id in another partition",
-        ("tests/client/test_answers_corners.py",),
+        ("tests/client/test_answers.py::test_the_end_of_an_application_spares_its_namesakes",),
+    ),
+    Defect(
+        "rejects-who-runs",
+        _ANSWERS,
+        "self._forget_application(next(idle, waiting[0]))",
+        "self._forget_application(waiting[0])",
+        "a rejection in a replay forgets the namesake that runs",
+        ("tests/client/test_answers.py::test_a_replay_does_not_lose_the_namesake_that_runs",),
     ),
     Defect(
         "state-of-a-replay",
@@ -53,26 +70,34 @@ CLIENT = (
     Defect(
         "resized-by-priority",
         _CACHE,
-        "if (known := held.get(ask.key)) is None or known.ask.resources != ask.resources",
-        "if (known := held.get(ask.key)) is None or known.ask != ask",
+        "if (known := known_asks.get(ask.key)) is None or known.ask.resources != ask.resources",
+        "if (known := known_asks.get(ask.key)) is None or known.ask != ask",
         "an ask that is said again with another priority is sent as a change",
         ("tests/client/test_answers_corners.py",),
     ),
     Defect(
         "foreign-release",
         _CACHE,
-        "if held.node_id and wire.FOREIGN_TAG not in held.ask.tags:",
-        "if held.node_id:",
+        "if known.node_id and wire.FOREIGN_TAG not in known.ask.tags:",
+        "if known.node_id:",
         "the client waits for ever for the end of what others run",
         ("tests/client/test_answers_corners.py",),
     ),
     Defect(
         "undone-without-moving",
         _CACHE,
-        "if known.node_id != self.held[key].node_id:",
+        "if known.node_id != self.asks[key].node_id:",
         "if not known.node_id:",
         "a refused report leaves the ask among those of the node",
         ("tests/client/test_answers_corners.py",),
+    ),
+    Defect(
+        "releases-of-the-former-session",
+        _CACHE,
+        "released = list(self.releasing.values())",
+        "released: list[Released] = []",
+        "nobody hears of a release whose answer was lost with the session",
+        (f"{_NEW_SESSION}::test_a_release_that_the_former_session_lost_has_happened",),
     ),
     Defect(
         "drained-forgotten",
@@ -81,6 +106,22 @@ CLIENT = (
         "return si.NodeInfo.CREATE",
         "a drained node comes back open after a replay",
         ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "numbers-of-the-former-session",
+        _SESSION,
+        "self._sent = self._processed = self._lost = 0",
+        "self._processed = self._lost = 0",
+        "a new session numbers its requests on from the former one's",
+        (f"{_NEW_SESSION}::test_a_resumption_that_is_not_honoured_costs_a_replay",),
+    ),
+    Defect(
+        "said-to-the-former-session",
+        "clients/python/licorne/stream.py",
+        "state.outgoing.clear()",
+        "pass",
+        "what was meant for the former session is sent to the new one, beside the replay",
+        (f"{_NEW_SESSION}::test_a_resumption_that_is_not_honoured_costs_a_replay",),
     ),
     Defect(
         "resumes-after-a-loss",
@@ -123,6 +164,14 @@ CLIENT = (
         ("tests/client/test_inbox.py",),
     ),
     Defect(
+        "answers-without-size",
+        _INBOX,
+        "self._size += len(events) + 1",
+        "self._size += len(events)",
+        "answers without events take memory that is not counted",
+        ("tests/client/test_inbox.py::test_answers_without_events_fill_it_too",),
+    ),
+    Defect(
         "dealt-with-too-early",
         _INBOX,
         "                if events:\n                    return events",
@@ -149,10 +198,18 @@ CLIENT = (
     Defect(
         "asks-before-what-runs",
         _REPLAY,
-        "for held in (*self._allocations, *self._asks):",
-        "for held in (*self._asks, *self._allocations):",
+        "for known in (*self._allocations, *self._pending):",
+        "for known in (*self._pending, *self._allocations):",
         "a replay tells asks before what runs",
         ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "counts-without-what-runs",
+        _REPLAY,
+        "allocations=len(self._allocations) + len(self._pending),",
+        "allocations=len(self._pending),",
+        "the counts at the end of a replay leave out what runs",
+        ("tests/client/test_replay.py::test_the_counts_are_those_of_what_was_sent",),
     ),
     Defect(
         "nobody-is-forced",
@@ -165,8 +222,8 @@ CLIENT = (
     Defect(
         "age-lost",
         _REPLAY,
-        "wire.allocation(held.ask, held.node_id, held.asked_at)",
-        "wire.allocation(held.ask, held.node_id)",
+        "wire.allocation(known.ask, known.node_id, known.asked_at)",
+        "wire.allocation(known.ask, known.node_id)",
         "asks are young again after a replay",
         ("tests/client/test_cache.py",),
     ),

@@ -201,8 +201,8 @@ CORE = (
     Defect(
         "template-before-tags",
         "core/licorne_core/queues/template.py",
-        "leaf.max = limit_in_force(brought.max or template.max)",
-        "leaf.max = limit_in_force(template.max or brought.max)",
+        "max_in_force(brought.max or template.max)",
+        "max_in_force(template.max or brought.max)",
         "the template overrides what applications brought for their queue",
         ("tests/core/test_scheduler_namespace_tags.py",),
     ),
@@ -257,8 +257,8 @@ CORE = (
     Defect(
         "usage-left-behind",
         "core/licorne_core/limits/book.py",
-        "charge(tracker.allocated, allocation.ask.ask_class.items)",
-        "charge({}, allocation.ask.ask_class.items)",
+        "charge(tracker.allocated, used)",
+        "charge({}, used)",
         "after a reload users have nothing",
         ("tests/core/limits/test_limits_corners.py",),
     ),

@@ -49,7 +49,7 @@ PLACEMENT = (
     ),
     Defect(
         "one-full-stop",
-        "core/licorne_core/placement/rules.py",
+        "core/licorne_core/rule_kinds.py",
         'return value.replace(".", "_dot_")',
         'return value.replace(".", "_dot_", 1)',
         "the second full stop of a name makes a level",
@@ -57,7 +57,7 @@ PLACEMENT = (
     ),
     Defect(
         "last-of-equal-tags",
-        "core/licorne_core/placement/tags.py",
+        "core/licorne_core/tags.py",
         "return min(((key, tags[key])",
         "return max(((key, tags[key])",
         "of tags that differ in case the last by name counts",

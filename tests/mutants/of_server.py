@@ -3,6 +3,7 @@
 from mutants.defect import Defect
 
 _OUTBOX = "server/licorne_server/outbox.py"
+_RMS = "server/licorne_server/rms.py"
 _SESSIONS = "server/licorne_server/sessions.py"
 _CONVERSATION = "server/licorne_server/services/conversation.py"
 _EVENT_LOG = "server/licorne_server/event_log.py"
@@ -51,7 +52,7 @@ SERVER = (
     ),
     Defect(
         "overflow-uncounted",
-        _SESSIONS,
+        _RMS,
         "self.resyncs += self.outbox.overflowed",
         "self.resyncs += 0",
         "nobody learns that an overflow made a replay necessary",
@@ -59,7 +60,7 @@ SERVER = (
     ),
     Defect(
         "former-life",
-        _SESSIONS,
+        _RMS,
         "return lambda: self.registration == registration",
         "return lambda: self.registration >= registration",
         "what is left of a request gets into the books of the next registration",
@@ -68,14 +69,14 @@ SERVER = (
     Defect(
         "rejected-in-a-former-life",
         "server/licorne_server/requests.py",
-        "        elif still():\n",
+        "        elif is_current():\n",
         "        else:\n",
         "an RM that registered anew hears rejections of its former registration",
         ("tests/server/test_former_registration.py",),
     ),
     Defect(
         "full-house-keeps-out-its-own",
-        _SESSIONS,
+        _RMS,
         "if self.find(rm_id) is None and len(self._rms) >= self._max_rms:",
         "if len(self._rms) >= self._max_rms:",
         "with as many RMs as there may be none of them can register again",
@@ -91,33 +92,33 @@ SERVER = (
     ),
     Defect(
         "drops-of-before",
-        _CONVERSATION,
-        "self._session.dropped.clear()",
-        "self._session.dropped.copy()",
+        _SESSIONS,
+        "self._refused.clear()",
+        "self._refused.copy()",
         "items that were refused before the replay count as lost in it",
         ("tests/server/test_session_faults.py",),
     ),
     Defect(
         "dropped-applications",
         _CONVERSATION,
-        "applications=end.applications - dropped.get(Kind.APPLICATIONS, 0)",
+        "applications=end.applications - session.refused(Kind.APPLICATIONS)",
         "applications=end.applications",
         "an application that is refused at the door makes every replay incomplete",
         ("tests/server/test_session_faults.py",),
     ),
     Defect(
         "handled-twice",
-        _CONVERSATION,
-        "if number and number <= session.received:",
-        "if number and number < session.received:",
+        _SESSIONS,
+        "return 0 < number <= self._received",
+        "return 0 < number < self._received",
         "the last request is handled again when it is repeated",
         ("tests/server/test_session.py",),
     ),
     Defect(
         "acknowledges-the-future",
-        _CONVERSATION,
-        "if envelope.acknowledged > session.sent:",
-        "if envelope.acknowledged > session.sent + 10:",
+        _SESSIONS,
+        "if number > self._sent:",
+        "if number > self._sent + 10:",
         "acknowledgements of what was never sent are taken",
         ("tests/server/test_session.py",),
     ),

@@ -52,8 +52,8 @@ WIRE = (
     Defect(
         "own-class-shared",
         _ASKS,
-        'ask.ask_class = ask.ask_class.asked_as(f"ask\\n{ask.app_id}\\n{ask.key}")',
-        'ask.ask_class = ask.ask_class.asked_as(f"ask\\n{ask.app_id}")',
+        'predicate = f"ask\\n{ask.app_id}\\n{ask.key}"',
+        'predicate = f"ask\\n{ask.app_id}"',
         "asks without a tag share what the RM said of one of them",
         ("tests/server/test_convert_callbacks.py",),
     ),
@@ -76,8 +76,8 @@ WIRE = (
     Defect(
         "piece-of-another-priority",
         _OUT,
-        "key = (ask.ask_class.size, ask.priority)",
-        "key = (ask.ask_class.size, 0)",
+        "key = (ask.ask_class.shape, ask.priority)",
+        "key = (ask.ask_class.shape, 0)",
         "allocations of one class all get the priority of the first",
         ("tests/server/test_convert.py",),
     ),

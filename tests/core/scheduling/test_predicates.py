@@ -196,6 +196,14 @@ def test_only_so_many_asks_wait_for_answers(monkeypatch: pytest.MonkeyPatch) -> 
     assert [key for _, key, _ in placed(core.do(answer(check)))] == ["k0", "k1", "k2"]
 
 
+def test_asks_that_need_no_answer_wait_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many others do: the RM has no say in them."""
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    core = cluster()
+    core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
+    assert placed(core.do(asks(ask("one", "plain", vcore=1)))) == [("one", "plain", "n2")]
+
+
 def test_asks_that_are_not_asked_about_send_nobody_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """While too many wait for answers they count for no back-off; afterwards they do (§ 8.3a)."""
     monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)

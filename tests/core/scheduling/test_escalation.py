@@ -1,0 +1,264 @@
+"""Back-offs and ages of asks: what happens as time passes (spec §§ 8.3a, 8.5)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import RESERVATION_AGE, AskGroup, ReservationRequest
+from licorne_core.apps.requests import Request, RequestEvent
+from licorne_core.config.schema import QueueConfig
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.queues.tree import QueueTree
+from licorne_core.reservations import Reservation
+from licorne_core.scheduling.blockers import BackOff
+from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.reserved import ReservedAsks
+from licorne_core.scheduling.waiting import Waiting
+from licorne_core.timers import Due, Timer, Timers
+from support.builders import ask
+
+APP = AppId("app")
+TIMER = Timer(Due.ESCALATE, APP)
+
+
+class World:
+    """One application with groups of asks by size, and the clock of its partition."""
+
+    def __init__(self) -> None:
+        """No asks, at no special time."""
+        leaf = QueueTree(QueueConfig(name="root", queues=(QueueConfig(name="a"),))).get("root.a")
+        assert leaf is not None
+        self.app = Application(APP, leaf.path, UserGroup("ann", ()), {}, 0.0)
+        self.app.leaf = leaf
+        assert leaf.parent is not None
+        leaf.parent.ranking.put(leaf, (0,))
+        leaf.ranking.put(self.app, (0,))
+        self.timers: Timers[Timer] = Timers()
+        self.waiting = Waiting(ReservedAsks())
+        self.escalation = Escalation(self.waiting, self.timers)
+        self.now = 100.0
+        self.requests: list[Request] = []
+
+    def ask(
+        self,
+        size: int = 1,
+        age: float = 0.0,
+        priority: int = 0,
+        required_node: str | None = None,
+    ) -> Request:
+        """One more ask that is so many seconds old."""
+        self.app.arrivals += 1
+        arrival = self.app.arrivals
+        key = f"k{arrival}"
+        wanted = ask(APP, key, priority=priority, required_node=required_node, vcore=size)
+        request = Request(wanted, self.now - age, arrival)
+        self.app.requests[request.key] = request
+        self.requests.append(request)
+        self.enter(request)
+        return request
+
+    def enter(self, request: Request) -> None:
+        """The ask is pending, and ranked by the first of its group."""
+        group = self.app.group_of(request.ask)
+        self.app.enqueue(group, request, self.now)
+        self.app.ranking.put(group, group.first()[:3])
+        if group.reservation_request is not None:
+            self.escalation.rank(group.reservation_request, self.now)
+
+    def leave(self, request: Request) -> None:
+        """The ask is not pending any more."""
+        request.follow(RequestEvent.ALLOCATE)
+        group = self.app.dequeue(request)
+        if group.waiting:
+            self.app.ranking.put(group, group.first()[:3])
+        else:
+            self.escalation.forget_group(group)
+            self.app.ranking.discard(group)
+
+    def want(self, request: Request) -> ReservationRequest:
+        """The group of the ask has found no node."""
+        group = self.app.group_of(request.ask)
+        self.escalation.want_node(group, self.now)
+        assert group.reservation_request is not None
+        return group.reservation_request
+
+    def reserve(self, request: Request, *, ends: bool = False) -> None:
+        """The ask has a node, or has lost it."""
+        wants = self.app.group_of(request.ask).reservation_request
+        if ends:
+            request.reservation = None
+            if wants is not None:
+                wants.add(request.place, self.now)
+        else:
+            request.reservation = reserved(request.key)
+        if wants is not None:
+            self.escalation.rank(wants, self.now)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, from deadline to deadline."""
+        end = self.now + seconds
+        while (deadline := self.timers.next_deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            assert self.timers.take_due(self.now) == TIMER
+            self.escalation.on_time(self.app, self.now)
+        self.now = end
+
+    def ready(self, group: AskGroup) -> list[Request]:
+        """The asks of a group that may have a node reserved now, in order."""
+        asks = [r for r in self.requests if r.is_pending and self.app.group_of(r.ask) is group]
+        age = 0.0 if group.ask_class.required_node else RESERVATION_AGE
+        old = [r for r in asks if r.reservation is None and self.now - r.create_time >= age]
+        return sorted(old, key=lambda request: request.place)
+
+
+def reserved(key: AllocationKey) -> Reservation:
+    """A node for an ask."""
+    return Reservation(APP, key, NodeId("n"), 0.0, required=False)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["ask", "ask", "want", "reserve", "end", "leave", "wait", "try"]),
+        st.integers(0, 9),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0]),
+    ),
+    max_size=60,
+)
+
+
+def carry_out(world: World, what: str, number: int, seconds: float) -> None:
+    """One step; ask, group and length of time are drawn."""
+    if what == "ask":
+        world.ask(size=1 + number % 2, age=seconds)
+    elif what == "wait":
+        world.wait(seconds)
+    elif world.requests:
+        request = world.requests[number % len(world.requests)]
+        group = world.app.group_of(request.ask)
+        if what == "want" and group.waiting:
+            world.want(request)
+        elif what == "reserve" and request.is_pending and request.reservation is None:
+            world.reserve(request)
+        elif what == "end" and request.is_pending and request.reservation is not None:
+            world.reserve(request, ends=True)
+        elif what == "leave" and request.is_pending and request.reservation is None:
+            world.leave(request)
+        elif what == "try" and group.reservation_request is not None:
+            world.escalation.rank(group.reservation_request, world.now)
+
+
+@given(steps)
+def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
+    history: list[tuple[str, int, float]],
+) -> None:
+    """Just behind its first ask that is; until then a deadline says when to look again.
+
+    When that ask is gone its entry stays until it is tried, and then the same holds anew.
+    """
+    world = World()
+    for step in history:
+        carry_out(world, *step)
+        for group in world.app.groups.values():
+            wants = group.reservation_request
+            if wants is None:
+                continue
+            ready = world.ready(group)
+            entry = world.app.ranking.entry(wants)
+            if ready:
+                assert entry is not None
+                assert entry.key <= (*ready[0].place[:3], 1)
+            world.escalation.rank(wants, world.now)
+            entry = world.app.ranking.entry(wants)
+            assert (entry.key if entry else None) == ((*ready[0].place[:3], 1) if ready else None)
+        first = world.app.deadlines.next_deadline()
+        assert world.timers.deadline(TIMER) == first
+        assert first is None or first > world.now
+
+
+def test_an_ask_is_old_enough_after_two_seconds() -> None:
+    """Not before; the age counts from when the ask was made (spec § 8.5)."""
+    world = World()
+    request = world.ask(age=0.5)
+    wants = world.want(request)
+    assert wants not in world.app.ranking
+    world.wait(1.25)
+    assert wants not in world.app.ranking
+    world.wait(0.25)
+    assert wants in world.app.ranking
+    assert wants.first() == request.place
+
+
+def test_an_ask_that_requires_its_node_waits_for_no_age() -> None:
+    """It is ranked at once (spec § 8.7)."""
+    world = World()
+    wants = world.want(world.ask(required_node="n"))
+    assert wants in world.app.ranking
+    assert TIMER not in world.timers
+
+
+def test_an_ask_that_becomes_old_enough_before_those_that_are_is_worth_a_try() -> None:
+    """What was in its way is asked anew; an ask that comes behind them changes nothing."""
+    world = World()
+    low = world.ask(age=5.0)
+    world.ask(age=1.5, priority=-1)
+    high = world.ask(age=1.0, priority=1)
+    wants, blocker = world.want(low), BackOff(world.app)
+    world.waiting.park(wants, blocker)
+    world.wait(0.5)
+    assert (wants.first(), wants.blocker) == (low.place, blocker)
+    world.wait(0.5)
+    assert (wants.first(), wants.blocker) == (high.place, None)
+
+
+def test_a_group_without_asks_wants_no_node() -> None:
+    """Its request, its place in the order and its deadline go with its last ask."""
+    world = World()
+    request = world.ask()
+    wants = world.want(request)
+    world.waiting.park(wants.group, BackOff(world.app))
+    assert TIMER in world.timers
+    world.leave(request)
+    assert (wants.group.reservation_request, wants in world.app.ranking) == (None, False)
+    assert TIMER not in world.timers
+
+
+def test_a_back_off_ends_at_its_time() -> None:
+    """Until then it is the application's blocker; who waits for it is woken when it is over."""
+    world = World()
+    assert world.escalation.back_off(world.app) is None
+    world.escalation.start_back_off(world.app, world.now + 5)
+    blocker = world.escalation.back_off(world.app)
+    assert blocker is not None
+    assert not blocker.lets_through()
+    world.waiting.park(world.app, blocker)
+    world.wait(4.5)
+    assert world.waiting.first(world.app.leaf.ranking) is None
+    world.wait(0.5)
+    assert blocker.lets_through()
+    assert world.waiting.first(world.app.leaf.ranking) is world.app
+    assert world.escalation.back_off(world.app) is None
+    assert TIMER not in world.timers
+
+
+def test_a_back_off_and_an_age_have_each_their_time() -> None:
+    """The partition has one timer for the earlier one, and then for the other."""
+    world = World()
+    wants = world.want(world.ask())
+    world.escalation.start_back_off(world.app, world.now + 3)
+    assert world.timers.deadline(TIMER) == world.now + 2
+    world.wait(2)
+    assert wants in world.app.ranking
+    assert world.timers.deadline(TIMER) == world.now + 1
+    world.wait(1)
+    assert world.app.backoff_until == 0.0
+
+
+def test_an_application_that_is_gone_has_no_deadline() -> None:
+    """Neither an age nor a back-off of it comes to pass."""
+    world = World()
+    world.want(world.ask())
+    world.escalation.start_back_off(world.app, world.now + 3)
+    world.escalation.forget(world.app)
+    assert TIMER not in world.timers
+    assert world.escalation.back_off(world.app) is None

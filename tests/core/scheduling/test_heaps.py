@@ -1,0 +1,190 @@
+"""Heaps of nodes, kept in order without sorting (spec § 7.6)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from licorne_core.asks import Shape
+from licorne_core.books import book_on_node
+from licorne_core.config.schema import NodeSortPolicy
+from licorne_core.ids import NodeId
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.scheduling import heaps
+from licorne_core.scheduling.fitting import FittingIndex
+from licorne_core.scheduling.heaps import NodeHeaps
+from licorne_core.scheduling.node_heap import NodeHeap
+from licorne_core.scheduling.supply import ReservableSupply, Supply
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["worse", "better", "close", "open", "look", "ahead", "lack", "drop"]),
+        st.integers(0, 9),
+        st.integers(0, 12),
+    ),
+    max_size=60,
+)
+
+
+class Nodes:
+    """Nodes with scores that the test sets, as the node index does."""
+
+    def __init__(self, count: int, vcore: int = 8) -> None:
+        """All open and empty, the first one first."""
+        self.book = NodeBook(NodeSortPolicy())
+        for number in range(count):
+            node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
+            node.score = number
+            self.book.add(node)
+        self.all = list(self.book.by_id.values())
+        self.heaps = NodeHeaps(self.book)
+
+    def set_score(self, node: Node, score: int) -> None:
+        """Another place in the order; only what became better is written into the log."""
+        before, node.score = node.score, score
+        node.version += 1
+        if score < before:
+            self.heaps.write(node)
+
+    def set_open(self, node: Node, *, is_open: bool) -> None:
+        """Drain the node, or let it take asks again."""
+        node.set_schedulable(schedulable=is_open)
+        node.version += 1
+        if is_open:
+            self.heaps.write(node)
+
+    def in_order(self, supply: Supply) -> list[Node]:
+        """By a look at all nodes: those that the supply takes, the first in order first."""
+        taken = [node for node in self.all if supply.takes(node)]
+        return sorted(taken, key=lambda node: (supply.rank(node), node.node_id))
+
+
+def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
+    """A supply that is not short."""
+    return kind(Shape({"vcore": vcore}), FittingIndex())
+
+
+def has_heap(supply: Supply) -> bool:
+    """Whether the supply has a heap of its own."""
+    return supply.heap is not None
+
+
+@given(steps, st.integers(1, 6))
+def test_the_first_nodes_are_those_of_a_sorted_list(
+    history: list[tuple[str, int, int]], vcore: int
+) -> None:
+    """For a supply with a heap of its own and for one without, after any history of the nodes."""
+    nodes = Nodes(10)
+    few, every, kept = supply_of(vcore), supply_of(1), supply_of(vcore, ReservableSupply)
+    for what, number, value in history:
+        node = nodes.all[number]
+        if what == "worse":
+            nodes.set_score(node, max(node.score, value))
+        elif what == "better":
+            nodes.set_score(node, min(node.score, value))
+        elif what in ("close", "open"):
+            nodes.set_open(node, is_open=what == "open")
+        elif what == "lack" and node.available["vcore"] >= value:
+            book_on_node((("vcore", value),), node)
+            node.version += 1
+        elif what == "drop":
+            nodes.heaps.drop(few)
+        elif what == "ahead" and few.heap is not None:
+            assert nodes.heaps.ahead(few, value) == nodes.in_order(few)[:value]
+        for supply in (few, every, kept):
+            expected = nodes.in_order(supply)
+            assert nodes.heaps.first(supply) is (expected[0] if expected else None)
+
+
+def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
+    """Most asks fit on what comes first, and cost nothing but a look at that."""
+    nodes = Nodes(heaps.PROBES + 2)
+    for node in nodes.all[: heaps.PROBES]:
+        book_on_node((("vcore", 4),), node)
+    small, large = supply_of(4), supply_of(5)
+    assert nodes.heaps.first(small) is nodes.all[0]
+    assert (has_heap(small), nodes.heaps.work) == (False, 0)
+    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES]
+    assert not has_heap(large)
+    book_on_node((("vcore", 4),), nodes.all[heaps.PROBES])
+    nodes.all[heaps.PROBES].version += 1
+    assert nodes.heaps.first(large) is nodes.all[heaps.PROBES + 1]
+    assert has_heap(large)
+    assert nodes.heaps.work == len(nodes.all) // 4
+
+
+def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more supplies than may have one, half of the others give theirs up, the newest not."""
+    monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
+    nodes = Nodes(4)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
+    for supply in supplies[:4]:
+        nodes.heaps.first(supply)
+    nodes.heaps.first(supplies[0])
+    assert all(map(has_heap, supplies[:4]))
+    nodes.heaps.first(supplies[4])
+    assert [has_heap(supply) for supply in supplies] == [True, False, False, True, True]
+
+
+def test_another_order_of_all_nodes_voids_every_heap() -> None:
+    """What was in front under the former order is not asked about any more."""
+    nodes = Nodes(4)
+    supply = supply_of(1, ReservableSupply)
+    assert nodes.heaps.first(supply) is nodes.all[0]
+    for node in nodes.all:
+        node.score = -node.score
+    nodes.heaps.forget()
+    assert not has_heap(supply)
+    assert nodes.heaps.first(supply) is nodes.all[3]
+    assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
+
+
+def test_a_supply_in_short_is_read_its_hopeful_nodes() -> None:
+    """It finds the node that has changed since, whatever else was written into the log."""
+    nodes = Nodes(20)
+    supply = supply_of(9)
+    assert nodes.heaps.first(supply) is None
+    supply.run_short()
+    hope = nodes.all[7]
+    for node in nodes.all:
+        if node is hope:
+            nodes.book.resize(hope, {"vcore": 9})
+        nodes.set_score(node, node.score - 100)
+        supply.offer(node)
+    assert nodes.heaps.first(supply) is hope
+
+
+def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All heaps read it to its end before it starts anew."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", 0)
+    nodes = Nodes(12)
+    supply = supply_of(2, ReservableSupply)
+    nodes.heaps.first(supply)
+    for score in range(-1, -500, -1):
+        nodes.set_score(nodes.all[-score % 12], score)
+        if score % 50 == 0:
+            assert nodes.heaps.first(supply) is nodes.all[-score % 12]
+            assert nodes.heaps.first(supply_of(1)) is nodes.all[-score % 12]
+
+
+def test_nodes_of_one_id_one_after_the_other_are_told_apart() -> None:
+    """Of two entries that are equal in rank and id the birth decides, never the nodes."""
+    heap = NodeHeap()
+    old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
+    for birth, node in enumerate((old, new)):
+        node.birth, node.score = birth, 0.0
+        heap.offer(node)
+    assert heap.best() is old
+    old.set_schedulable(schedulable=False)
+    old.version += 1
+    assert heap.best() is new
+
+
+def test_a_heap_gives_its_first_nodes_without_losing_them() -> None:
+    """A look ahead leaves the heap as it was."""
+    nodes = Nodes(6)
+    heap = NodeHeap()
+    heap.fill(nodes.all)
+    assert heap.first(3) == nodes.all[:3]
+    assert heap.first(9) == nodes.all
+    assert heap.best() is nodes.all[0]

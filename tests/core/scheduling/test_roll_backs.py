@@ -1,0 +1,186 @@
+"""Asks that are assumed while the RM is asked about their nodes, and what takes them back (§ 8.4).
+
+A node of 10 holds 2 of application `there`; asks k1 and k2 of 3 each are assumed on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.commands import (
+    AnswerPredicates,
+    Command,
+    FailMode,
+    NodeAction,
+    NodeRefusal,
+    PredicatePolicy,
+)
+from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.ids import NodeId, PartitionName
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import Driver, keys, placed, released
+
+DEFAULT = PartitionName("[rm1]default")
+DEADLINE = 10.0
+
+SQUEEZES: dict[str, Command] = {
+    "shrunk": nodes(node("n1", NodeAction.UPDATE, vcore=7)),
+    "foreign": asks(replace(ask("", "other", vcore=3, on_node="n1"), tags={"foreign": "x"})),
+    "resize": asks(ask("there", "held", vcore=5)),
+    "placement": asks(ask("there", "new", vcore=3, on_node="n1")),
+}
+"""What leaves the node 1 short of what is on it."""
+
+
+def asked(effects: Sequence[Effect]) -> list[PredicatesAsked]:
+    """The checks among the effects."""
+    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+
+
+def answer(check: PredicatesAsked, *refused: str) -> AnswerPredicates:
+    """The RM refuses these nodes."""
+    refusals = [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused]
+    return AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refusals)
+
+
+def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, PredicatesAsked]:
+    """A core that has assumed k1 and then k2, and its check."""
+    core = Driver(reservations=False)
+    core.do(
+        register(
+            config("[{name: a}]"),
+            predicates=PredicatePolicy(deadline=DEADLINE, fail_mode=fail_mode),
+        ),
+        nodes(node("n1", vcore=10)),
+        apps(app("there", "root.a"), app("one", "root.a")),
+        asks(ask("there", "held", vcore=2)),
+    )
+    both = (ask("one", key, vcore=3, predicate="p") for key in ("k1", "k2"))
+    (check,) = asked(core.do(asks(*both)))
+    assert assumed(core) == ["k1", "k2"]
+    return core, check
+
+
+def assumed(core: Driver) -> list[str]:
+    """The keys of what waits for the word of the RM."""
+    every = core.scheduler.partitions[DEFAULT].applications.values()
+    return [r.key for owner in every for r in owner.booked() if r.state.value == "assumed"]
+
+
+def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
+    """Answer yes to all checks that follow; the keys of what was allocated."""
+    told = list(effects)
+    for effect in told:
+        if isinstance(effect, PredicatesAsked):
+            told += core.do(answer(effect))
+    return keys(told)
+
+
+@pytest.mark.parametrize("how", SQUEEZES)
+def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
+    """The one before it still fits, and is allocated once the RM agrees to the node as it is."""
+    core, check = assuming()
+    effects = core.do(SQUEEZES[how])
+    assert assumed(core) == ["k1"]
+    assert released(effects) == []
+    assert accept_all(core, [*effects, *core.do(answer(check))]) == (
+        ["new", "k1"] if how == "placement" else ["k1"]
+    )
+    assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
+
+
+@pytest.mark.parametrize("how", SQUEEZES)
+def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> None:
+    """With fail-open what still fits is allocated after the deadlines, and nothing else."""
+    core, _ = assuming(FailMode.OPEN)
+    core.do(SQUEEZES[how])
+    assert keys(core.wait(DEADLINE - 0.5)) == []
+    assert keys(core.wait(2 * DEADLINE)) == ["k1"]
+    assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
+
+
+def test_all_that_does_not_fit_is_taken_back() -> None:
+    """As many as have to be, and what the RM knows of is never told to stop (spec § 7.2)."""
+    core, check = assuming()
+    effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
+    assert (assumed(core), released(effects)) == ([], [])
+    assert placed(core.do(answer(check))) == []
+
+
+def test_what_wants_nothing_of_what_is_missing_stays() -> None:
+    """A type that an ask does not want may be short without it."""
+    core, _ = assuming()
+    core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10, memory=5)))
+    core.do(asks(ask("one", "m", memory=5, predicate="q")))
+    assert assumed(core) == ["k1", "k2", "m"]
+    effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=7, memory=5)))
+    assert assumed(core) == ["k1", "m"]
+    # Taken back and assumed anew, it would be asked about anew.
+    assert asked(effects) == []
+
+
+def test_what_is_taken_back_waits_in_its_old_place() -> None:
+    """Before asks of its class that came later; it goes when there is room again."""
+    core, check = assuming()
+    core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
+    core.do(SQUEEZES["shrunk"])
+    core.do(nodes(node("n1", NodeAction.UPDATE, vcore=8)))
+    assert assumed(core) == ["k1", "k2"]
+    core.do(answer(check))
+    assert core.views.explain(DEFAULT, "one", "k3").verdict == "pending"
+
+
+@pytest.mark.parametrize("fail_mode", FailMode)
+def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
+    """The RM was asked about a node that took asks: neither its yes nor its silence counts."""
+    core, check = assuming(fail_mode)
+    core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    assert assumed(core) == []
+    assert placed(core.wait(3 * DEADLINE)) == []
+    assert placed(core.do(answer(check))) == []
+    effects = core.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    assert accept_all(core, effects) == ["k1", "k2"]
+
+
+def test_asks_that_require_a_drained_node_stay_on_it() -> None:
+    """It takes them as before (spec § 7.7); the RM is asked about the node as it is now."""
+    core, _ = assuming()
+    daemon = asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1"))
+    (check,) = asked(core.do(daemon))
+    core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
+    assert assumed(core) == ["daemon"]
+    (again,) = asked(core.do(answer(check)))
+    assert placed(core.do(answer(again))) == [("one", "daemon", "n1")]
+
+
+def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
+    """They wait for a node of that name."""
+    core, _ = assuming()
+    core.do(asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1")))
+    effects = core.do(nodes(node("n1", NodeAction.DECOMISSION)))
+    assert assumed(core) == []
+    assert [key for _, key, _, _ in released(effects)] == ["held"]
+    core.do(nodes(node("n2", vcore=1)))
+    (check,) = asked(core.do(nodes(node("n1", vcore=1))))
+    assert (check.key, check.nodes) == ("daemon", ["n1"])
+
+
+def test_what_is_taken_back_gives_its_room_to_others() -> None:
+    """On the node, in the queue and in the application, at once."""
+    core, check = assuming()
+    core.do(asks(ask("there", "plain", vcore=3)))
+    assert core.views.explain(DEFAULT, "there", "plain").verdict == "pending"
+    assert keys(core.do(releases(release("one", "k1")))) == ["plain"]
+    assert accept_all(core, core.do(answer(check))) == ["k2"]
