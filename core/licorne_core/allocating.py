@@ -19,18 +19,20 @@ from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.predicate_results import note_known_change
 from licorne_core.scheduling.reserving import Reservations, note_allocating
+from licorne_core.scheduling.wakeups import Wakeups
 
 
 class Allocations:
     """Makes, confirms, takes back and ends the allocations of one partition."""
 
-    __slots__ = ("_asks", "_changes", "_counters", "_index", "_nodes", "_reservations")
+    __slots__ = ("_asks", "_changes", "_counters", "_index", "_nodes", "_reservations", "_wakeups")
 
     def __init__(
         self,
         nodes: NodeBook,
         index: NodeIndex,
         changes: Changes,
+        wakeups: Wakeups,
         asks: PendingAsks,
         reservations: Reservations,
         counters: Counters,
@@ -40,6 +42,7 @@ class Allocations:
         self._nodes = nodes
         self._index = index
         self._changes = changes
+        self._wakeups = wakeups
         self._asks = asks
         self._reservations = reservations
 
@@ -74,7 +77,7 @@ class Allocations:
         if node.reservations and request.ask.ask_class.required_node is not None:
             self._reservations.give_way(node, now)
         if app.reserved and app.allocation_count == 1:
-            self._changes.app_counts(app)
+            self._wakeups.app_counts(app)
         self._changes.allocated(app, leaf, same_priority=app.priorities.top == top)
         return allocation
 
@@ -84,7 +87,7 @@ class Allocations:
         self._end_assumption(app, request)
         request.follow(RequestEvent.CONFIRM)
         if note_known_change(node):
-            self._changes.node_improved(node)
+            self._wakeups.node_improved(node)
         return allocation
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
@@ -97,7 +100,7 @@ class Allocations:
         request.group.assumed -= 1
         self._freed(app, node)
         note_allocating(app)
-        self._changes.may_run_again(app.leaf.lineage)
+        self._wakeups.may_run_again(app.leaf.lineage)
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
         """Book what exists already, whatever the limits say (spec § 11.3).
@@ -165,17 +168,17 @@ class Allocations:
     def _note_known(self, node: Node) -> None:
         """The RM knows of what was booked; its refusals are void, so the node may do for others."""
         if note_known_change(node):
-            self._changes.node_improved(node)
+            self._wakeups.node_improved(node)
         else:
             self._index.took(node)
 
     def _freed(self, app: Application, node: Node) -> None:
         """Something of the application on the node may have become free: who waits for it?"""
         if not app.allocation_count:
-            self._changes.may_run_again(app.trackers)
+            self._wakeups.may_run_again(app.trackers)
         self._changes.app_changed(app)
-        self._changes.room_in(app.quotas)
-        self._changes.node_improved(node)
+        self._wakeups.room_in(app.quotas)
+        self._wakeups.node_improved(node)
 
     @staticmethod
     def _book(request: Request, allocation: Allocation, app: Application, node: Node) -> None:

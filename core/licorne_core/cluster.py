@@ -6,29 +6,29 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import Items, Resources
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.predicate_results import note_known_change
 from licorne_core.scheduling.reserving import Reservations
+from licorne_core.scheduling.wakeups import Wakeups
 
 
 class Cluster:
     """Changes nodes, and says what has changed for those who wait."""
 
-    __slots__ = ("_changes", "_index", "_nodes", "_reservations", "_tree")
+    __slots__ = ("_index", "_nodes", "_reservations", "_tree", "_wakeups")
 
     def __init__(
         self,
         tree: QueueTree,
         nodes: NodeBook,
         index: NodeIndex,
-        changes: Changes,
+        wakeups: Wakeups,
         reservations: Reservations,
     ) -> None:
         """Of one partition."""
         self._tree = tree
         self._nodes = nodes
         self._index = index
-        self._changes = changes
+        self._wakeups = wakeups
         self._reservations = reservations
 
     def add(self, node: Node) -> None:
@@ -67,12 +67,12 @@ class Cluster:
 
     def changed(self, node: Node) -> None:
         """The node has more room, may be schedulable again or come earlier in the order."""
-        self._changes.node_improved(node)
+        self._wakeups.node_improved(node)
 
     def resized(self) -> None:
         """Root's maximum is the size of the cluster (spec § 4.5), and shares follow from it."""
         root = self._tree.root
         root.max = self._nodes.total
         self._tree.shares_stale = True
-        self._changes.room_in((root,))
-        self._changes.waiting.runnable = True
+        self._wakeups.room_in((root,))
+        self._wakeups.waiting.runnable = True

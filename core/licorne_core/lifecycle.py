@@ -254,9 +254,9 @@ def _count_running(
         for queue in leaf.lineage:
             queue.running_applications += change
         if change < 0:
-            partition.changes.may_run_again(leaf.lineage)
+            partition.wakeups.may_run_again(leaf.lineage)
         else:
-            partition.changes.app_counts(app)
+            partition.wakeups.app_counts(app)
 
 
 def _remember(partition: Partition, app: Application, now: float) -> None:

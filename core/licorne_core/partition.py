@@ -26,6 +26,7 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.predicate_checks import PredicateChecks
 from licorne_core.scheduling.predicate_results import PredicateResults
 from licorne_core.scheduling.reserving import Reservations
+from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.scheduling.watching import Watch
 from licorne_core.timers import Timer, Timers
 
@@ -72,19 +73,28 @@ class Partition:
         self.timers: Timers[Timer] = Timers()
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
-        self.changes = Changes(self.tree, self.index)
-        self.escalation = Escalation(self.changes.waiting, self.timers)
+        self.wakeups = Wakeups(self.index)
+        self.changes = Changes(self.tree, self.index, self.wakeups)
+        self.escalation = Escalation(self.wakeups.waiting, self.timers)
         self.reservations = Reservations(
-            self.nodes, self.changes, self.escalation, self.timers, self.journal
+            self.nodes, self.changes, self.wakeups, self.escalation, self.timers, self.journal
         )
         self.predicates = PredicateChecks(name, rm, self.index, self.timers)
         self.results = PredicateResults(self.index, self.timers)
-        self.asks = PendingAsks(self.index, self.changes, self.escalation, self.reservations)
-        self.allocations = Allocations(
-            self.nodes, self.index, self.changes, self.asks, self.reservations, self.counters
+        self.asks = PendingAsks(
+            self.index, self.changes, self.wakeups, self.escalation, self.reservations
         )
-        self.cluster = Cluster(self.tree, self.nodes, self.index, self.changes, self.reservations)
-        self.scene = Scene(self.changes, self.escalation, self.predicates)
+        self.allocations = Allocations(
+            self.nodes,
+            self.index,
+            self.changes,
+            self.wakeups,
+            self.asks,
+            self.reservations,
+            self.counters,
+        )
+        self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
+        self.scene = Scene(self.changes, self.wakeups, self.escalation, self.predicates)
         self.cycle = Cycle(
             self.tree.root,
             self.nodes,
@@ -98,7 +108,7 @@ class Partition:
     @property
     def is_runnable(self) -> bool:
         """Whether a turn could decide anything."""
-        return self.changes.waiting.runnable and not self.holds and bool(self.nodes.by_id)
+        return self.wakeups.waiting.runnable and not self.holds and bool(self.nodes.by_id)
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

@@ -11,23 +11,26 @@ from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reserving import Reservations
+from licorne_core.scheduling.wakeups import Wakeups
 
 
 class PendingAsks:
     """Books demand, and says what has changed for those who wait."""
 
-    __slots__ = ("_changes", "_escalation", "_index", "_reservations")
+    __slots__ = ("_changes", "_escalation", "_index", "_reservations", "_wakeups")
 
     def __init__(
         self,
         index: NodeIndex,
         changes: Changes,
+        wakeups: Wakeups,
         escalation: Escalation,
         reservations: Reservations,
     ) -> None:
         """Of one partition."""
         self._index = index
         self._changes = changes
+        self._wakeups = wakeups
         self._escalation = escalation
         self._reservations = reservations
 
@@ -74,7 +77,7 @@ class PendingAsks:
         if group.waiting:
             self._rank(group)
             return
-        self._changes.waiting.unpark(group)
+        self._wakeups.waiting.unpark(group)
         app.ranking.discard(group)
         self._escalation.forget_group(group)
         if group.is_idle:
@@ -114,5 +117,5 @@ class PendingAsks:
             entry = ranking.entry(group)
             if entry is not None and entry.key == key:
                 return
-            self._changes.waiting.unpark(group)
+            self._wakeups.waiting.unpark(group)
         ranking.put(group, key)

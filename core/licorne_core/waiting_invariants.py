@@ -18,7 +18,7 @@ def check_waiting(partition: Partition) -> None:
     for blocker in _blockers(partition):
         if blocker.blocks_nobody:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
-    if not partition.is_runnable and not partition.changes.waiting.runnable:
+    if not partition.is_runnable and not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
 
 
@@ -41,8 +41,8 @@ def _check_parked(item: Parked) -> None:
 
 
 def _blockers(partition: Partition) -> Iterator[Blocker]:
-    yield from partition.changes.shortages
-    yield from partition.changes.running_limits
+    yield from partition.wakeups.shortages
+    yield from partition.wakeups.running_limits
 
 
 def _check_at_rest(partition: Partition) -> None:

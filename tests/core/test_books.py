@@ -75,7 +75,7 @@ class World(NamedTuple):
         things: list[Any] = [*self.nodes, *self.apps, *self.tree.walk()]
         things += [tracker for app in self.apps for tracker in app.trackers]
         told = [{slot: shown(getattr(thing, slot)) for slot in slots(thing)} for thing in things]
-        told.append({"runnable": self.changes.waiting.runnable})
+        told.append({"runnable": self.wakeups.waiting.runnable})
         return json.dumps(told, sort_keys=True)
 
     def dump_but_amounts(self) -> str:

@@ -60,7 +60,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "user of no queue": ("Q1: ", lambda p: setattr(p.limits.users["ann"][LEAF], "path", GONE)),
     "ranked for nothing": ("Q1: ", lambda p: p.tree.root.children["b"].ranking.put("x", (1,))),
     "unknown to the agenda": ("G1: ", lambda p: p.timers.set(Timer(Due.CLEAN_QUEUES), 1.0)),
-    "no turn": ("G1: ", lambda p: setattr(p.changes.waiting, "runnable", True)),
+    "no turn": ("G1: ", lambda p: setattr(p.wakeups.waiting, "runnable", True)),
     "other owner": ("R1: ", lambda p: setattr(p, "rm_id", RmId("rm2"))),
     "other name": ("R1: ", lambda p: setattr(p, "name", PartitionName("[rm2]default"))),
 }

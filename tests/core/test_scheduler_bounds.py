@@ -112,7 +112,7 @@ def test_nothing_is_kept_of_what_has_gone() -> None:
     held = partition(driver)
     assert not held.index._short
     assert not held.index._supplies
-    assert (list(held.changes.shortages), list(held.changes.running_limits)) == ([], [])
+    assert (list(held.wakeups.shortages), list(held.wakeups.running_limits)) == ([], [])
     assert len(held.index._heaps._everything.entries) < 100
 
 

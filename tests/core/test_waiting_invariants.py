@@ -110,9 +110,9 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "blocker of others": ("W2: ", misplace),
     "maximum in nobody's way": (
         "W3: ",
-        lambda p: p.changes.shortages.get(p.tree.root, Shape({"vcore": 99})),
+        lambda p: p.wakeups.shortages.get(p.tree.root, Shape({"vcore": 99})),
     ),
-    "limit in nobody's way": ("W3: ", lambda p: p.changes.running_limits.get(p.tree.root)),
+    "limit in nobody's way": ("W3: ", lambda p: p.wakeups.running_limits.get(p.tree.root)),
 }
 
 
@@ -142,13 +142,13 @@ def test_who_waits_while_there_is_work_is_no_slip(core: Driver) -> None:
     """The next turn looks at him; only a partition at rest may have nobody who could be served."""
     partition = core.scheduler.partitions[DEFAULT]
     grow(partition)
-    partition.changes.waiting.runnable = True
+    partition.wakeups.waiting.runnable = True
     check_waiting(partition)
 
 
 def test_the_sweep_over_the_books_has_these_rules_in_it(core: Driver) -> None:
     """Whoever checks the books checks the waiting as well."""
-    core.scheduler.partitions[DEFAULT].changes.running_limits.get(
+    core.scheduler.partitions[DEFAULT].wakeups.running_limits.get(
         core.scheduler.partitions[DEFAULT].tree.root
     )
     with pytest.raises(InvariantBroken, match="W3: "):

@@ -43,12 +43,12 @@ def apply_namespace_tags(partition: Partition, leaf: Queue, tags: Mapping[str, s
     # Most applications of a namespace say what those before them said.
     if before != (leaf.max, leaf.guaranteed):
         partition.tree.shares_stale = True
-        partition.changes.room_in((leaf,))
+        partition.wakeups.room_in((leaf,))
         # The fair order of applications is by what they have of the guarantee (spec § 5.2).
         for app in leaf.applications.values():
             partition.changes.app_changed(app)
     if applications and may_run_one_more(leaf):
-        partition.changes.may_run_again((leaf,))
+        partition.wakeups.may_run_again((leaf,))
 
 
 def _resources(text: str) -> Resources | None:

@@ -157,7 +157,7 @@ def _leave(partition: Partition, request: Request) -> None:
 def _note_room(partition: Partition, *, was_full: bool) -> None:
     """Where too many requests waited for answers, another one may now."""
     if was_full and not partition.predicates.full:
-        partition.changes.waiting.changed(partition.predicates.owed)
+        partition.wakeups.waiting.changed(partition.predicates.owed)
 
 
 def _confirm(

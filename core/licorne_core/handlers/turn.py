@@ -54,7 +54,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     for _ in range(decisions):
         decision = cycle.next()
         if decision is None:
-            partition.changes.waiting.runnable = cycle.tired
+            partition.wakeups.waiting.runnable = cycle.tired
             break
         if isinstance(decision, ToReserve):
             reserve(partition, decision, now)
@@ -76,7 +76,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
     effects += predicates.take_unsent()
-    if partition.tree.root.pending and not partition.changes.waiting.runnable:
+    if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects
 

@@ -1,31 +1,24 @@
 """What has changed since the last pass, so that a pass looks at nothing else.
 
 Applications and queues whose key may have changed are ranked again before the next decision.
-What may have become free goes to the blockers concerned.
 """
-
-from collections.abc import Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
 from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
-from licorne_core.quotas import Quota, may_run_one_more
-from licorne_core.scheduling.blockers import QuotaShortages, RunningLimits
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
-from licorne_core.scheduling.reserved import ReservedAsks
-from licorne_core.scheduling.waiting import Waiting
+from licorne_core.scheduling.wakeups import Wakeups
 
 
 class Changes:
-    """The changes of one partition that the next pass has to take up, and who waits for them.
+    """The changes of one partition that the next pass has to take up.
 
     Always true after `settle`: an application is ranked in its leaf if and only if it has pending
     asks and may be looked at, a queue in its parent if and only if it has; both under the key that
@@ -37,70 +30,33 @@ class Changes:
         "_index",
         "_leaves",
         "_tree",
-        "reserved",
-        "running_limits",
-        "shortages",
+        "_wakeups",
         "state_aware_as_fifo",
         "types",
-        "waiting",
     )
 
-    def __init__(self, tree: QueueTree, index: NodeIndex) -> None:
+    def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups) -> None:
         """Over these queues and nodes."""
+        self._wakeups = wakeups
         self._tree = tree
         self._index = index
         self._apps: dict[Application, None] = {}
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         """The resource types that asks were heard of with, sorted: all count in queues' keys."""
-        self.reserved = ReservedAsks()
-        self.waiting = Waiting(self.reserved)
-        self.shortages = QuotaShortages()
-        self.running_limits = RunningLimits()
         self.state_aware_as_fifo = False
         """Whether state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
-
-    # What may have become free
-
-    def node_improved(self, node: Node) -> None:
-        """The node is new, has more room, is open again, or comes earlier: who can use it?"""
-        for supply in self._index.improved(node):
-            self.waiting.changed(supply)
-        if node.reservations:
-            self.reserved.wake_on(node)
-            self.waiting.runnable = True
-
-    def room_in(self, quotas: Iterable[Quota]) -> None:
-        """Something was freed below these maxima: which shapes fit now?"""
-        for quota in quotas:
-            for shortage in list(self.shortages.that_fit(quota)):
-                self.waiting.changed(shortage)
-
-    def may_run_again(self, quotas: Iterable[Quota]) -> None:
-        """One application less runs in these quotas: may another one start?"""
-        for quota in quotas:
-            limit = self.running_limits.find(quota)
-            if limit is not None and may_run_one_more(quota):
-                self.waiting.changed(limit)
-
-    def app_counts(self, app: Application) -> None:
-        """The application counts in its quotas: its reserved asks need not wait for its start."""
-        if app.reserved:
-            found = (request.reservation for request in app.reserved.values())
-            self.reserved.wake([r for r in found if r is not None])
-
-    # What has to be ranked again
 
     def app_changed(self, app: Application) -> None:
         """The application's key, state or asks changed, and so did its queues' keys."""
         self._apps[app] = None
         self._leaves[app.leaf] = None
-        self.waiting.runnable = True
+        self._wakeups.waiting.runnable = True
 
     def leaf_changed(self, leaf: Queue) -> None:
         """Pending or allocated amounts of the leaf and those above it changed."""
         self._leaves[leaf] = None
-        self.waiting.runnable = True
+        self._wakeups.waiting.runnable = True
 
     def everything_changed(self) -> None:
         """Settings or sizes changed: rank all queues and applications again, try all asks."""
@@ -115,8 +71,8 @@ class Changes:
         for leaf in leaves:
             for app in leaf.applications.values():
                 self.app_changed(app)
-        self.reserved.wake_all()
-        self.waiting.runnable = True
+        self._wakeups.reserved.wake_all()
+        self._wakeups.waiting.runnable = True
 
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""
@@ -152,7 +108,7 @@ class Changes:
             self._derive_shares()
         if not self._leaves:
             return
-        self.reserved.stale = True
+        self._wakeups.reserved.stale = True
         for app in self._apps:
             self.rank_app(app)
         queues: dict[Queue, None] = {}
@@ -202,7 +158,7 @@ class Changes:
         present = app.pending_count and app.state in SCHEDULABLE and app.app_id in leaf.applications
         if present and due:
             if app.blocker is not None:
-                self.waiting.unpark(app)
+                self._wakeups.waiting.unpark(app)
             leaf.ranking.put(app, app_key(app, leaf))
         elif app in leaf.ranking:
             # Nobody looks inside until it comes back, and blockers may change meanwhile.
@@ -210,8 +166,8 @@ class Changes:
             leaf.ranking.discard(app)
 
     def _unpark_all(self, app: Application) -> None:
-        self.waiting.unpark(app)
-        self.waiting.unpark_inside(app)
+        self._wakeups.waiting.unpark(app)
+        self._wakeups.waiting.unpark_inside(app)
 
     def _rank_queue(self, queue: Queue) -> None:
         """Put the queue in its place among its siblings (spec § 4.9: only those with pending)."""

@@ -24,6 +24,7 @@ from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.predicate_checks import PredicateChecks
+from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 
 
@@ -31,6 +32,7 @@ class Scene(NamedTuple):
     """What checks look at beside the application and the ask."""
 
     changes: Changes
+    wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks
 
@@ -67,7 +69,7 @@ def _may_start(scene: Scene, app: Application) -> Blocker | None:
     if app.state is AppState.ACCEPTED:
         for quota in app.quotas:
             if not may_start(quota, app.app_id):
-                return scene.changes.running_limits.get(quota)
+                return scene.wakeups.running_limits.get(quota)
     return None
 
 
@@ -96,7 +98,7 @@ def _quota(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | Non
     items = ask_class.items
     for quota in app.quotas:
         if quota.max is not None and excess(quota, items):
-            return scene.changes.shortages.get(quota, ask_class.shape)
+            return scene.wakeups.shortages.get(quota, ask_class.shape)
     return None
 
 

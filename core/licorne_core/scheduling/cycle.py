@@ -104,15 +104,15 @@ class Cycle:
 
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
-        changes = self._scene.changes
-        changes.settle()
+        self._scene.changes.settle()
+        wakeups = self._scene.wakeups
         decision: Decision | None = None
-        if changes.reserved.ready:
+        if wakeups.reserved.ready:
             decision = self._among_reserved()
         if decision is None and not self.tired:
             decision = self._in_queue(self._root)
             if decision is None and not self.tired:
-                changes.waiting.end_pass()
+                wakeups.waiting.end_pass()
         if not self._parking:
             self._unpark()
         return decision
@@ -130,7 +130,7 @@ class Cycle:
     def _among_reserved(self) -> Candidate | None:
         """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
         changes = self._scene.changes
-        reserved = changes.reserved
+        reserved = self._scene.wakeups.reserved
         while reserved.ready:
             if self._is_spent():
                 return None
@@ -164,7 +164,7 @@ class Cycle:
     def _in_queue(self, queue: Queue) -> Decision | None:
         """The first decision in the queue, its children or applications in key order."""
         ranking = queue.ranking
-        waiting = self._scene.changes.waiting
+        waiting = self._scene.wakeups.waiting
         while True:
             child = waiting.first(ranking) if waiting.opened else ranking.top()
             if child is None:
@@ -212,7 +212,7 @@ class Cycle:
         """The application's first ask that passes (spec § 8.3)."""
         ranking = app.ranking
         threshold = leaf.settings.backoff_threshold
-        waiting = self._scene.changes.waiting
+        waiting = self._scene.wakeups.waiting
         while True:
             item = waiting.first(ranking) if waiting.opened else ranking.top()
             if item is None:
@@ -293,12 +293,12 @@ class Cycle:
     # Who waits
 
     def _park(self, item: Parked, blocker: Blocker) -> None:
-        self._scene.changes.waiting.park(item, blocker)
+        self._scene.wakeups.waiting.park(item, blocker)
         if not self._parking:
             self._parked.append(item)
 
     def _unpark(self) -> None:
         """Without parking every pass tries everything again."""
         for item in self._parked:
-            self._scene.changes.waiting.unpark(item)
+            self._scene.wakeups.waiting.unpark(item)
         self._parked.clear()

@@ -11,6 +11,7 @@ from licorne_core.reservations import Reservation
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.reserved import Owner
+from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.timers import Due, Timer, Timers
 
 RESERVATION_TIME = 3600.0
@@ -24,12 +25,13 @@ class Reservations:
     reservation has a deadline.
     """
 
-    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers")
+    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers", "_wakeups")
 
     def __init__(
         self,
         nodes: NodeBook,
         changes: Changes,
+        wakeups: Wakeups,
         escalation: Escalation,
         timers: Timers[Timer],
         journal: Journal,
@@ -39,6 +41,7 @@ class Reservations:
         self._nodes = nodes
         self._journal = journal
         self._changes = changes
+        self._wakeups = wakeups
         self._timers = timers
 
     def reserve(
@@ -56,7 +59,7 @@ class Reservations:
         request.reservation = reservation
         app.reserved[ask.key] = request
         node.add_reservation(reservation)
-        self._changes.reserved.add(reservation, Owner(app.leaf, app, request))
+        self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)
         wants = request.group.reservation_request
@@ -68,7 +71,7 @@ class Reservations:
 
     def end(self, reservation: Reservation, now: float) -> None:
         """The ask was served or dropped, or has lost its node; it may then have another one."""
-        _, app, request = self._changes.reserved.remove(reservation)
+        _, app, request = self._wakeups.reserved.remove(reservation)
         request.reservation = None
         del app.reserved[reservation.key]
         node = self._nodes.by_id[reservation.node_id]
@@ -76,14 +79,14 @@ class Reservations:
         self._timers.cancel(_timer(reservation))
         note_allocating(app)
         if not app.is_allocating:
-            self._changes.may_run_again(app.leaf.lineage)
+            self._wakeups.may_run_again(app.leaf.lineage)
         if request.is_pending:
             wants = request.group.reservation_request
             if wants is not None:
                 wants.add(request.place, now)
                 self._escalation.rank(wants, now)
         self._changes.app_changed(app)
-        self._changes.node_improved(node)
+        self._wakeups.node_improved(node)
         size = request.ask.ask_class.resources
         self._journal.note(ReservationEnded(now, node.node_id, reservation.key, size))
 
@@ -100,7 +103,7 @@ class Reservations:
     def shrunk(self, node: Node, now: float) -> None:
         """The node has another capacity: asks that it can never hold need another one."""
         for reservation in list(node.reservations.values()):
-            request = self._changes.reserved.owner(reservation).request
+            request = self._wakeups.reserved.owner(reservation).request
             if not (reservation.required or node.holds(request.ask.ask_class.items)):
                 self.end(reservation, now)
 

@@ -1,0 +1,52 @@
+"""What may have become free, and for whom: each call finds the blockers concerned."""
+
+from collections.abc import Iterable
+
+from licorne_core.apps.application import Application
+from licorne_core.nodes.node import Node
+from licorne_core.quotas import Quota, may_run_one_more
+from licorne_core.scheduling.blockers import QuotaShortages, RunningLimits
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.reserved import ReservedAsks
+from licorne_core.scheduling.waiting import Waiting
+
+
+class Wakeups:
+    """The blockers of one partition, and who waits for them."""
+
+    __slots__ = ("_index", "reserved", "running_limits", "shortages", "waiting")
+
+    def __init__(self, index: NodeIndex) -> None:
+        """Nobody waits."""
+        self._index = index
+        self.reserved = ReservedAsks()
+        self.waiting = Waiting(self.reserved)
+        self.shortages = QuotaShortages()
+        self.running_limits = RunningLimits()
+
+    def node_improved(self, node: Node) -> None:
+        """The node is new, has more room, is open again, or comes earlier: who can use it?"""
+        for supply in self._index.improved(node):
+            self.waiting.changed(supply)
+        if node.reservations:
+            self.reserved.wake_on(node)
+            self.waiting.runnable = True
+
+    def room_in(self, quotas: Iterable[Quota]) -> None:
+        """Something was freed below these maxima: which shapes fit now?"""
+        for quota in quotas:
+            for shortage in list(self.shortages.that_fit(quota)):
+                self.waiting.changed(shortage)
+
+    def may_run_again(self, quotas: Iterable[Quota]) -> None:
+        """One application less runs in these quotas: may another one start?"""
+        for quota in quotas:
+            limit = self.running_limits.find(quota)
+            if limit is not None and may_run_one_more(quota):
+                self.waiting.changed(limit)
+
+    def app_counts(self, app: Application) -> None:
+        """The application counts in its quotas: its reserved asks need not wait for its start."""
+        if app.reserved:
+            found = (request.reservation for request in app.reserved.values())
+            self.reserved.wake([r for r in found if r is not None])
