@@ -2,8 +2,11 @@
 
 from mutants.of_client import CLIENT
 from mutants.of_core import CORE
+from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
 from mutants.of_server import SERVER
+from mutants.of_steps import STEPS
+from mutants.of_waiting import WAITING
 from mutants.of_wire import WIRE
 
-ALL = [*CORE, *PLACEMENT, *WIRE, *SERVER, *CLIENT]
+ALL = [*CORE, *PLACEMENT, *WAITING, *PASSES, *STEPS, *WIRE, *SERVER, *CLIENT]

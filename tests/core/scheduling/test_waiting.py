@@ -362,6 +362,18 @@ def test_what_is_inside_a_parked_application_waits_for_nothing() -> None:
     assert _pass(world) == [app, *inside]
 
 
+def test_who_is_unparked_takes_his_application_with_him() -> None:
+    """An application that waits beside what waits in it is looked at again as well."""
+    world = World()
+    app, group = world.apps[0], world.groups[0]
+    world.waiting.park(app, world.limit(0))
+    world.waiting.park(group, world.limit(1))
+    world.waiting.unpark(group)
+    assert (app.blocker, group.blocker) == (None, None)
+    assert list(world.limits) == []
+    assert _pass(world)[:2] == [app, group]
+
+
 def test_a_change_says_that_a_pass_could_find_something() -> None:
     """Even when nobody waits for it: whoever decides is asked to look."""
     world = World()

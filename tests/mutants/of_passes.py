@@ -1,0 +1,185 @@
+"""Defects of the pass: reserved asks, ages, back-offs, checks and their order."""
+
+from mutants.defect import Defect
+
+_RESERVED = "core/licorne_core/scheduling/reserved.py"
+_GROUPS = "core/licorne_core/apps/groups.py"
+_ESCALATION = "core/licorne_core/scheduling/escalation.py"
+_BACK_OFF = "core/licorne_core/scheduling/back_off.py"
+_CHECKS = "core/licorne_core/scheduling/checks.py"
+_CYCLE = "core/licorne_core/scheduling/cycle.py"
+
+_TEST_BACK_OFF = "tests/core/scheduling/test_back_off.py"
+_TEST_ESCALATION = "tests/core/scheduling/test_escalation.py"
+_TEST_PREDICATES = "tests/core/scheduling/test_predicates.py"
+_TEST_RESERVATIONS = "tests/core/scheduling/test_reservations.py"
+_TEST_RESERVED = "tests/core/scheduling/test_reserved.py"
+_TEST_WAKEUPS = "tests/core/scheduling/test_wakeups.py"
+_TEST_DECISIONS = "tests/properties/test_decisions.py::test_decides_as_the_oracle_does"
+
+PASSES = (
+    Defect(
+        "reserved-by-former-keys",
+        _RESERVED,
+        "if now.key == entry.key:",
+        "if now.serial:",
+        "a reserved ask whose queue has had much goes before others",
+        (_TEST_RESERVED,),
+    ),
+    Defect(
+        "stale-and-lost",
+        _RESERVED,
+        "self._new = dict(self.ready)",
+        "self._new = {}",
+        "reserved asks are lost when keys become smaller",
+        (_TEST_RESERVED,),
+    ),
+    Defect(
+        "asks-before-applications",
+        _RESERVED,
+        "keys += (app_key(app, leaf), request.place[:3])",
+        "keys += (request.place[:3], app_key(app, leaf))",
+        "reserved asks go by their age whatever application they are of",
+        (_TEST_RESERVED,),
+    ),
+    Defect(
+        "woken-and-waiting",
+        _RESERVED,
+        "            self._leave(reservation)\n            if reservation",
+        "            if reservation",
+        "a reserved ask that was woken still keeps its blocker",
+        (_TEST_RESERVED,),
+    ),
+    Defect(
+        "no-age-at-all",
+        _GROUPS,
+        "RESERVATION_AGE if group.ask_class.required_node is None else 0.0",
+        "0.0",
+        "nodes are reserved for asks that have just come",
+        (
+            _TEST_ESCALATION,
+            _TEST_RESERVATIONS,
+        ),
+    ),
+    Defect(
+        "a-second-late",
+        _ESCALATION,
+        "wants.app.deadlines.set(wants.group, deadline)",
+        "wants.app.deadlines.set(wants.group, deadline + 1)",
+        "asks become old enough a second late",
+        (
+            _TEST_ESCALATION,
+            _TEST_RESERVATIONS,
+        ),
+    ),
+    Defect(
+        "parked-under-former-key",
+        _ESCALATION,
+        "                self._waiting.unpark(wants)\n                ranking.put",
+        "                ranking.put",
+        "an ask that has become old enough waits for what another one waited for",
+        (_TEST_ESCALATION,),
+    ),
+    Defect(
+        "back-off-wakes-nobody",
+        _ESCALATION,
+        "self._waiting.changed(self._back_offs.pop(app))",
+        "self._back_offs.pop(app)",
+        "an application backs off for ever",
+        (
+            _TEST_ESCALATION,
+            _TEST_WAKEUPS,
+        ),
+    ),
+    Defect(
+        "deadline-of-the-gone",
+        _ESCALATION,
+        "self._timers.cancel(Timer(Due.ESCALATE, app.app_id))",
+        "self._set_timer(app)",
+        "an application that is gone has a deadline",
+        (_TEST_ESCALATION,),
+    ),
+    Defect(
+        "one-stuck-too-few",
+        _BACK_OFF,
+        "threshold if found is not None else threshold + 1",
+        "threshold",
+        "an application backs off with nobody behind those that are stuck",
+        (_TEST_BACK_OFF,),
+    ),
+    Defect(
+        "back-off-for-quota",
+        _BACK_OFF,
+        "return tried and all(within_max(quota, items) for quota in group.app.quotas)",
+        "return tried",
+        "asks beyond a maximum make their application back off",
+        (_TEST_BACK_OFF,),
+    ),
+    Defect(
+        "unasked-are-stuck",
+        _BACK_OFF,
+        "tried = asking or group.ask_class.predicate is None",
+        "tried = True",
+        "asks about which nobody could be asked make their application back off",
+        (_TEST_BACK_OFF,),
+    ),
+    Defect(
+        "back-off-stops-reserved",
+        _CHECKS,
+        "_report_back_off, spares_reserved=True",
+        "_report_back_off",
+        "a reserved ask waits for the end of a back-off",
+        (_TEST_BACK_OFF,),
+    ),
+    Defect(
+        "plain-asks-wait-for-answers",
+        _CHECKS,
+        "if ask_class.predicate is not None and scene.predicates.full:",
+        "if scene.predicates.full:",
+        "asks that the RM has no say in wait for its answers",
+        (_TEST_PREDICATES,),
+    ),
+    Defect(
+        "counts-as-another",
+        _CHECKS,
+        "if not may_start(quota, app.app_id):",
+        "if not may_start(quota, ):",
+        "an application that is about to run keeps itself from starting",
+        (
+            _TEST_RESERVATIONS,
+            _TEST_DECISIONS,
+        ),
+    ),
+    Defect(
+        "regular-pass-first",
+        _CYCLE,
+        "decision = self._among_reserved()",
+        "decision = self._in_queue(self._root) or self._among_reserved()",
+        "who has a node reserved comes last",
+        (_TEST_WAKEUPS,),
+    ),
+    Defect(
+        "nowhere-else",
+        _CYCLE,
+        "return None if reservation.required else self._index.best(ask_class)",
+        "return None",
+        "a reserved ask waits for its own node only",
+        (_TEST_WAKEUPS,),
+    ),
+    Defect(
+        "tired-is-through",
+        _CYCLE,
+        "not self.tired:\n                changes.waiting.end_pass()",
+        "changes:\n                changes.waiting.end_pass()",
+        "a turn that is cut short forgets who could be served",
+        (_TEST_WAKEUPS,),
+    ),
+    Defect(
+        "parked-inside-and-out",
+        _CYCLE,
+        "waiting.unpark_inside(child)",
+        "pass",
+        "what is inside a parked application waits for something, too",
+        (_TEST_WAKEUPS,),
+    ),
+)
