@@ -26,7 +26,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import Items
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.changes import Changes
+from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
@@ -42,7 +42,7 @@ class World(NamedTuple):
     tree: QueueTree
     nodes: list[Node]
     apps: list[Application]
-    changes: Changes
+    wakeups: Wakeups
 
     def book(self, kind: str, size: Mapping[str, int], which: int) -> None:
         """One booking."""
@@ -121,7 +121,7 @@ def new_world() -> World:
         app.quotas = (*app.trackers, *leaf.lineage)
         apps.append(app)
     index = NodeIndex(book_of_nodes, indexed=True)
-    return World(tree, list(book_of_nodes.by_id.values()), apps, Changes(tree, index))
+    return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(index))
 
 
 bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)

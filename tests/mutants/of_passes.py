@@ -134,8 +134,8 @@ PASSES = (
     Defect(
         "plain-asks-wait-for-answers",
         _CHECKS,
-        "if ask_class.predicate is not None and scene.predicates.full:",
-        "if scene.predicates.full:",
+        "if not check.only_with_predicate)",
+        "if check)",
         "asks that the RM has no say in wait for its answers",
         (_TEST_PREDICATES,),
     ),
@@ -169,8 +169,8 @@ PASSES = (
     Defect(
         "tired-is-through",
         _CYCLE,
-        "not self.tired:\n                changes.waiting.end_pass()",
-        "changes:\n                changes.waiting.end_pass()",
+        "not self.tired:\n                wakeups.waiting.end_pass()",
+        "wakeups:\n                wakeups.waiting.end_pass()",
         "a turn that is cut short forgets who could be served",
         (_TEST_WAKEUPS,),
     ),

@@ -11,6 +11,7 @@ _NODES = "core/licorne_core/handlers/nodes.py"
 _CLUSTER = "core/licorne_core/cluster.py"
 _RESERVING = "core/licorne_core/scheduling/reserving.py"
 _CHANGES = "core/licorne_core/scheduling/changes.py"
+_WAKEUPS = "core/licorne_core/scheduling/wakeups.py"
 _STATE_AWARE = "core/licorne_core/queues/state_aware.py"
 _AGENDA = "core/licorne_core/agenda.py"
 _REQUESTS = "core/licorne_core/apps/requests.py"
@@ -32,7 +33,7 @@ STEPS = (
     Defect(
         "roll-back-starts-nobody",
         _ALLOCATING,
-        "self._changes.may_run_again(app.leaf.lineage)",
+        "self._wakeups.may_run_again(app.leaf.lineage)",
         "pass",
         "an ask that is taken back lets nobody start in its queue",
         (_TEST_WAKEUPS,),
@@ -40,7 +41,7 @@ STEPS = (
     Defect(
         "end-starts-nobody",
         _ALLOCATING,
-        "self._changes.may_run_again(app.trackers)",
+        "self._wakeups.may_run_again(app.trackers)",
         "pass",
         "an application that ends lets nobody of its user start",
         (_TEST_WAKEUPS,),
@@ -48,8 +49,8 @@ STEPS = (
     Defect(
         "queue-room-wakes-nobody",
         _ALLOCATING,
-        "self._changes.room_in(app.quotas)",
-        "self._changes.room_in(app.trackers)",
+        "self._wakeups.room_in(app.quotas)",
+        "self._wakeups.room_in(app.trackers)",
         "who waits for a queue's maximum is not woken",
         (_TEST_WAKEUPS,),
     ),
@@ -80,7 +81,7 @@ STEPS = (
     Defect(
         "demand-ends-nothing",
         _PENDING,
-        "        self._changes.waiting.unpark(group)\n        app.ranking.discard(group)",
+        "        self._wakeups.waiting.unpark(group)\n        app.ranking.discard(group)",
         "        app.ranking.discard(group)",
         "a group without asks waits for ever",
         (_TEST_DECISIONS,),
@@ -168,7 +169,7 @@ STEPS = (
     Defect(
         "cluster-grows-unheard",
         _CLUSTER,
-        "self._changes.room_in((root,))",
+        "self._wakeups.room_in((root,))",
         "pass",
         "who is larger than what is left of the cluster does not hear of a new node",
         (
@@ -226,7 +227,7 @@ STEPS = (
     ),
     Defect(
         "node-wakes-nobody",
-        _CHANGES,
+        _WAKEUPS,
         "self.reserved.wake_on(node)",
         "pass",
         "what comes free on a reserved node is not used",

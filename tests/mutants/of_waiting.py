@@ -239,8 +239,8 @@ WAITING = (
     Defect(
         "zone-mates-stay",
         _SORTING,
-        "return tuple(group)",
-        "return (node,)",
+        "return group\n",
+        "return (node,)\n",
         "the scores of a node's zone are those of before",
         (_TEST_SORTING,),
     ),

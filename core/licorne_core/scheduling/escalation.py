@@ -13,8 +13,9 @@ from licorne_core.timers import Due, Timer, Timers
 class Escalation:
     """The deadlines of the applications of one partition, and what happens at them.
 
-    Always true: an application that backs off has a `BackOff`, and a deadline for its end; a
-    reservation request is ranked if and only if one of its asks is old enough.
+    Always true: an application that backs off has a `BackOff`, and a deadline for its end. A
+    reservation request is ranked if one of its asks is old enough; it may stay ranked after that
+    ask has gone, until it is tried.
     """
 
     __slots__ = ("_back_offs", "_timers", "_waiting")

@@ -69,6 +69,10 @@ class Waiting:
 
     def park(self, item: Parked, blocker: Blocker) -> None:
         """The item waits for the blocker, and for nothing else, until it is unparked."""
+        if item.blocker is blocker:
+            _ranking_of(item).set_aside(item)
+            self.opened.pop(blocker, None)
+            return
         if item.blocker is not None:
             self.unpark(item)
         item.blocker = blocker
@@ -91,6 +95,7 @@ class Waiting:
         if blocker is None:
             return
         item.blocker = None
+        above: Application | None = None
         noted = True
         for ranking, member in way_up(item):
             if noted:
@@ -102,10 +107,12 @@ class Waiting:
                     del blocker.shelves[ranking]
             ranking.activate(member)
             if isinstance(member, Application) and member is not item:
-                # It may wait itself, beside what waits in it.
-                self.unpark(member)
+                above = member
         if blocker.blocks_nobody:
             blocker.retire()
+        if above is not None:
+            # It may wait itself, beside what waits in it.
+            self.unpark(above)
 
     def _forget(self, ranking: Ranking[Any], member: Any, blocker: Blocker) -> None:
         """The member leads to nobody any more who waits for the blocker."""
