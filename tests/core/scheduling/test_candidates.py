@@ -84,7 +84,7 @@ def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int
             book.resize(node, {"vcore": 1 + shape * 2, "memory": 5})
         elif what == "remove":
             book.remove(node)
-            index.took(node)
+            index.left(node)
             continue
         index.improved(node)
 
@@ -147,3 +147,21 @@ def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         for size in range(2, 40):
             assert index.best(AskClass.of({"vcore": size})) is large
+
+
+@pytest.mark.parametrize("policy", NodeSortType)
+def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
+    """Nodes that come and go for ever, and are never first in order, leave nothing behind."""
+    book = book_of(policy, {"vcore": 8}, {"vcore": 8})
+    index = index_of(book)
+    taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)
+    for number in range(10):
+        node = Node(NodeId(f"x{number}"), {"vcore": 8}, {"zone": "z0"}, schedulable=True)
+        book_on_node(taken, node)
+        book.add(node)
+        index.improved(node)
+        assert node_for(index, SHAPES[0]) is not node
+        book.remove(node)
+        index.left(node)
+    node_for(index, SHAPES[0])
+    assert {*index._heaps._everything.keys} == {*book.by_id.values()}
