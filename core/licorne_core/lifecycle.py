@@ -228,6 +228,9 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         return _expire(partition, partition.rejected.pop(app_id), now)
     if due is Due.CLEAN_QUEUES:
         before = queues_watched(partition)
+        # What has changed is noted by its queues: none that goes may be among them, as the next
+        # pass may be far away (no node yet, a hold).
+        partition.changes.settle()
         partition.tree.clean()
         note_queue_changes(partition, before, now)
         return []
