@@ -90,6 +90,9 @@ class Waiting:
         blocker = item.blocker
         if blocker is None:
             return
+        if not isinstance(item, Application):
+            # The application may be parked as well (`Cycle._answers_for_back_off`).
+            self.unpark(item.app)
         item.blocker = None
         noted = True
         for ranking, member in way_up(item):
