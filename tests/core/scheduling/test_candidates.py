@@ -13,7 +13,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 from licorne_core.scheduling import heaps
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.supply import Supply
+from licorne_core.scheduling.supply import Supply, fit_score
 
 SHAPES = [
     AskClass.of({"vcore": 1}),
@@ -165,3 +165,19 @@ def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
         index.left(node)
     node_for(index, SHAPES[0])
     assert {*index._heaps._everything.keys} == {*book.by_id.values()}
+
+
+@pytest.mark.parametrize(
+    ("available", "wanted", "score"),
+    [
+        ({"a": 10}, {"a": 10}, 0.0),
+        ({"a": 10}, {"a": 40}, 0.75),
+        ({"a": 10, "b": 0}, {"a": 20, "b": 5}, 1.5),
+        ({"a": -5}, {"a": 5}, 1.0),
+        ({}, {"a": 5}, 1.0),
+    ],
+)
+def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: float) -> None:
+    """Every wanted type adds the part of it that is missing, at most 1 (spec § 8.5)."""
+    node = Node(NodeId("n"), available, {}, schedulable=True)
+    assert fit_score(node, tuple(wanted.items())) == score
