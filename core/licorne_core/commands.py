@@ -12,7 +12,7 @@ from licorne_core.resources import Resources
 
 
 class FailMode(Enum):
-    """What a question that was not answered in time means for the nodes asked about."""
+    """What the nodes count as when a predicate check about them is not answered in time."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -164,7 +164,7 @@ class NodeRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPredicates:
-    """The RM's answer to a PredicatesAsked; nodes that are not refused are accepted."""
+    """The RM answers a `PredicatesAsked`. Nodes that it does not refuse are accepted."""
 
     rm_id: RmId
     question: int
@@ -199,7 +199,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHold:
-    """Stop (or again allow) scheduling for an RM for a reason of the server's."""
+    """The server stops scheduling for an RM for one reason, or takes that reason back."""
 
     rm_id: RmId
     hold: Hold
