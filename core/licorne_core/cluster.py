@@ -49,7 +49,7 @@ class Cluster:
         """Let an empty node go; the cluster shrinks."""
         self._reservations.leave(node, now)
         self._nodes.remove(node)
-        self._index.took(node)
+        self._index.left(node)
         self.resized()
 
     def set_schedulable(self, node: Node, *, schedulable: bool) -> None:

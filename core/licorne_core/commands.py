@@ -12,7 +12,7 @@ from licorne_core.resources import Resources
 
 
 class FailMode(Enum):
-    """What a predicate check without an answer in time means for its nodes."""
+    """What the nodes count as when a predicate check about them is not answered in time."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -167,7 +167,7 @@ class NodeRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPredicates:
-    """The RM's answer to a PredicatesAsked; nodes that are not refused are accepted."""
+    """The RM answers a `PredicatesAsked`. Nodes that it does not refuse are accepted."""
 
     rm_id: RmId
     check: int
@@ -202,7 +202,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHold:
-    """Stop (or again allow) scheduling for an RM for a reason of the server's."""
+    """The server stops scheduling for an RM for one reason, or takes that reason back."""
 
     rm_id: RmId
     hold: Hold

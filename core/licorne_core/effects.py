@@ -20,7 +20,7 @@ class NotRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The registration was taken. `session` counts the registrations of this RM from 1."""
+    """The registration was taken. `session` rises with every registration of this RM."""
 
     rm_id: RmId
     session: int
@@ -151,7 +151,7 @@ class AllocationsRejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayEnded:
-    """A replay was ended. `missing` tells what the counts said and what arrived, empty if equal."""
+    """A replay was ended. `missing` says how the counts differ from what arrived, if they do."""
 
     rm_id: RmId
     missing: str = ""
@@ -159,11 +159,11 @@ class ReplayEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatesAsked:
-    """The RM should say which of the nodes the ask may go to, by an AnswerPredicates.
+    """The RM should say which of the nodes the ask may go to, by an `AnswerPredicates`.
 
-    `check` is the number of the check, and rises by one with each of a registration. `allocate` is
-    False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
-    now. `deadline` is in unix seconds: later answers are ignored.
+    `check` is its number, which rises by one with each check of a registration.
+    `allocate` is False where a reservation is meant (spec § 1.6.12). The first node is where the
+    ask would go now. `deadline` is in unix seconds; an answer after it may be ignored.
     """
 
     rm_id: RmId
@@ -187,7 +187,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStatesChanged:
-    """What an autoscaler should know, once for each ask."""
+    """Asks that an autoscaler should know of; each is told once."""
 
     rm_id: RmId
     partition: PartitionName

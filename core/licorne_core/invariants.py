@@ -8,8 +8,8 @@ A2  A partition's size is the sum of its nodes, and what root has allocated is w
 A3  A leaf has what its applications have, a parent what its children have: allocated, pending,
     running applications, and the priorities by which queues are ordered.
 A4  An application's totals are the sums of its allocations and asks.
-A5  What a user or a group has in a queue is what its applications there have; nobody is kept for
-    nothing.
+A5  What a user or a group has in a queue is what its applications there have. No tracker is kept
+    for which no application counts.
 A6  Applications and nodes agree on every allocation and reservation, queues and partition on every
     application; a reservation is for a pending ask, and the only one on its node but for those that
     can go nowhere else.

@@ -1,4 +1,4 @@
-"""What the states of an application bring with them (spec § 5.1): counts, timers, farewell."""
+"""What follows from an application's change of state: counts, timers, leaving (spec § 5.1)."""
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
@@ -24,7 +24,7 @@ CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
 
 MAX_REMEMBERED = 10_000
-"""Completed and rejected applications, of each, that a partition keeps for those who look."""
+"""Completed applications that a partition keeps for the views, and as many rejected ones."""
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
 
@@ -38,7 +38,7 @@ def advance(
     *,
     noted: bool = True,
 ) -> list[ApplicationUpdate]:
-    """Let the event happen to the application; what the RM is told of it (§ 5.1.2).
+    """Let the event happen to the application, and return what the RM is told of it (§ 5.1.2).
 
     An event that leads nowhere from the present state does nothing. Without `noted` the caller
     tells those who watch, together with what else happened.
@@ -150,7 +150,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
 
 
 def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
-    """See to it that an empty queue that should go is looked at by the cleaner."""
+    """Plan a cleaning if the leaf, or a queue above it, is to be removed once it is empty."""
     if any(queue.may_be_removed for queue in leaf.lineage):
         timer = Timer(Due.CLEAN_QUEUES)
         if timer not in partition.timers:
@@ -228,6 +228,9 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         return _expire(partition, partition.rejected.pop(app_id), now)
     if due is Due.CLEAN_QUEUES:
         before = queues_watched(partition)
+        # What has changed is noted by its queues: none that goes may be among them, as the next
+        # pass may be far away (no node yet, a hold).
+        partition.changes.settle()
         partition.tree.clean()
         note_queue_changes(partition, before, now)
         return []

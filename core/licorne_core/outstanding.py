@@ -26,7 +26,7 @@ PART = 1_000
 
 
 class Outstanding(NamedTuple):
-    """So many asks of a group, the first in order, wait for a larger cluster."""
+    """The first `asks` of a group, in order, wait for a larger cluster."""
 
     leaf: Queue
     app: Application
@@ -43,9 +43,9 @@ def outstanding(partition: Partition) -> Scan:
 
 
 def scan(partition: Partition) -> Scan:
-    """Every group that was tried, in that order, with the number of its asks: it may be none.
+    """Every group that was tried, in that order, with the number of its asks, which may be 0.
 
-    The scan may be left off for a while: changes behind it may or may not be seen.
+    The scan may be interrupted. It need not see what changes in the meantime.
     """
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):

@@ -110,11 +110,6 @@ class Ranking(Generic[T]):
             self._active[item] = entry
             heappush(self._heap, entry)
 
-    def activate_all(self) -> None:
-        """Make every item active."""
-        for item in list(self._aside):
-            self.activate(item)
-
     def entry(self, item: T) -> Ranked | None:
         """The valid entry of an item that is ranked."""
         return self._active.get(item) or self._aside.get(item)

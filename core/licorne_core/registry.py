@@ -69,7 +69,6 @@ class Rm:
         self._found: dict[str, Partition] = {}
         self._reached: dict[Partition, None] = {}
         self.replay: ReplayCounts | None = None
-        self.nodes_without_partition = 0
         self.journal.on = self.extra.event_tracking
 
     @property

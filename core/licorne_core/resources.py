@@ -129,16 +129,6 @@ def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
     return smaller
 
 
-def fit_score(available: Resources, ask: Resources) -> float:
-    """How far the ask is from fitting: 0 when it fits, up to 1 for every name wanted."""
-    score = 0.0
-    for name, wanted in ask.items():
-        have = available.get(name, 0)
-        if wanted > 0 and have < wanted:
-            score += 1.0 if have <= 0 else (wanted - have) / wanted
-    return score
-
-
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """`node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their gate."""
+    """`node_index`: heaps of nodes by ask class. `parking`: blocked asks wait for their blocker."""
 
     node_index: bool = True
     parking: bool = True

@@ -18,7 +18,7 @@ def check_waiting(partition: Partition) -> None:
     for blocker in _blockers(partition):
         if blocker.blocks_nobody:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
-    if not partition.is_runnable and not partition.wakeups.waiting.runnable:
+    if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
 
 

@@ -131,29 +131,6 @@ def test_equality_of_what_both_have(left: r.Resources, right: r.Resources) -> No
     assert not r.equals_existing(None, None)
 
 
-@pytest.mark.parametrize(
-    ("available", "ask", "score"),
-    [
-        ({"a": 10}, {"a": 10}, 0.0),
-        ({"a": 10}, {"a": 40}, 0.75),
-        ({"a": 10, "b": 0}, {"a": 20, "b": 5}, 1.5),
-        ({"a": -5}, {"a": 5}, 1.0),
-        ({}, {"a": 5, "b": 0, "c": -1}, 1.0),
-    ],
-)
-def test_fit_score(available: r.Resources, ask: r.Resources, score: float) -> None:
-    """Every wanted name adds the missing part of it, at most 1; 0 means that the ask fits."""
-    assert r.fit_score(available, ask) == score
-
-
-@given(SIZES, SIZES)
-def test_fit_score_zero_means_fit(available: r.Resources, ask: r.Resources) -> None:
-    """The score is 0 exactly when the wanted part of the ask fits."""
-    wanted = {name: value for name, value in ask.items() if value > 0}
-    assert (r.fit_score(available, ask) == 0) == r.fits(available, wanted)
-    assert 0 <= r.fit_score(available, ask) <= len(wanted)
-
-
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))
 def test_charges_and_refunds_cancel(sizes: list[dict[str, int]]) -> None:
     """A running total to which all was added and refunded has no names left."""

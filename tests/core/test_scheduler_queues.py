@@ -1,5 +1,6 @@
 """Queues as an RM sees them: maxima, shares, priorities, dynamic queues."""
 
+import gc
 from collections import Counter
 
 import pytest
@@ -8,6 +9,8 @@ from licorne_core.asks import Ask
 from licorne_core.commands import NodeAction
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName
+from licorne_core.lifecycle import CLEANING_TIME
+from licorne_core.queues.queue import Queue
 from support.builders import app, apps, ask, asks, config, node, nodes, register, remove_apps
 from support.driver import Driver, keys, placed
 
@@ -165,3 +168,16 @@ def test_an_empty_dynamic_queue_disappears() -> None:
         with pytest.raises(NotFound):
             driver.views.queue(DEFAULT, gone)
     assert driver.views.queue(DEFAULT, "root.a").is_managed
+
+
+def test_a_dynamic_queue_that_is_gone_leaves_nothing() -> None:
+    """A dynamic queue that came and went leaves nothing behind, also while there are no nodes."""
+    driver = Driver()
+    rules = "placementrules: [{name: provided, create: true}]"
+    driver.do(register(config("[{name: a}]", rest=rules)))
+    driver.do(apps(app("app-1", "root.passing")), asks(ask("app-1", "k", vcore=1)))
+    driver.do(remove_apps("app-1"))
+    driver.wait(3 * CLEANING_TIME)
+    gc.collect()
+    left = [thing.path for thing in gc.get_objects() if isinstance(thing, Queue)]
+    assert "root.passing" not in left

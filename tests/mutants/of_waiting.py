@@ -223,8 +223,8 @@ WAITING = (
     Defect(
         "unwritten-node",
         _CANDIDATES,
-        "        self._heaps.write(node)\n",
-        "",
+        "        self._heaps.write(node)\n        return found",
+        "        return found",
         "a node that has become better is not found",
         (_TEST_CANDIDATES,),
     ),

@@ -79,7 +79,7 @@ class AskGroup:
     refused_at: float
     """When the RM's reasons for refusing all nodes were noted last, in unix seconds."""
     attempted: bool
-    """Whether the asks were within their user's quota when they were tried last."""
+    """Whether the asks were within their user's quota at least once when they were tried."""
     unplaceable: bool
     """Whether no node would take them when they were tried last."""
     over_queue: bool

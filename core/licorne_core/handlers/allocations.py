@@ -87,7 +87,7 @@ def _check(ask: Ask) -> None:
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """New, or known by its key already (spec § 5.3.4-6)."""
+    """Take an ask that is new, or whose key is known already (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
     if request is not None and request.state is RequestState.ASSUMED and _is_news(request.ask, ask):
         roll_back(partition, app, request, now)
@@ -111,7 +111,7 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
 
 
 def _is_news(assumed: Ask, ask: Ask) -> bool:
-    """Whether an assumed ask is to change: merely said again it goes on waiting (§ 5.3.5)."""
+    """Whether the RM changes an assumed ask; one that it only repeats goes on waiting (§ 5.3.5)."""
     return bool(ask.node_id) or ask.ask_class.items != assumed.ask_class.items
 
 
@@ -213,7 +213,7 @@ def _book(
 
 
 def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> None:
-    """What the RM lets go (spec § 1.6.11); what is not known is ignored."""
+    """The RM releases asks or allocations (spec § 1.6.11); unknown ones are ignored."""
     partition = rm.find(request.partition)
     if partition is None:
         return
@@ -245,7 +245,7 @@ def _meant(app: Application, key: AllocationKey) -> list[Request]:
 
 
 def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
-    """What is assumed is an ask to the RM, and a release means it as such."""
+    """Roll back what is assumed under the key: to the RM it is a pending ask."""
     if not key:
         roll_back_all(partition, app, now)
         return
@@ -280,7 +280,11 @@ def _free(
 
 
 def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
-    """The RM could not run it: the ask is pending again, last among its equals (spec § 1.4)."""
+    """An allocation that the RM could not run is a pending ask again (spec § 1.4).
+
+    It comes last among the asks of its priority and age. An allocation of an application that is
+    neither accepted nor running stays as it is.
+    """
     request = app.requests.get(key)
     if request is None or request.state is not RequestState.ALLOCATED:
         return

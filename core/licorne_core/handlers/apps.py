@@ -129,7 +129,7 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
 
 
 def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
-    """Everything of the application goes at once; its id is free again (spec § 5.1.3)."""
+    """Release everything of the application at once; its id is free again (spec § 5.1.3)."""
     partition = rm.find(removal.partition)
     app = partition.applications.get(removal.app_id) if partition else None
     if partition is None or app is None:
@@ -159,7 +159,7 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
 
 
 def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """Drop the asks; one that still has allocations is said to be completing (§ 14, 5.1.3)."""
+    """Drop all asks. An application that still has allocations is completing (§§ 14, 5.1.3)."""
     roll_back_all(partition, app, now)
     for request in list(app.pending()):
         cancel(partition, app, request, now)

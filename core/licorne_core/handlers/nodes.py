@@ -51,7 +51,6 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     partition = rm.find(update.partition)
     node_id = update.node_id
     if partition is None:
-        rm.nodes_without_partition += 1
         name = rm.normalized(update.partition)
         raise Rejected(f"failed to find partition {name} for new node {node_id}")
     if not node_id:
@@ -94,7 +93,7 @@ def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now
     if changed:
         partition.journal.note(SchedulableChanged(now, node.node_id, schedulable))
     if not schedulable:
-        # The RM was asked about a node that took asks.
+        # What the RM was asked does not hold any more: the node took asks then.
         roll_back_on(partition, node, now, gone=False)
 
 

@@ -26,7 +26,7 @@ def assume(partition: Partition, candidate: Candidate, now: float) -> None:
 
 
 def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
-    """Reserve the node; where the RM has a say, until it refuses."""
+    """Reserve the node. Where the RM has a say it is asked; a refusal ends the reservation."""
     _, app, request, node = decision
     reservation = partition.reservations.reserve(app, request, node, now, now)
     ask_class = request.ask.ask_class
@@ -100,7 +100,10 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
 
 
 def answer_overdue(partition: Partition, number: int, now: float, outcome: Outcome) -> None:
-    """The RM did not answer in time: the nodes count as it said they should (spec § 1.1)."""
+    """The RM did not answer in time.
+
+    Its fail mode says whether the nodes count as refused or as accepted (spec § 1.1).
+    """
     check = partition.predicates.close(number)
     policy = partition.rm.predicates
     assert check is not None, f"predicate check {number} has a deadline"
@@ -115,7 +118,7 @@ def answer_overdue(partition: Partition, number: int, now: float, outcome: Outco
 
 
 def ask_again(partition: Partition, number: int) -> None:
-    """Silence is forgotten: the nodes may be tried once more."""
+    """The refusals that stood for the RM's silence are forgotten; the nodes may be tried again."""
     for node in partition.results.forget_silence(number):
         partition.cluster.changed(node)
 
@@ -127,7 +130,11 @@ def _settle(
     now: float,
     outcome: Outcome,
 ) -> None:
-    """Confirm or roll back what waited; the RM judged each node as it knew it, so for one ask."""
+    """Confirm or roll back the assumed asks, and end the reservations that were refused.
+
+    The RM judged each node as it knew it. A confirmed ask is a change of its node, so the other
+    asks assumed there wait for another answer.
+    """
     again: list[Assumed] = []
     for assumed in list(check.assumed.values()):
         app, request, node = assumed

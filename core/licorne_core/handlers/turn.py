@@ -24,7 +24,7 @@ TRIES = 16
 
 
 def fire_timers(partition: Partition, now: float) -> list[Effect]:
-    """Do what the partition has to do by now."""
+    """Do everything of the partition whose deadline has come."""
     outcome = Outcome()
     told: list[Effect] = []
     while (due := partition.timers.take_due(now)) is not None:
@@ -82,16 +82,17 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
 
 
 def _inspect_later(partition: Partition, now: float) -> None:
-    """Something has changed for what waits: see what no node takes, but not too often (§ 8.12)."""
+    """Scan in a while for the asks that no node takes, if that is not planned yet (§ 8.12)."""
     timer = Timer(Due.INSPECT)
     if timer not in partition.timers:
         partition.timers.set(timer, now + INSPECTION_TIME)
 
 
 def _inspect(partition: Partition, now: float) -> list[Effect]:
-    """One part of a scan over what waits; the next part follows in the next turn.
+    """Do one part of the scan for asks that no node takes; the next part follows in the next turn.
 
-    What is found counts as reported whether or not the RM wants to hear of it: reports show it.
+    An ask that is found counts as reported even if the RM does not want to hear of it, because the
+    views show it.
     """
     if partition.holds:
         partition.outstanding_scan = None

@@ -38,9 +38,9 @@ node may open the way for many and have room for one. A blocker that lets nobody
 Asks with a node reserved come before all others (`reserved.py`). They use the same blockers. Those
 that were woken are compared by all keys from root down.
 
-Time (`escalation.py`): each application has one heap of deadlines. At one of them its back-off
-ends, or asks of a group that found no node are old enough to have one reserved; these stand among
-the groups as a `ReservationRequest`.
+Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
+or an ask of a group that found no node is old enough to have one reserved. A `ReservationRequest`
+stands for such asks among the groups.
 
 What is never looked at
 -----------------------
@@ -56,8 +56,7 @@ Every structure has its own under «Always true». Over all of them (`invariants
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
-A4  The groups of an application have its pending asks, and the asks that are assumed.
-L1  What is kept for somebody has a deadline: a reservation, a back-off, an assumed ask.
+L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
 (`tuning.py`): both decide the same.

@@ -18,7 +18,7 @@ class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.
 
     Whoever changes what is on a node says so: `took` when it has less room, `improved` when it
-    has more or may be chosen again.
+    has more or may be chosen again, `left` when it is gone.
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class NodeIndex:
                 self.took(node)
 
     def took(self, node: Node) -> None:
-        """The node has less room, or is gone: its score is void, and maybe those of others."""
+        """The node has less room: its score is void, and maybe those of others."""
         order = self._nodes.order
         for voided in order.voids(node) if order.has_mates else (node,):
             before = voided.score
@@ -156,6 +156,12 @@ class NodeIndex:
                 self._rescored += 1
             if before is not None and score < before:
                 self._heaps.write(voided)
+
+    def left(self, node: Node) -> None:
+        """The node is gone, and so is its part in the scores of others: no heap keeps it."""
+        self.took(node)
+        node.version += 1
+        self._heaps.write(node)
 
     # How it is found
 

@@ -49,7 +49,11 @@ Decision = Candidate | ToReserve
 
 
 class Cycle:
-    """Finds the next decision in one partition; changes nothing but who waits for what."""
+    """Finds the next decision in one partition.
+
+    It books nothing and reserves nothing. It changes who waits for what: it parks, starts back-offs
+    and asks for nodes to reserve. On the groups that it tries it notes what came of it.
+    """
 
     __slots__ = (
         "_index",

@@ -1,7 +1,7 @@
 """Nodes in the order in which they would be chosen, found without looking at all of them.
 
-A heap is told of nodes that became better for it (`offer`); one that became worse, or is out, is
-dealt with when it comes to the top.
+A heap is told of nodes that became better for it, and of those that are gone (`offer`). One that
+became worse, or is out, is dealt with when it comes to the top.
 """
 
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ class NodeHeap:
         heapify(self.entries)
 
     def offer(self, node: Node) -> None:
-        """Let a changed node in, or in again under its new rank."""
+        """Let a changed node in, or in again under its new rank; forget one that is out."""
         entry = self.keys.get(node)
         if entry is not None and entry.version == node.version:
             return
@@ -70,6 +70,9 @@ class NodeHeap:
             if len(self.entries) > _SLACK + 2 * len(self.keys):
                 self.entries = list(self.keys.values())
                 heapify(self.entries)
+        elif entry is not None:
+            # It might never come to the top: a node that is gone would be kept for ever.
+            del self.keys[node]
 
     def best(self) -> Node | None:
         """The first node in order that would do now."""

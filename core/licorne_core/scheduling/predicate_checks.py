@@ -1,10 +1,8 @@
 """Predicate checks: the RM is asked which nodes its asks may go to (spec § 8.4).
 
 A pass never waits for an answer. What is to be allocated meanwhile is *assumed*: booked, so that
-nobody else gets the room, and told to the RM only when it has agreed to the node. The result for
-a class belongs to the node as the RM knows it. It is forgotten with every change that the RM hears
-of, and not with what is only assumed there: otherwise two classes that are refused on one node
-would void each other's results for ever.
+nobody else gets the room, and told to the RM only when it has agreed to the node. What the RM
+answers is kept on the nodes (`predicate_results.py`).
 """
 
 from collections.abc import Iterable
@@ -88,7 +86,7 @@ class AnswersOwed(Blocker):
 
 
 class PredicateChecks:
-    """The open checks of one partition, the requests that wait for them, and results on nodes.
+    """The open checks of one partition, and the requests that wait for their answers.
 
     Always true: every assumed request waits for one open check, and every open check has a
     deadline.

@@ -94,8 +94,10 @@ class Waiting:
         blocker = item.blocker
         if blocker is None:
             return
+        if not isinstance(item, Application):
+            # The application may be parked as well (`Cycle._answers_for_back_off`).
+            self.unpark(item.app)
         item.blocker = None
-        above: Application | None = None
         noted = True
         for ranking, member in way_up(item):
             if noted:
@@ -106,13 +108,8 @@ class Waiting:
                 if noted:
                     del blocker.shelves[ranking]
             ranking.activate(member)
-            if isinstance(member, Application) and member is not item:
-                above = member
         if blocker.blocks_nobody:
             blocker.retire()
-        if above is not None:
-            # It may wait itself, beside what waits in it.
-            self.unpark(above)
 
     def _forget(self, ranking: Ranking[Any], member: Any, blocker: Blocker) -> None:
         """The member leads to nobody any more who waits for the blocker."""

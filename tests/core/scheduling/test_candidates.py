@@ -13,7 +13,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 from licorne_core.scheduling import heaps
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.supply import Supply
+from licorne_core.scheduling.supply import Supply, fit_score
 
 SHAPES = [
     AskClass.of({"vcore": 1}),
@@ -84,7 +84,7 @@ def test_index_and_scan_agree(policy: NodeSortType, history: list[tuple[str, int
             book.resize(node, {"vcore": 1 + shape * 2, "memory": 5})
         elif what == "remove":
             book.remove(node)
-            index.took(node)
+            index.left(node)
             continue
         index.improved(node)
 
@@ -164,3 +164,37 @@ def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(2):
         for size in range(2, 40):
             assert index.best(AskClass.of({"vcore": size})) is large
+
+
+@pytest.mark.parametrize("policy", NodeSortType)
+def test_the_heap_forgets_nodes_that_are_gone(policy: NodeSortType) -> None:
+    """Nodes that come and go for ever, and are never first in order, leave nothing behind."""
+    book = book_of(policy, {"vcore": 8}, {"vcore": 8})
+    index = index_of(book)
+    taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)
+    for number in range(10):
+        node = Node(NodeId(f"x{number}"), {"vcore": 8}, {"zone": "z0"}, schedulable=True)
+        book_on_node(taken, node)
+        book.add(node)
+        index.improved(node)
+        assert node_for(index, SHAPES[0]) is not node
+        book.remove(node)
+        index.left(node)
+    node_for(index, SHAPES[0])
+    assert {*index._heaps._everything.keys} == {*book.by_id.values()}
+
+
+@pytest.mark.parametrize(
+    ("available", "wanted", "score"),
+    [
+        ({"a": 10}, {"a": 10}, 0.0),
+        ({"a": 10}, {"a": 40}, 0.75),
+        ({"a": 10, "b": 0}, {"a": 20, "b": 5}, 1.5),
+        ({"a": -5}, {"a": 5}, 1.0),
+        ({}, {"a": 5}, 1.0),
+    ],
+)
+def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: float) -> None:
+    """Every wanted type adds the part of it that is missing, at most 1 (spec § 8.5)."""
+    node = Node(NodeId("n"), available, {}, schedulable=True)
+    assert fit_score(node, tuple(wanted.items())) == score

@@ -13,7 +13,7 @@ from licorne_core.commands import (
     TerminationType,
 )
 from licorne_core.effects import Effect, PredicatesAsked
-from licorne_core.ids import NodeId, RmId
+from licorne_core.ids import AppId, NodeId, RmId
 from licorne_core.reasons import NodesCheck
 from licorne_core.scheduling import predicate_checks, predicate_results
 from support.builders import (
@@ -315,3 +315,16 @@ def test_a_refusal_for_a_reservation_that_was_made_anew_means_the_old_one() -> N
     core.do(answer(check, n1="taint"))
     (partition,) = core.scheduler.partitions.values()
     assert [key for owner in partition.applications.values() for key in owner.reserved] == ["big"]
+
+
+def test_what_waits_in_a_parked_application_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application that waits for answers, and an ask in it for a node, wait no more together."""
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 1)
+    core = cluster(1, queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
+    asked_for = [ask("one", key, vcore=1, predicate=key) for key in ("first", "second")]
+    core.do(asks(*asked_for, ask("one", "big", vcore=100)))
+    (partition,) = core.scheduler.partitions.values()
+    parked = partition.applications[AppId("one")]
+    assert parked.blocker is not None
+    core.send(releases(release("one", "big")))
+    assert parked.blocker is None
