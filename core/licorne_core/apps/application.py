@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from heapq import nsmallest
 from typing import Any
 
-from licorne_core.apps.groups import AskGroup, ReservationRequest
+from licorne_core.apps.groups import AskGroup, ReservationRequest, group_key
 from licorne_core.apps.requests import BOOKED, Place, Request, RequestState
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask
@@ -181,7 +181,7 @@ class Application:
 
     def group_of(self, ask: Ask) -> AskGroup:
         """The group of an ask, an empty one if nothing of it is pending."""
-        key = (ask.ask_class, ask.task_group, ask.placeholder)
+        key = group_key(ask)
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = AskGroup(self, key)
