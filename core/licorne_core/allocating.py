@@ -86,8 +86,7 @@ class Allocations:
         allocation, node = self._where(request)
         self._end_assumption(app, request)
         request.follow(RequestEvent.CONFIRM)
-        if note_known_change(node):
-            self._wakeups.node_improved(node)
+        self._note_known(node)
         return allocation
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:

@@ -144,6 +144,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.escalation.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
+    app.leaf, app.quotas = None, ()
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)

@@ -42,6 +42,8 @@ class Ranking(Generic[T]):
         """Start empty."""
         self._serial = 0
         self.forgotten = 0
+        """How many entries `improved` has lost."""
+        self.improved: list[Ranked] = []
         self.clear()
 
     def clear(self) -> None:
@@ -49,8 +51,8 @@ class Ranking(Generic[T]):
         self._heap: list[Ranked] = []
         self._active: dict[T, Ranked] = {}
         self._aside: dict[T, Ranked] = {}
-        self.improved: list[Ranked] = []
-        self.forgotten += 1
+        self.forgotten += len(self.improved) + 1
+        self.improved = []
 
     def __len__(self) -> int:
         """All items, those set aside included."""

@@ -15,6 +15,7 @@ def check_waiting(partition: Partition) -> None:
     """Raises InvariantBroken, naming the rule and who breaks it."""
     for item in _parked(partition):
         _check_parked(item)
+    _check_shelves(partition)
     for blocker in _blockers(partition):
         if blocker.blocks_nobody:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
@@ -38,6 +39,19 @@ def _check_parked(item: Parked) -> None:
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
         if not level and ranking.is_active(member):
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
+
+
+def _check_shelves(partition: Partition) -> None:
+    """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
+    leading: dict[Blocker, set[tuple[int, object]]] = {}
+    for item in _parked(partition):
+        known = leading.setdefault(item.blocker, set())
+        known.update((id(ranking), member) for ranking, member in way_up(item))
+    for blocker, known in leading.items():
+        for ranking, shelf in blocker.shelves.items():
+            for member in shelf.members:
+                if (id(ranking), member) not in known:
+                    raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
 
 
 def _blockers(partition: Partition) -> Iterator[Blocker]:
