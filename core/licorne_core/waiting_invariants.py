@@ -1,6 +1,7 @@
 """What must hold of who waits for what (rules W1 to W3 of `invariants.py`)."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
@@ -43,14 +44,14 @@ def _check_parked(item: Parked) -> None:
 
 def _check_shelves(partition: Partition) -> None:
     """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
-    leading: dict[Blocker, set[tuple[int, object]]] = {}
+    leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
         known = leading.setdefault(item.blocker, set())
-        known.update((id(ranking), member) for ranking, member in way_up(item))
+        known.update((ranking, member) for ranking, member in way_up(item))
     for blocker, known in leading.items():
         for ranking, shelf in blocker.shelves.items():
             for member in shelf.members:
-                if (id(ranking), member) not in known:
+                if (ranking, member) not in known:
                     raise InvariantBroken(f"W2: {member!r} leads to nobody behind {blocker!r}")
 
 
