@@ -7,6 +7,7 @@ from licorne_core.asks import AskClass, Shape
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
+from licorne_core.nodes.sorting import NodeOrder
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps
 from licorne_core.scheduling.supply import ReservableSupply, Supply
@@ -148,14 +149,19 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         order = self._nodes.order
-        for voided in order.voids(node) if order.has_mates else (node,):
-            before = voided.score
-            score = voided.score = order.score(voided)
-            voided.version += 1
-            if voided is not node:
-                self._rescored += 1
-            if before is not None and score < before:
-                self._heaps.write(voided)
+        if order.has_mates:
+            for voided in order.voids(node):
+                self._rescore(voided, order)
+                self._rescored += voided is not node
+        else:
+            self._rescore(node, order)
+
+    def _rescore(self, node: Node, order: NodeOrder) -> None:
+        before = node.score
+        score = node.score = order.score(node)
+        node.version += 1
+        if before is not None and score < before:
+            self._heaps.write(node)
 
     def left(self, node: Node) -> None:
         """The node is gone, and so is its part in the scores of others: no heap keeps it."""
@@ -180,13 +186,14 @@ class NodeIndex:
     def _find(self, supply: Supply) -> Node | None:
         """The first node of the supply, which is short from now on if there is none."""
         required = supply.wanted.required_node
+        if supply.is_short and not supply.hopeful and self._indexed:
+            return None
         if required is not None:
             node = self._nodes.by_id.get(required)
             if node is not None and not supply.takes(node):
                 node = None
         elif self._indexed:
-            hopeless = supply.is_short and not supply.hopeful
-            node = None if hopeless else self._heaps.first(supply)
+            node = self._heaps.first(supply)
         else:
             nodes = (node for node in self._nodes.by_id.values() if supply.takes(node))
             node = min(nodes, key=lambda n: (supply.rank(n), n.node_id), default=None)
