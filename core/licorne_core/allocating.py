@@ -6,7 +6,7 @@ Every step books or unbooks, follows the request's table of states, and then say
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.apps.requests import ASSUMED, Request, RequestEvent
 from licorne_core.asks import Allocation, Ask
 from licorne_core.books import book, unbook
 from licorne_core.counters import Counters
@@ -20,6 +20,9 @@ from licorne_core.scheduling.cycle import Candidate
 from licorne_core.scheduling.predicate_results import note_known_change
 from licorne_core.scheduling.reserving import Reservations, note_allocating
 from licorne_core.scheduling.wakeups import Wakeups
+
+# Read from their enumerations once: that costs as much as two calls, for every allocation.
+_ALLOCATE = RequestEvent.ALLOCATE
 
 
 class Allocations:
@@ -48,7 +51,7 @@ class Allocations:
 
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
         """Carry out a decision that the RM hears of at once."""
-        allocation = self._place(candidate, RequestEvent.ALLOCATE, now)
+        allocation = self._place(candidate, _ALLOCATE, now)
         self._note_known(candidate[3])
         return allocation
 
@@ -67,7 +70,7 @@ class Allocations:
         leaf, app, request, node = candidate
         top = app.priorities.top
         request.follow(event)
-        if request.state is RequestState.ASSUMED:
+        if request.state is ASSUMED:
             request.group.assumed += 1
         self._asks.leave(app, request)
         allocation = Allocation(request.ask, node.node_id, request.create_time, now)

@@ -5,7 +5,7 @@ from heapq import nsmallest
 from typing import Any
 
 from licorne_core.apps.groups import AskGroup, ReservationRequest, group_key
-from licorne_core.apps.requests import BOOKED, Place, Request, RequestState
+from licorne_core.apps.requests import ASSUMED, BOOKED, Place, Request
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.facts.allocations import Owner
@@ -219,7 +219,7 @@ class Application:
         """A request is booked; the last one booked is the last among its requests."""
         request.allocation = allocation
         self.allocation_count += 1
-        if request.state is RequestState.ASSUMED:
+        if request.state is ASSUMED:
             self.assumed_count += 1
         requests, key = self.requests, request.ask.key
         requests.pop(key, None)
@@ -255,6 +255,6 @@ class Application:
         waiting = (
             request.place
             for request in self.requests.values()
-            if request.is_pending or request.state is RequestState.ASSUMED
+            if request.is_pending or request.state is ASSUMED
         )
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)

@@ -8,10 +8,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, NamedTuple
 
-from licorne_core.apps.requests import Place, Request, RequestState
+from licorne_core.apps.requests import PENDING, Place, Request
 from licorne_core.asks import Ask, AskClass
-
-PENDING = RequestState.PENDING
 
 SLACK = 64
 """Places of asks that are gone that a group may keep, beside one for each that waits."""

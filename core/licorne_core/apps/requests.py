@@ -88,6 +88,10 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.PREEMPTING, _E.RELEASE): _S.RELEASED,
 }
 
+# Read from the enumeration once: that costs as much as two calls, for every ask and allocation.
+PENDING = RequestState.PENDING
+ASSUMED = RequestState.ASSUMED
+
 BOOKED = frozenset(RequestState) - {RequestState.PENDING, RequestState.RELEASED}
 """States in which a request takes room on a node."""
 
@@ -148,7 +152,7 @@ class Request:
         self.group = None
         self.create_time = create_time
         self.arrival = arrival
-        self.state = RequestState.PENDING
+        self.state = PENDING
         self.allocation = None
         self.reservation = None
         self.is_queued = False
@@ -176,7 +180,7 @@ class Request:
     @property
     def is_pending(self) -> bool:
         """Whether it waits for a node."""
-        return self.state is RequestState.PENDING
+        return self.state is PENDING
 
     def follow(self, event: RequestEvent) -> None:
         """Let the event happen; raises KeyError where it leads nowhere from the present state."""
