@@ -231,8 +231,8 @@ WAITING = (
     Defect(
         "better-mates-unwritten",
         _CANDIDATES,
-        "if before is not None and score < before:",
-        "if before is None:",
+        "return before is not None and score < before",
+        "return before is None",
         "a node that comes earlier because of its zone is not found",
         (_TEST_CANDIDATES,),
     ),

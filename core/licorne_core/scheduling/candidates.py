@@ -149,19 +149,15 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         order = self._nodes.order
-        if order.has_mates:
-            for voided in order.voids(node):
-                self._rescore(voided, order)
-                self._rescored += voided is not node
-        else:
-            self._rescore(node, order)
-
-    def _rescore(self, node: Node, order: NodeOrder) -> None:
-        before = node.score
-        score = node.score = order.score(node)
-        node.version += 1
-        if before is not None and score < before:
-            self._heaps.write(node)
+        if not order.has_mates:
+            if _rescore(node, order):
+                self._heaps.write(node)
+            return
+        voided = list(order.voids(node))
+        self._rescored += len(voided) - 1
+        # All have their scores before the heaps may read of any: a new one has none yet.
+        for better in [mate for mate in voided if _rescore(mate, order)]:
+            self._heaps.write(better)
 
     def left(self, node: Node) -> None:
         """The node is gone, and so is its part in the scores of others: no heap keeps it."""
@@ -202,6 +198,14 @@ class NodeIndex:
         elif supply.is_short:
             supply.end_shortage()
         return node
+
+
+def _rescore(node: Node, order: NodeOrder) -> bool:
+    """Derive the node's score anew; whether it comes earlier in the order than before."""
+    before = node.score
+    score = node.score = order.score(node)
+    node.version += 1
+    return before is not None and score < before
 
 
 def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:

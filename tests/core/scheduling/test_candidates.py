@@ -198,3 +198,18 @@ def test_fit_score(available: dict[str, int], wanted: dict[str, int], score: flo
     """Every wanted type adds the part of it that is missing, at most 1 (spec § 8.5)."""
     node = Node(NodeId("n"), available, {}, schedulable=True)
     assert fit_score(node, tuple(wanted.items())) == score
+
+
+def test_a_new_node_has_a_score_before_heaps_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that moves its zone forward while the log is full is found, and breaks nothing."""
+    monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    book = book_of(NodeSortType.SPREAD, {"vcore": 4}, {"vcore": 4}, {"vcore": 4})
+    index = index_of(book)
+    big = AskClass.of({"vcore": 5})
+    assert isinstance(index.best(big), Supply)
+    book_on_node((("vcore", 4),), book.by_id[NodeId("n0")])
+    index.took(book.by_id[NodeId("n0")])
+    late = Node(NodeId("n9"), {"vcore": 8}, {"zone": "z0"}, schedulable=True)
+    book.add(late)
+    index.improved(late)
+    assert index.best(big) is late
