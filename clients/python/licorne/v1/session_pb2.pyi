@@ -40,6 +40,41 @@ FAIL_OPEN: FailMode.ValueType  # 1
 """They count as accepted."""
 Global___FailMode: _TypeAlias = FailMode  # noqa: Y015
 
+class _ClassBy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ClassByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ClassBy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BY_ASK: _ClassBy.ValueType  # 0
+    """Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
+    tag shares with none.
+    """
+    BY_TAG: _ClassBy.ValueType  # 1
+    """The same, and asks without the tag share with each other."""
+    BY_ALL_TAGS: _ClassBy.ValueType  # 2
+    """Asks whose allocation tags are all equal. The tags `creationTime` and
+    `kubernetes.io/meta/podName` do not count: they differ from ask to ask.
+    """
+
+class ClassBy(_ClassBy, metaclass=_ClassByEnumTypeWrapper):
+    """Which asks the RM judges alike: those of equal resources and required node, and what is named here.
+    They share the results of their checks. A declaration that is wrong places asks on nodes which the
+    RM would refuse.
+    """
+
+BY_ASK: ClassBy.ValueType  # 0
+"""Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
+tag shares with none.
+"""
+BY_TAG: ClassBy.ValueType  # 1
+"""The same, and asks without the tag share with each other."""
+BY_ALL_TAGS: ClassBy.ValueType  # 2
+"""Asks whose allocation tags are all equal. The tags `creationTime` and
+`kubernetes.io/meta/podName` do not count: they differ from ask to ask.
+"""
+Global___ClassBy: _TypeAlias = ClassBy  # noqa: Y015
+
 @_typing.final
 class UpdateRequest(_message.Message):
     """RM to core. The first message of a stream is a Hello; nothing may come before it."""
@@ -57,7 +92,8 @@ class UpdateRequest(_message.Message):
     HEARTBEAT_FIELD_NUMBER: _builtins.int
     ACK_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
-    PREDICATE_ANSWER_FIELD_NUMBER: _builtins.int
+    PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
+    STATE_DUMP_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
     request once begun is carried out and counted, whatever becomes of its stream.
@@ -83,7 +119,9 @@ class UpdateRequest(_message.Message):
     @_builtins.property
     def goodbye(self) -> Global___Goodbye: ...
     @_builtins.property
-    def predicate_answer(self) -> Global___PredicateAnswer: ...
+    def predicate_answers(self) -> Global___PredicateAnswers: ...
+    @_builtins.property
+    def state_dump(self) -> Global___StateDump: ...
     def __init__(
         self,
         *,
@@ -98,13 +136,14 @@ class UpdateRequest(_message.Message):
         heartbeat: Global___Heartbeat | None = ...,
         ack: Global___Ack | None = ...,
         goodbye: Global___Goodbye | None = ...,
-        predicate_answer: Global___PredicateAnswer | None = ...,
+        predicate_answers: Global___PredicateAnswers | None = ...,
+        state_dump: Global___StateDump | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answer", b"predicate_answer", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answers", b"predicate_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answer", b"predicate_answer", "replay_begin", b"replay_begin", "replay_end", b"replay_end"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answers", b"predicate_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answer"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answers", "state_dump"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -129,9 +168,10 @@ class UpdateResponse(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     GOODBYE_FIELD_NUMBER: _builtins.int
-    PREDICATE_CHECK_FIELD_NUMBER: _builtins.int
     CONTAINER_STATES_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
+    PREDICATE_CHECKS_FIELD_NUMBER: _builtins.int
+    STATE_DUMP_WANTED_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -161,11 +201,13 @@ class UpdateResponse(_message.Message):
         """For cores that hand RMs on to each other. Today's core ends a stream with its status alone."""
 
     @_builtins.property
-    def predicate_check(self) -> Global___PredicateCheck: ...
-    @_builtins.property
     def container_states(self) -> Global___ContainerStates: ...
     @_builtins.property
     def events(self) -> Global___Events: ...
+    @_builtins.property
+    def predicate_checks(self) -> Global___PredicateChecks: ...
+    @_builtins.property
+    def state_dump_wanted(self) -> Global___StateDumpWanted: ...
     def __init__(
         self,
         *,
@@ -182,15 +224,16 @@ class UpdateResponse(_message.Message):
         ack: Global___Ack | None = ...,
         drain: Global___Drain | None = ...,
         goodbye: Global___Goodbye | None = ...,
-        predicate_check: Global___PredicateCheck | None = ...,
         container_states: Global___ContainerStates | None = ...,
         events: Global___Events | None = ...,
+        predicate_checks: Global___PredicateChecks | None = ...,
+        state_dump_wanted: Global___StateDumpWanted | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_check", b"predicate_check", "replay_result", b"replay_result", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_checks", b"predicate_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_check", b"predicate_check", "replay_result", b"replay_result", "session", b"session", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_checks", b"predicate_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "predicate_check", "container_states", "events"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -258,10 +301,13 @@ class Callbacks(_message.Message):
     PREDICATES_FIELD_NUMBER: _builtins.int
     CONTAINER_STATES_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
+    STATE_DUMP_FIELD_NUMBER: _builtins.int
     container_states: _builtins.bool
     """Whether ContainerStates are wanted."""
     events: _builtins.bool
     """Whether Events are wanted."""
+    state_dump: _builtins.bool
+    """Whether the RM adds its own state to state dumps, see StateDumpWanted."""
     @_builtins.property
     def predicates(self) -> Global___Predicates:
         """Set: the RM decides which nodes its asks may go to, see PredicateCheck."""
@@ -272,10 +318,11 @@ class Callbacks(_message.Message):
         predicates: Global___Predicates | None = ...,
         container_states: _builtins.bool = ...,
         events: _builtins.bool = ...,
+        state_dump: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["predicates", b"predicates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_states", b"container_states", "events", b"events", "predicates", b"predicates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_states", b"container_states", "events", b"events", "predicates", b"predicates", "state_dump", b"state_dump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -289,20 +336,23 @@ class Predicates(_message.Message):
 
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     FAIL_MODE_FIELD_NUMBER: _builtins.int
+    CLASS_BY_FIELD_NUMBER: _builtins.int
     deadline_milliseconds: _builtins.int
-    """A check not answered by then counts by `fail_mode` for that try. 0 means 2,000; at least 10,
-    60,000 at the most.
+    """A check not answered by then counts by `fail_mode` for that try. The time runs from when the
+    check is written to the stream. 0 means 2,000; at least 10, 60,000 at the most.
     """
     fail_mode: Global___FailMode.ValueType
+    class_by: Global___ClassBy.ValueType
     def __init__(
         self,
         *,
         deadline_milliseconds: _builtins.int = ...,
         fail_mode: Global___FailMode.ValueType = ...,
+        class_by: Global___ClassBy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_milliseconds", b"deadline_milliseconds", "fail_mode", b"fail_mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_by", b"class_by", "deadline_milliseconds", b"deadline_milliseconds", "fail_mode", b"fail_mode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -424,12 +474,36 @@ class ReplayResult(_message.Message):
 Global___ReplayResult: _TypeAlias = ReplayResult  # noqa: Y015
 
 @_typing.final
+class PredicateChecks(_message.Message):
+    """The checks that were due at one moment, in the order in which they are to be judged."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicateCheck]: ...
+    def __init__(
+        self,
+        *,
+        checks: _abc.Iterable[Global___PredicateCheck] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateChecks: _TypeAlias = PredicateChecks  # noqa: Y015
+
+@_typing.final
 class PredicateCheck(_message.Message):
     """Asks which of the nodes the ask may go to. The RM answers within the deadline; the core goes on
-    with other work meanwhile. The ask is assumed on the first node: its room there is booked. The
-    result for a node is kept as long as nothing changes on the node. Asks of one RM share results if
-    their resources, required node and allocation tag `licorne/predicate-class` are equal; an ask
-    without the tag shares with none.
+    with other work meanwhile. The ask is assumed on the first node: its room there is booked.
+
+    An ask whose first node is accepted counts as placed there. So checks are judged one after the
+    other, and each sees the asks that were accepted before it, in whatever message they came.
+
+    A refusal is kept for the node as long as nothing changes there, and shared as `class_by` says.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -451,10 +525,10 @@ class PredicateCheck(_message.Message):
     whatever is on the nodes now.
     """
     deadline_milliseconds: _builtins.int
-    """Time left for the answer, from when the check was made."""
+    """The time for the answer, from when the check was written to the stream."""
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The first is where the ask would go now; those behind it come next."""
+        """The first is where the ask would go now. After refusals others come behind it: those come next."""
 
     def __init__(
         self,
@@ -474,6 +548,28 @@ class PredicateCheck(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PredicateCheck: _TypeAlias = PredicateCheck  # noqa: Y015
+
+@_typing.final
+class PredicateAnswers(_message.Message):
+    """Answers to checks, in the order in which they were judged."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PredicateAnswer]: ...
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___PredicateAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateAnswers: _TypeAlias = PredicateAnswers  # noqa: Y015
 
 @_typing.final
 class PredicateAnswer(_message.Message):
@@ -574,6 +670,62 @@ class Events(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Events: _TypeAlias = Events  # noqa: Y015
+
+@_typing.final
+class StateDumpWanted(_message.Message):
+    """Somebody reads a state dump: the RM may add its own state to it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Rises with every one of a registration."""
+    deadline_milliseconds: _builtins.int
+    """Time for the answer. A dump without it says so."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        deadline_milliseconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_milliseconds", b"deadline_milliseconds", "id", b"id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StateDumpWanted: _TypeAlias = StateDumpWanted  # noqa: Y015
+
+@_typing.final
+class StateDump(_message.Message):
+    """Answers StateDumpWanted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """That of the StateDumpWanted."""
+    json: _builtins.str
+    """A JSON document, 1 MiB at the most."""
+    error: _builtins.str
+    """Instead: why there is none."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        json: _builtins.str = ...,
+        error: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "id", b"id", "json", b"json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StateDump: _TypeAlias = StateDump  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
