@@ -62,8 +62,8 @@ class Stream:
         self._reading_since: float | None = None
         # Whether a request is being carried out.
         self._finishing_request = False
-        # Whether nothing more may be read.
-        self._over = False
+        # Set when nothing more may be read or written.
+        self._over = asyncio.Event()
         self.wrote_at = 0.0
         self.wrote_items = 0
         self.finishing = asyncio.Event()
@@ -96,7 +96,7 @@ class Stream:
 
     async def read(self) -> bytes | None:
         """The next message of the RM; None when the stream or its side of it has ended."""
-        if self._over:
+        if self._over.is_set():
             return None
         self._reading_since = asyncio.get_running_loop().time()
         raw = await self._context.read()
@@ -111,6 +111,21 @@ class Stream:
             yield
         finally:
             self._finishing_request = False
+
+    async def room(self, room: asyncio.Event) -> None:
+        """Wait until there is room for what a request will be answered with.
+
+        There will be none when the stream is over, as nothing of it is written any more. Then what
+        was read is carried out all the same, or whoever waits for its end would wait for ever.
+        """
+        if room.is_set() or self._over.is_set():
+            return
+        either = [asyncio.ensure_future(room.wait()), asyncio.ensure_future(self._over.wait())]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in either:
+                waiting.cancel()
 
     def silence(self) -> float:
         """For how many seconds a message of the RM has been waited for."""
@@ -166,7 +181,7 @@ class Stream:
                     (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
         finally:
-            self._over = True
+            self._over.set()
             writer.cancel()
             reader.cancel()
             if not self._finishing_request:

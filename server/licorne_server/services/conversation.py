@@ -138,7 +138,7 @@ class Conversation:
         session = self._session
         while (entry := await self._intake.take()) is not None:
             if entry.kind in LAYOUTS:
-                await self._rm.outbox.room.wait()
+                await self._stream.room(self._rm.outbox.room)
                 self._rm.check()
             # An RM that resumes is told the last request that was handled, and sends the next one
             # again. So a request is handled and counted, or neither.
@@ -203,6 +203,8 @@ class Conversation:
         await self._send(sealer, Kind.SESSION, welcome)
         for sent in resend:
             await self._send(sealer, sent.kind, sent.data, sent.number)
+            # The stream before this one may have broken while they were written.
+            self._note_sent(sent.last_check)
         while True:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
@@ -213,17 +215,20 @@ class Conversation:
                 outbox.sending(batch, number)
                 await self._send(sealer, batch.kind, batch.data, number)
                 self._stream.wrote_items = batch.items
-                if batch.last_check:
-                    self._note_sent(batch.last_check)
+                self._note_sent(batch.last_check)
             elif self._stream.finishing.is_set():
                 return
             else:
                 await self._idle(sealer)
 
     def _note_sent(self, check: int) -> None:
-        """The RM's time for the predicate checks up to this one begins now."""
-        command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
-        self._engine.post(command, is_current=self._rm.registration_guard())
+        """The RM's time for the predicate checks up to this one, if it is one, begins now.
+
+        Where it has begun already, nothing changes.
+        """
+        if check:
+            command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
+            self._engine.post(command, is_current=self._rm.registration_guard())
 
     async def _idle(self, sealer: Sealer) -> None:
         """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""

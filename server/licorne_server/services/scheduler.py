@@ -178,7 +178,7 @@ class SchedulerService:
     async def _carry_out(self, rm: Rm, kind: Kind, stream: Stream, intake: Intake) -> None:
         """Carry out what was read, until there is nothing more."""
         while (entry := await intake.take()) is not None:
-            await rm.outbox.room.wait()
+            await stream.room(rm.outbox.room)
             await rm.settled.wait()
             rm.check()
             assert entry.request is not None, "these streams carry requests with items only"
