@@ -1,6 +1,6 @@
 """What can be measured, by name. The shapes are those that schedulers of this kind publish."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import product
@@ -183,14 +183,15 @@ def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
     return [replace(scenario, wire=each) for each in ((wire,) if wire else wanted)]
 
 
-def predicate_table(scenario: Scenario) -> Sequence[Scenario]:
+def predicate_table(
+    scenario: Scenario, shapes: Iterable[tuple[int, int]] = PREDICATE_SHAPES
+) -> Sequence[Scenario]:
     """A scenario with predicate checks in every shape, tagged or not, answered early or late."""
+    ways = product(shapes, (True, False), PREDICATE_DELAYS)
     return [
         replace(
             scenario.scaled(nodes=nodes, pods=pods),
             asking=replace(scenario.asking, tagged=tagged, delay=delay),
         )
-        for (pods, nodes), tagged, delay in product(
-            PREDICATE_SHAPES, (True, False), PREDICATE_DELAYS
-        )
+        for (pods, nodes), tagged, delay in ways
     ]

@@ -88,7 +88,7 @@ def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
         "--table",
         action="store_true",
         default=None,
-        help="five shapes, tagged and not, answered at once and late; nothing refused",
+        help="five shapes, or the named one, tagged and not, answered at once and late",
     )
 
 
@@ -146,7 +146,7 @@ def asked(scenario: Scenario, args: argparse.Namespace) -> Iterator[Scenario]:
     """The scenario with predicate checks as it is wanted, or the whole table of it.
 
     Raises:
-        UsageError: the table is wanted, and an option that it goes through or has no use for.
+        UsageError: the table is wanted, and one of the ways that are all in it.
     """
     asking = scenario.asking
     if not args.table:
@@ -160,12 +160,14 @@ def asked(scenario: Scenario, args: argparse.Namespace) -> Iterator[Scenario]:
             ),
         )
         return
-    for name in ("nodes", "pods", "untagged", "answer_after"):
+    for name in ("untagged", "answer_after"):
         if getattr(args, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')}: the table has values of its own")
-    yield from predicate_table(
-        replace(scenario, asking=replace(asking, refused_percent=args.refuse or 0))
-    )
+            raise UsageError(f"--{name.replace('_', '-')}: the table has both ways")
+    base = replace(scenario, asking=replace(asking, refused_percent=args.refuse or 0))
+    if args.nodes or args.pods:
+        yield from predicate_table(base, [(base.pods, base.nodes)])
+    else:
+        yield from predicate_table(base)
 
 
 def measured(scenario: Scenario, options: Options, runs: int) -> list[Run]:
