@@ -32,6 +32,7 @@ from licorne_server.cli.arguments import percent, positive, seconds
 from licorne_server.cli.connection import USAGE, UsageError
 from licorne_server.cli.output import print_json, print_table, say
 
+OK = 0
 FAILED = 2
 INTERRUPTED = 130
 IDLE_SECONDS = 10.0
@@ -95,23 +96,33 @@ def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; 0, or 2 when the server did not do its part, 130 when interrupted.
 
-    1 when the arguments make no sense together.
+    1 when the arguments make no sense together. What was measured before a failure is printed.
     """
     try:
         scenarios = chosen(args)
-        options = Options(idle_seconds=args.seconds, profile=args.profile)
-        results = [(scenario, measured(scenario, options, args.runs)) for scenario in scenarios]
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
+    results: list[Result] = []
+    code = measure(scenarios, args, results)
+    if results:
+        show(results, as_data=args.json, several=len(scenarios) > 1)
+    return code
+
+
+def measure(scenarios: Sequence[Scenario], args: argparse.Namespace, results: list[Result]) -> int:
+    """Measure one scenario after the other, up to the first failure; the exit code."""
+    options = Options(idle_seconds=args.seconds, profile=args.profile)
+    try:
+        for scenario in scenarios:
+            results.append((scenario, measured(scenario, options, args.runs)))
     except (BenchError, ServerFailed) as error:
         say(f"licorne: {error}")
         return FAILED
     except KeyboardInterrupt:
         say("stopped")
         return INTERRUPTED
-    show(results, as_data=args.json)
-    return 0
+    return OK
 
 
 def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
@@ -189,15 +200,15 @@ def one_run(scenario: Scenario, options: Options, number: int, of: int) -> Run:
     return result
 
 
-def show(results: Sequence[Result], *, as_data: bool) -> None:
+def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
     """Everything measured: of one scenario in full, of several a line each.
 
     As data it is complete either way: an object, or an array of them.
     """
     if as_data:
         objects = [as_json(scenario, runs) for scenario, runs in results]
-        print_json(objects if len(objects) > 1 else objects[0])
-    elif len(results) > 1:
+        print_json(objects if several else objects[0])
+    elif several:
         print_table(*overview(results))
     else:
         [(scenario, runs)] = results

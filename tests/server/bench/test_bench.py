@@ -12,11 +12,16 @@ from pathlib import Path
 import pytest
 
 from licorne_server.__main__ import main
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.report import Run
+from licorne_server.bench.runs import Options
 from licorne_server.bench.scenarios import (
     PREDICATE_DELAYS,
     SCENARIOS,
     SINGLE,
     Kind,
+    Scenario,
+    Wire,
 )
 
 SMOKE = "core"
@@ -195,6 +200,29 @@ def test_options_that_do_not_go_together_are_a_usage_error(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == f"licorne: {said}\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_failure_does_not_lose_what_was_measured_before(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is printed as it would be with the rest, and the exit code tells of the failure."""
+
+    async def run_once(scenario: Scenario, _: Options) -> Run:
+        if scenario.wire is Wire.SESSION:
+            raise BenchError("the session ended")
+        return {"allocations_per_second": 1234.0}
+
+    monkeypatch.setattr("licorne_server.cli.bench.run_once", run_once)
+    assert main(["bench", "core1", *options]) == 2
+    shown = capsys.readouterr()
+    assert "licorne: the session ended\n" in shown.err
+    if options:
+        [result] = json.loads(shown.out)
+        assert result["wire"] == "si"
+    else:
+        _, line = shown.out.splitlines()
+        assert line.split() == ["core1", "si", "1", "10,000", "5,000", "1,234"]
 
 
 @pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])
