@@ -49,13 +49,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a load did: the AllocationResponses, how many allocations, their cost, and the rest.
+    """What a load did: the AllocationResponses, how many allocations in what time, and the rest.
 
+    `cost` is that of all that went on, which may have taken longer than the allocations counted.
     `requests` are the messages that an echo is measured with; where there are none, there is none.
     """
 
     responses: list[bytes]
     allocations: int
+    seconds: float
     cost: Cost
     requests: list[bytes] = field(default_factory=list)
     extra: Mapping[str, float] = field(default_factory=dict)
@@ -87,8 +89,8 @@ def figures(load: Load) -> dict[str, float]:
     """What is measured of every load."""
     return {
         "allocations": load.allocations,
-        "seconds": load.cost.seconds,
-        "allocations_per_second": load.allocations / load.cost.seconds,
+        "seconds": load.seconds,
+        "allocations_per_second": load.allocations / load.seconds,
         "cpu_us_per_allocation": load.cost.server / load.allocations * 1e6,
         "server_core_percent": load.cost.server_core_percent,
         "client_core_percent": load.cost.client_core_percent,
@@ -97,7 +99,7 @@ def figures(load: Load) -> dict[str, float]:
 
 async def ceilings(scenario: Scenario, load: Load) -> dict[str, float]:
     """What servers that decide nothing do with the same messages."""
-    rate = load.allocations / load.cost.seconds
+    rate = load.allocations / load.seconds
     most = await ceiling(load.responses)
     found = {"ceiling_per_second": most, "ceiling_percent": rate / most * 100}
     if load.requests:
@@ -128,7 +130,13 @@ async def timed(
     meter = Meter(server.pid)
     responses = await work
     cost = meter.read()
-    return Load(responses=responses, allocations=allocations, cost=cost, extra=extra)
+    return Load(
+        responses=responses,
+        allocations=allocations,
+        seconds=cost.seconds,
+        cost=cost,
+        extra=extra,
+    )
 
 
 async def burst(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
@@ -201,10 +209,12 @@ async def latency(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         await rm.steady(asks[:warm_up], RATE)
         meter = Meter(server.pid)
         latencies, responses = await rm.steady(asks[warm_up:], RATE)
+        cost = meter.read()
         return Load(
             responses=responses,
             allocations=len(latencies),
-            cost=meter.read(),
+            seconds=cost.seconds,
+            cost=cost,
             extra=percentiles("latency", latencies),
         )
 
@@ -244,12 +254,13 @@ async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         fewest = reached(FEWEST_BESIDE)
         beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
         result = await flooded
-        cost = replace(meter.read(), seconds=result.seconds)
+        cost = meter.read()
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
     slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
     return Load(
         responses=result.responses,
         allocations=result.allocations,
+        seconds=result.seconds,
         cost=cost,
         extra={**quiet, **disturbed, "p99_slowdown": slowdown},
     )
