@@ -62,8 +62,8 @@ class Stream:
         self._reading_since: float | None = None
         # Whether a request is being carried out.
         self._finishing_request = False
-        # Set when nothing more may be read or written.
-        self._over = asyncio.Event()
+        # Whether nothing more may be read or written.
+        self._over = False
         self.wrote_at = 0.0
         self.wrote_items = 0
         self.finishing = asyncio.Event()
@@ -96,7 +96,7 @@ class Stream:
 
     async def read(self) -> bytes | None:
         """The next message of the RM; None when the stream or its side of it has ended."""
-        if self._over.is_set():
+        if self._over:
             return None
         self._reading_since = asyncio.get_running_loop().time()
         raw = await self._context.read()
@@ -118,14 +118,8 @@ class Stream:
         There will be none when the stream is over, as nothing of it is written any more. Then what
         was read is carried out all the same, or whoever waits for its end would wait for ever.
         """
-        if room.is_set() or self._over.is_set():
-            return
-        either = [asyncio.ensure_future(room.wait()), asyncio.ensure_future(self._over.wait())]
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in either:
-                waiting.cancel()
+        if not self._over:
+            await room.wait()
 
     def silence(self) -> float:
         """For how many seconds a message of the RM has been waited for."""
@@ -181,7 +175,7 @@ class Stream:
                     (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
         finally:
-            self._over.set()
+            self._over = True
             writer.cancel()
             reader.cancel()
             if not self._finishing_request:
