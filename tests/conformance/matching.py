@@ -8,9 +8,10 @@ from typing import Any
 def matches(pattern: object, value: object) -> bool:
     """Whether a value is what a pattern asks for.
 
-    A mapping asks for its own keys only. ``{matches: EXPRESSION}`` asks for a text in which the
-    regular expression is found, ``{one_of: LIST}`` for a value that one of the patterns fits, and
-    ``{any_order: LIST}`` for a list that is this one in any order. Everything else must be equal.
+    A mapping asks for its own keys only, and an empty one for an empty one. ``{matches: TEXT}``
+    asks for a text in which the regular expression is found, ``{one_of: LIST}`` for a value that
+    one of the patterns fits, and ``{any_order: LIST}`` for a list that is this one in any order.
+    Everything else must be equal.
     """
     match pattern:
         case {"matches": str(expression), **others} if not others:
@@ -20,8 +21,12 @@ def matches(pattern: object, value: object) -> bool:
         case {"any_order": list(wanted), **others} if not others:
             return isinstance(value, list) and _same_items(wanted, value)
         case Mapping():
-            return isinstance(value, Mapping) and all(
-                name in value and matches(wanted, value[name]) for name, wanted in pattern.items()
+            return (
+                isinstance(value, Mapping)
+                and (bool(pattern) or not value)
+                and all(
+                    name in value and matches(item, value[name]) for name, item in pattern.items()
+                )
             )
         case list():
             return (

@@ -16,7 +16,11 @@ from support.server_process import ServerProcess
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
 """How soon peers connect again: a scenario breaks connections more often than real life."""
-QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: default}]}]}]"
+QUEUES = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: default}]}]
+"""
 """The queues of a peer whose scenario does not name any."""
 SHOWN = 80
 """Lines of what was said that a failure shows."""
