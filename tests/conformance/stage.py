@@ -6,9 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
-import aiohttp
-
-from conformance.matching import matches, values_at
+from conformance import books
+from conformance.matching import matches
 from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
@@ -25,7 +24,6 @@ partitions:
 SHOWN = 80
 """Lines of what was said that a failure shows."""
 ACTIONS = ("start", "kill", "stop")
-POLL = 0.02
 
 
 class Stage:
@@ -200,29 +198,5 @@ class Stage:
                 raise Failed(f"network: nobody knows {other!r}")
 
     async def _state(self, step: Step) -> None:
-        """Ask the server by REST until the answer is what the step says."""
-        url = f"http://{self._server.http}{step.given}"
-        found: object = "nothing"
-        try:
-            async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as http:
-                while True:
-                    async with http.get(url) as response:
-                        is_json = response.content_type == "application/json"
-                        body = await response.json() if is_json else await response.text()
-                        fits, found = judged(step.rest, response.status, body)
-                    if fits:
-                        return
-                    await asyncio.sleep(POLL)
-        except TimeoutError:
-            raise Failed(f"{step.given} is {found}, not {dict(step.rest)}") from None
-
-
-def judged(wanted: Mapping[str, Any], status: int, body: Any) -> tuple[bool, object]:
-    """Whether an answer is what a `state` step says, and what was compared."""
-    if status != wanted.get("status", 200):
-        return False, f"{status}: {body}"
-    found = values_at(wanted["at"], body) if "at" in wanted else body
-    if "count" in wanted:
-        number = len(found) if isinstance(found, list) else 0
-        return number == wanted["count"], f"{number} items"
-    return "is" not in wanted or matches(wanted["is"], found), found
+        """Look at the books of the server until they say what the step says."""
+        await books.wait_for(self._server, step.given, step.rest)
