@@ -97,9 +97,7 @@ func TestReplayIsInvisible(t *testing.T) {
 		{ApplicationID: "a1", State: "Running"}, {ApplicationID: "a2", State: "New"},
 	}})
 	second.allocations(fresh(allocation("k1", "n1"), allocation("k2", "n1")))
-	second.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_ReplayResult{
-		ReplayResult: &licornev1.ReplayResult{Complete: true},
-	}})
+	second.replayComplete()
 	r.expect("node n2 rejected: odd", "k2 on n1", "application a2 is New")
 	second.awaitAcknowledged()
 	if stats := r.client.Stats(); stats.Nodes != 1 || stats.Asks != 0 || stats.Allocations != 2 {
