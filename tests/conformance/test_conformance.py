@@ -1,5 +1,6 @@
 """Every client keeps the contract of a session: scenarios of `clients/conformance`, played."""
 
+import fcntl
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -19,14 +20,19 @@ Program = Callable[[str], Sequence[str]]
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """The command that starts the peer of a language; each is built once."""
-    built: dict[str, Sequence[str]] = {}
+def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Program:
+    """The command that starts the peer of a language.
+
+    Processes that share the tests share what is built: the first one builds, the others wait.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "conformance"
+    folder.mkdir(exist_ok=True)
 
     def command(language: str) -> Sequence[str]:
-        if language not in built:
-            built[language] = LANGUAGES[language](tmp_path_factory.mktemp(language))
-        return built[language]
+        with (folder / f"{language}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return LANGUAGES[language](folder)
 
     return command
 
