@@ -1,8 +1,9 @@
 """What quota would admit and no node takes: how much the cluster is short of (spec § 8.12).
 
-An ask counts when it was looked at and fits in what its user, its group and its queues may still
-have, behind those that come before it. The size of the cluster does not bound it: that is what an
-autoscaler is to change.
+An ask counts when it was looked at, no node took it, and it fits in what its user, its group and
+its queues may still have, behind those that come before it. The size of the cluster does not bound
+it: that is what an autoscaler is to change. An ask that waits for its turn or for an answer of the
+RM is not without a node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, headroom
 from licorne_core.resources import Items
+from licorne_core.scheduling.predicate_results import PredicateResults
 
 REASON = "request is waiting for cluster resources become available"
 
@@ -50,7 +52,7 @@ def scan(partition: Partition) -> Scan:
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
         for app in _applications(leaf):
-            for group in _groups(app):
+            for group in _groups(app, partition.results):
                 asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
                 yield Outstanding(leaf, app, group, asks)
 
@@ -128,8 +130,11 @@ def _applications(leaf: Queue) -> Iterable[Application]:
     return [app for app in leaf.applications.values() if app in leaf.ranking]
 
 
-def _groups(app: Application) -> list[AskGroup]:
-    """Those that were tried and may go to any node, in order."""
+def _groups(app: Application, results: PredicateResults) -> list[AskGroup]:
+    """Those that were tried, found no node and may go to any, in order.
+
+    A node that is passed over because the RM did not answer was not refused.
+    """
     if not app.pending_count:
         return []
     ranked = app.ranking.ordered() if len(app.groups) > 1 else app.groups.values()
@@ -139,5 +144,7 @@ def _groups(app: Application) -> list[AskGroup]:
         if isinstance(group, AskGroup)
         and group.waiting
         and group.attempted
+        and group.nowhere
+        and not results.is_silent_about(group.ask_class)
         and group.ask_class.required_node is None
     ]

@@ -247,6 +247,10 @@ class Cycle:
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self._now)
         group.unplaceable = blocker is None
+        if not isinstance(blocker, QuotaShortage):
+            group.nowhere = False
+        elif blocker.quota is self._root:
+            group.nowhere = True
         if blocker is None:
             group.attempted = True
             found = self._index.best(group.ask_class)
@@ -256,6 +260,7 @@ class Cycle:
             if self._reserving:
                 self._scene.escalation.want_node(group, self._now)
             blocker = found
+            group.nowhere = True
         self._note_passed_over(group, blocker)
         return blocker
 
@@ -279,7 +284,8 @@ class Cycle:
             if by_rm and self._now >= group.refused_at + REFUSAL_TIME:
                 group.refused_at = self._now
                 reasons = refusals(self._nodes.values(), group.ask_class)
-                self._watch.refused(group, reasons, self._now)
+                if reasons:
+                    self._watch.refused(group, reasons, self._now)
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)
             group.attempted |= by_queue

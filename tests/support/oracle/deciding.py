@@ -7,8 +7,9 @@ a node, or else is old enough to have one reserved.
 
 from typing import NamedTuple
 
-from support.oracle.books import AppRecord, AskRecord, NodeRecord
+from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import (
+    exceeds_cluster_only,
     fits,
     is_open,
     may_be_asked_about,
@@ -37,23 +38,25 @@ class Outcome(NamedTuple):
     """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
 
     `attempted` are the asks that were looked at and within the quota of their user, by application.
+    `nowhere` says of each class that was looked at whether there is no node for it.
     """
 
     decision: Decision | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
+    nowhere: dict[str, dict[AskClass, bool]]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     decision = _reserved_pass(look)
-    outcome = Outcome(decision, [], {})
+    outcome = Outcome(decision, [], {}, {})
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
         if app.backs_off_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
-        decision, backs_off = _decide_for(look, app, outcome.attempted.setdefault(app.app_id, []))
+        decision, backs_off = _decide_for(look, app, outcome)
         if backs_off:
             outcome.backing_off.append(app.app_id)
         elif decision is not None:
@@ -82,14 +85,14 @@ def _reserved_pass(look: Look) -> Decision | None:
     return None
 
 
-def _decide_for(
-    look: Look, app: AppRecord, attempted: list[AskRecord]
-) -> tuple[Decision | None, bool]:
+def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision | None, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.
     """
     threshold = look.queues[app.queue].backoff
+    attempted = outcome.attempted.setdefault(app.app_id, [])
+    nowhere = outcome.nowhere.setdefault(app.app_id, {})
     without_node = 0
     backs_off = False
     for ask in app.asks_in_order():
@@ -97,6 +100,8 @@ def _decide_for(
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
+        if within or exceeds_cluster_only(look, app, ask):
+            nowhere[ask.ask_class] = not within
         if within and not may_be_asked_about(look, ask):
             continue
         attempted.append(ask)
@@ -105,6 +110,7 @@ def _decide_for(
         node_id = _node_for(look, ask)
         if node_id is not None:
             return Decision(app.app_id, ask.key, node_id), backs_off
+        nowhere[ask.ask_class] = True
         to_reserve = _node_to_reserve(look, ask)
         if to_reserve is not None:
             return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
