@@ -141,17 +141,12 @@ func (p *peer) submit(c command) error {
 
 func (p *peer) ask(c command) error {
 	request := &si.AllocationRequest{}
-	p.mu.Lock()
 	for _, item := range c.Asks {
-		if item.Node != "" {
-			p.reported[item.Key] = item.Node
-		}
 		request.Allocations = append(request.Allocations, &si.Allocation{
 			AllocationKey: item.Key, ApplicationID: item.App, PartitionName: item.Partition, NodeID: item.Node,
 			ResourcePerAlloc: resource(item.Resources), Priority: item.Priority, AllocationTags: item.Tags,
 		})
 	}
-	p.mu.Unlock()
 	return p.client.UpdateAllocations(request)
 }
 

@@ -53,12 +53,10 @@ type peer struct {
 	muted   bool
 	// refuse maps nodes to the reason with which they are refused.
 	refuse map[string]string
-	// reported maps the allocations that the RM has reported to their nodes.
-	reported map[string]string
 }
 
 func newPeer(c connect, out *output) (*peer, error) {
-	p := &peer{out: out, ended: make(chan struct{}), reported: make(map[string]string)}
+	p := &peer{out: out, ended: make(chan struct{})}
 	p.changed = sync.NewCond(&p.mu)
 	config := licorne.Config{
 		Target: c.Target, RMID: c.RMID, Instance: c.Instance, Queues: c.Queues,
@@ -181,9 +179,6 @@ func (p *peer) applications(response *si.ApplicationResponse) {
 
 func (p *peer) allocations(response *si.AllocationResponse) {
 	for _, item := range response.GetNew() {
-		if p.hasReported(item) {
-			continue
-		}
 		p.out.write(line{
 			"event": "allocated", "key": item.GetAllocationKey(), "node": item.GetNodeID(), "app": item.GetApplicationID(),
 		})
@@ -197,14 +192,6 @@ func (p *peer) allocations(response *si.AllocationResponse) {
 	for _, item := range response.GetRejectedAllocations() {
 		p.out.write(line{"event": "ask_rejected", "key": item.GetAllocationKey(), "reason": item.GetReason()})
 	}
-}
-
-// hasReported says whether an allocation only confirms what the RM has reported itself.
-func (p *peer) hasReported(item *si.Allocation) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	node, found := p.reported[item.GetAllocationKey()]
-	return found && node == item.GetNodeID()
 }
 
 func (p *peer) containerStates(states []*si.UpdateContainerSchedulingStateRequest) {
