@@ -12,7 +12,7 @@ from support.pages import ROOT
 
 FOLDER = ROOT / "clients" / "conformance" / "scenarios"
 _VARIABLE = re.compile(r"\{(\w+)\}")
-_KEYS = {"about", "seeds", "peers", "steps"}
+_KEYS = {"about", "seeds", "tls", "peers", "steps"}
 VERBS: Mapping[str, frozenset[str]] = {
     "connect": frozenset(),
     "do": frozenset(),
@@ -51,6 +51,8 @@ class Scenario:
     about: str
     seeds: tuple[int, ...]
     """Each is a run of its own. A scenario that draws nothing by lot has the one seed 0."""
+    tls: bool
+    """Whether the server wants certificates; every peer shows the one of RM rm1."""
     peers: Mapping[str, Mapping[str, Any]]
     """By name: what its first command says beside the target."""
     steps: tuple[Step, ...]
@@ -78,6 +80,8 @@ def parse(name: str, document: Any) -> Scenario:
         _check(isinstance(document, dict), "a mapping was expected")
         _check(not document.keys() - _KEYS, f"unknown: {sorted(document.keys() - _KEYS)}")
         _check(isinstance(document.get("about"), str), "about: a text was expected")
+        tls = document.get("tls", False)
+        _check(isinstance(tls, bool), "tls: true or false was expected")
         peers = document.get("peers")
         _check(isinstance(peers, dict) and bool(peers), "peers: at least one was expected")
         seeds = document.get("seeds", [0])
@@ -91,7 +95,7 @@ def parse(name: str, document: Any) -> Scenario:
             _check(peer is None or peer in peers, f"{step.place}: there is no peer {peer!r}")
     except BadScenario as error:
         raise BadScenario(f"{name}: {error}") from None
-    return Scenario(name, document["about"], tuple(seeds), peers, steps)
+    return Scenario(name, document["about"], tuple(seeds), tls, peers, steps)
 
 
 def _check(is_so: object, text: str) -> None:

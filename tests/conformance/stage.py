@@ -11,6 +11,7 @@ from conformance.matching import matches
 from conformance.network import Network
 from conformance.peers import PATIENCE, Failed, Peer
 from conformance.scenario import Scenario, Step
+from support.pages import ROOT
 from support.server_process import ServerProcess
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
@@ -21,6 +22,18 @@ partitions:
     queues: [{name: root, submitacl: '*', queues: [{name: default}]}]
 """
 """The queues of a peer whose scenario does not name any."""
+FILES = ROOT / "tests" / "data" / "tls"
+MUTUAL = (
+    *("--tls-cert", str(FILES / "server.pem"), "--tls-key", str(FILES / "server.key")),
+    *("--tls-client-ca", str(FILES / "ca.pem"), "--rm-identity", "rm1=spiffe://test/rm"),
+)
+"""How the server is started if it wants certificates."""
+CERTIFICATE = {
+    "ca": str(FILES / "ca.pem"),
+    "cert": str(FILES / "rm.pem"),
+    "key": str(FILES / "rm.key"),
+}
+"""What peers show then."""
 SHOWN = 80
 """Lines of what was said that a failure shows."""
 ACTIONS = ("start", "kill", "stop")
@@ -35,7 +48,8 @@ class Stage:
         self._seed = seed
         self._program = program
         # A peer that does not say goodbye would hold up the end of the server for so long.
-        self._server = ServerProcess("--drain", str(10 * PATIENCE), http="127.0.0.1:0")
+        flags = ["--drain", str(10 * PATIENCE), *(MUTUAL if scenario.tls else ())]
+        self._server = ServerProcess(*flags, http="127.0.0.1:0")
         self._networks: dict[str, Network] = {}
         self._peers: dict[str, Peer] = {}
         self._gone: list[Peer] = []
@@ -120,6 +134,7 @@ class Stage:
             "instance": 1,
             "queues": QUEUES,
             "retry": QUICK,
+            "tls": CERTIFICATE if self._scenario.tls else None,
             **self._scenario.peers[name],
             **step.rest,
         }

@@ -58,6 +58,7 @@ def test_a_mistake_is_named_with_its_place(step: Any, complaint: str) -> None:
         ({"about": None}, "name: about: a text was expected"),
         ({"peers": {}}, "name: peers: at least one was expected"),
         ({"seeds": []}, "name: seeds: a list of whole numbers was expected"),
+        ({"tls": "rm1"}, "name: tls: true or false was expected"),
         ({"sedes": [1]}, "name: unknown: ['sedes']"),
     ],
 )
