@@ -1,5 +1,6 @@
 """A client of the HTTP listener, with the core that answers and what the server says of itself."""
 
+import io
 import json
 import re
 from collections import deque
@@ -36,7 +37,8 @@ class Site:
         names = {"Accept-Encoding": "identity"}
         names |= {name.replace("_", "-"): value for name, value in headers.items()}
         url = URL(self.address + path, encoded=True)
-        async with self.client.request(method, url, data=body, headers=names) as answer:
+        data = None if body is None else io.BytesIO(body)
+        async with self.client.request(method, url, data=data, headers=names) as answer:
             return answer.status, dict(answer.headers), await answer.read()
 
     async def get(self, path: str) -> Any:
