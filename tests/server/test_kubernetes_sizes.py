@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
 from licorne_core.commands import NodeUpdate, UpdateApplications, UpdateNodes
 from licorne_core.ids import NodeId, RmId
 from licorne_server.app import Server
@@ -50,8 +51,10 @@ async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
     assert await new_allocations(calls[0], 1) == {"k": "n0"}
 
 
-@pytest.mark.parametrize("reader", [AskReader, AskingReader])
-def test_names_of_kubernetes_are_taken(reader: type[AskReader]) -> None:
+@pytest.mark.parametrize(
+    "reader", [AskReader(), AskingReader(sp.BY_ASK), AskingReader(sp.BY_ALL_TAGS)]
+)
+def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
     """The longest names of labels and resources fit, and so does what an annotation can hold."""
     tags = {f"kubernetes.io/label/{LONGEST}": "v" * 63}
     wire = ask(
@@ -61,7 +64,7 @@ def test_names_of_kubernetes_are_taken(reader: type[AskReader]) -> None:
         taskGroupName=ANNOTATION,
         resourcePerAlloc=resource(**{LONGEST: 1}),
     )
-    read = reader().read(wire.SerializeToString())
+    read = reader.read(wire.SerializeToString())
     assert (read.app_id, read.task_group) == (ANNOTATION, ANNOTATION)
     assert read.tags == tags
     assert read.ask_class.resources == {LONGEST: 1}
