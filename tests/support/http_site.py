@@ -1,5 +1,6 @@
 """A client of the HTTP listener, with the core that answers and what the server says of itself."""
 
+import asyncio
 import io
 import json
 import re
@@ -29,6 +30,19 @@ class Site:
     events: EventLogs
     figures: Figures = field(default_factory=Figures)
     history: deque[Sample] = field(default_factory=deque)
+    states: dict[str, str] = field(default_factory=dict)
+    """What RMs add to a dump, by RM."""
+
+    asked: list[str] = field(default_factory=list)
+    """The RMs that were asked for it."""
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while they answer."""
+
+    async def rm_state(self, rm_id: str) -> str:
+        """What an RM adds to a dump."""
+        self.asked.append(rm_id)
+        await self.answering.wait()
+        return self.states.get(rm_id, "null")
 
     async def ask(
         self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str

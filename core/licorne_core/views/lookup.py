@@ -21,6 +21,7 @@ from licorne_core.reports import (
     UsageReport,
 )
 from licorne_core.views.applications import app_report, applications_of, find_application
+from licorne_core.views.audit import Finding, audit
 from licorne_core.views.nodes import node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
@@ -163,6 +164,10 @@ class Views:
             why = f": {gone.message}" if gone.message else ""
             raise NotFound(f"application {app_id} is {gone.state.value}{why}")
         return explain(owner, app, key)
+
+    def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
+        """What does not agree in the books, with a None wherever the reader may pause."""
+        return audit(self._registry.partition(partition))
 
     def counters(self, partition: PartitionName) -> Counters:
         """The partition's counters; read, do not keep."""

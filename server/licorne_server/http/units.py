@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from licorne_core.ids import PartitionName, bare_partition
-from licorne_core.reports import NodeReport
+from licorne_core.reports import NodeReport, RmReport
 from licorne_core.resources import Resources
 from licorne_core.views import Views
 
@@ -64,6 +64,11 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
         if capacity > 0:
             used = capacity - node.available.get(name, 0)
             yield name, max(0, min(USAGE_RANGES - 1, (USAGE_RANGES * used - 1) // capacity))
+
+
+def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
+    """The RM of that id, or all of them for the empty text; raises NotFound."""
+    return (views.rm(rm_id),) if rm_id else views.rms()
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:
