@@ -110,12 +110,6 @@ class Views:
         owner = self._registry.partition(partition)
         return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
 
-    def nodes(self, partition: PartitionName, *, detail: bool = False) -> list[NodeReport]:
-        """All nodes by id."""
-        owner = self._registry.partition(partition)
-        nodes = owner.nodes.by_id
-        return [node_report(owner, nodes[node_id], detail=detail) for node_id in sorted(nodes)]
-
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
