@@ -53,12 +53,13 @@ mutants: install ## do the tests notice planted defects? make mutants ONLY=name 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
 
+# Without -count=1 Go would take the results from its cache, as it does not see that the server has changed.
 test-go: install ## the Go client: format, lint and tests; needs Go
 	@test -n "$(GO)" || { echo 'test-go: no Go toolchain is installed' >&2; exit 1; }
 	@unformatted=$$(cd clients/go && gofmt -l .); test -z "$$unformatted" || \
 	  { echo "test-go: gofmt would change $$unformatted" >&2; exit 1; }
 	@cd clients/go && go vet ./... && go run $(STATICCHECK) ./...
-	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race ./...
+	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race -count=1 ./...
 
 check: lint types imports gen-check test $(if $(GO),test-go) ## all that CI runs
 
