@@ -1,14 +1,16 @@
-"""Make the Python wire code from the .proto files, or check that it is up to date.
+"""Make the wire code from the .proto files, or check that it is up to date.
 
-    python proto/generate.py            rewrite clients/python/licorne/{v1,si}
+    python proto/generate.py            rewrite clients/python/licorne/{v1,si}, clients/go/licornev1
     python proto/generate.py --check    compare only; exit 1 where they differ
 
-Runs in an environment of its own, made from proto/requirements.txt.
+Runs in an environment of its own, made from proto/requirements.txt. The Go code needs a Go
+toolchain: its plugins are the tools of clients/go/go.mod. Without one only Python is looked after.
 """
 
 import argparse
 import filecmp
 import shutil
+import subprocess
 import sys
 import tempfile
 from importlib.resources import files
@@ -17,48 +19,91 @@ from pathlib import Path
 from grpc_tools import protoc
 
 PROTO = Path(__file__).resolve().parent
-CLIENT = PROTO.parent / "clients" / "python"
+CLIENTS = PROTO.parent / "clients"
 TOOLS = Path(sys.executable).parent
 PLUGINS = ("mypy", "mypy_grpc")
-OWNED = ("licorne/v1", "licorne/si")
+PYTHON_OWNED = ("python/licorne/v1", "python/licorne/si")
+GO_OWNED = ("go/licornev1",)
+SUFFIXES = {".py", ".pyi", ".go"}
 PACKAGE_MARK = '"""Generated from the .proto files of this path; nothing is hand-written."""\n'
 
+GO_MODULE = "licorne.dev/clients/go"
+GO_SOURCES = ("licorne/v1/session.proto", "licorne/v1/admin.proto")
+# Protobuf refuses a second copy of a package in one process. So the types of `si.v1` are those of
+# the published module, as a shim has them.
+GO_PACKAGES = {
+    "licorne/si/v1/si.proto": "github.com/apache/yunikorn-scheduler-interface/lib/go/si",
+    **dict.fromkeys(GO_SOURCES, f"{GO_MODULE}/licornev1"),
+}
+GO_PACKAGE_MARK = """\
+// Package licornev1 is generated from proto/licorne/v1; nothing in it is hand-written.
+package licornev1
+"""
+GO_PLUGINS = (
+    "google.golang.org/protobuf/cmd/protoc-gen-go",
+    "google.golang.org/grpc/cmd/protoc-gen-go-grpc",
+)
 
-def generate(target: Path) -> None:
-    """Write all wire code and its type stubs below `target`."""
-    sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
-    arguments = [
-        "protoc",
-        f"--proto_path={PROTO}",
-        f"--proto_path={files('grpc_tools') / '_proto'}",
-        *(f"--plugin=protoc-gen-{name}={TOOLS / f'protoc-gen-{name}'}" for name in PLUGINS),
-        f"--python_out={target}",
-        f"--grpc_python_out={target}",
-        *(f"--{name}_out=quiet:{target}" for name in PLUGINS),
-        *sources,
-    ]
-    if protoc.main(arguments) != 0:
+
+def compile_protos(arguments: list[str]) -> None:
+    """Run protoc on the .proto files, with the imports that they need."""
+    includes = [f"--proto_path={PROTO}", f"--proto_path={files('grpc_tools') / '_proto'}"]
+    if protoc.main(["protoc", *includes, *arguments]) != 0:
         sys.exit("generate: protoc failed, see above")
-    for root in OWNED:
+
+
+def generate_python(target: Path) -> None:
+    """Write the Python code and its type stubs below `target`."""
+    target.mkdir(parents=True)
+    compile_protos(
+        [
+            *(f"--plugin=protoc-gen-{name}={TOOLS / f'protoc-gen-{name}'}" for name in PLUGINS),
+            f"--python_out={target}",
+            f"--grpc_python_out={target}",
+            *(f"--{name}_out=quiet:{target}" for name in PLUGINS),
+            *sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto")),
+        ]
+    )
+    for root in ("licorne/v1", "licorne/si"):
         for folder in sorted({path.parent for path in (target / root).rglob("*.py")}):
             (folder / "__init__.py").write_text(PACKAGE_MARK)
     (target / "licorne/si/__init__.py").write_text(PACKAGE_MARK)
 
 
-def wire_files(base: Path) -> set[str]:
-    """Every generated file below `base`, by its path from there."""
+def generate_go(target: Path, go: str) -> None:
+    """Write the Go code below `target`, with plugins that the toolchain `go` builds."""
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as plugins:
+        build = [go, "build", "-o", plugins, *GO_PLUGINS]
+        if subprocess.run(build, cwd=CLIENTS / "go", check=False).returncode != 0:
+            sys.exit("generate: the Go plugins could not be built, see above")
+        packages = [f"M{path}={package}" for path, package in GO_PACKAGES.items()]
+        options = ",".join([f"module={GO_MODULE}", *packages])
+        compile_protos(
+            [
+                *(f"--plugin={Path(plugins) / Path(name).name}" for name in GO_PLUGINS),
+                f"--go_out={options}:{target}",
+                f"--go-grpc_out={options}:{target}",
+                *GO_SOURCES,
+            ]
+        )
+    (target / "licornev1" / "doc.go").write_text(GO_PACKAGE_MARK)
+
+
+def wire_files(base: Path, owned: tuple[str, ...]) -> set[str]:
+    """Every generated file below the folders `owned` of `base`, by its path from there."""
     return {
         str(path.relative_to(base))
-        for root in OWNED
+        for root in owned
         for path in (base / root).rglob("*")
-        if path.is_file() and path.suffix in {".py", ".pyi"}
+        if path.is_file() and path.suffix in SUFFIXES
     }
 
 
-def differing(fresh: Path) -> list[str]:
-    """The files that are missing, superfluous or unlike in the client package."""
-    names = wire_files(fresh) | wire_files(CLIENT)
-    _, unlike, missing = filecmp.cmpfiles(fresh, CLIENT, names, shallow=False)
+def differing(fresh: Path, owned: tuple[str, ...]) -> list[str]:
+    """The files that are missing, superfluous or unlike in the clients."""
+    names = wire_files(fresh, owned) | wire_files(CLIENTS, owned)
+    _, unlike, missing = filecmp.cmpfiles(fresh, CLIENTS, names, shallow=False)
     return sorted(unlike + missing)
 
 
@@ -67,18 +112,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the wire code from the .proto files.")
     parser.add_argument("--check", action="store_true", help="only compare")
     options = parser.parse_args()
+    go = shutil.which("go")
+    owned = PYTHON_OWNED + GO_OWNED if go else PYTHON_OWNED
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder)
-        generate(fresh)
+        generate_python(fresh / "python")
+        if go:
+            generate_go(fresh / "go", go)
+        else:
+            sys.stderr.write("generate: no Go toolchain is installed, so Go is left out\n")
         if options.check:
-            stale = differing(fresh)
+            stale = differing(fresh, owned)
             if stale:
                 sys.exit("\n".join(["wire code is out of date, run `make gen`:", *stale]))
             return
-        for root in OWNED:
-            shutil.rmtree(CLIENT / root, ignore_errors=True)
+        for root in owned:
+            shutil.rmtree(CLIENTS / root, ignore_errors=True)
             if (fresh / root).exists():
-                shutil.copytree(fresh / root, CLIENT / root)
+                shutil.copytree(fresh / root, CLIENTS / root)
 
 
 if __name__ == "__main__":

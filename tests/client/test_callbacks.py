@@ -193,7 +193,7 @@ async def test_a_check_says_all_there_is_to_know() -> None:
         gone = asking(2)
         gone.allocation_key = "gone"
         await stream.write(number=3, predicate_checks=listed(gone))
-        answers = []
+        answers: list[PredicateAnswer] = []
         while len(answers) < 2:
             answers += answers_in(await stream.read())
         assert answers == [PredicateAnswer(id=1), PredicateAnswer(id=2)]

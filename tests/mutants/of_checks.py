@@ -173,8 +173,8 @@ CHECKS = (
     Defect(
         "answers-without-end",
         _CONVERT,
-        "if len(answers) == MAX_ITEMS:",
-        "if len(answers) == 10 * MAX_ITEMS:",
+        "if count > MAX_ANSWERS:",
+        "if count > 10 * MAX_ANSWERS:",
         "a message with millions of answers keeps everybody waiting",
         (_TEST_CONVERT,),
     ),

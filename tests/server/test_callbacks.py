@@ -79,8 +79,9 @@ async def test_checks_come_behind_all_that_waits(server: Server, session: RawSes
     await eventually(lambda: not rm.connected)
     server.rms.route([checks(1), states(), checks(2), states()])
     again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
-    kinds = []
-    while not kinds or kinds[-1] != "predicate_checks":
+    response = await again.next()
+    kinds = [response.WhichOneof("message")]
+    while kinds[-1] != "predicate_checks":
         response = await again.next()
         kinds.append(response.WhichOneof("message"))
     assert kinds[-3:] == ["container_states", "container_states", "predicate_checks"]

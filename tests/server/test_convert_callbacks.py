@@ -8,10 +8,11 @@ from licorne_core.asks import Ask, AskClass, Shape
 from licorne_core.commands import FailMode, PredicatePolicy
 from licorne_core.effects import ContainerState, ContainerStatesChanged
 from licorne_core.ids import AllocationKey, AppId, PartitionName, RmId
-from licorne_server.convert_asks import AskingReader, AskReader, BadItem
+from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_callbacks import policy
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError
+from licorne_server.items import BadItem
 from support.shim import ask
 
 RM = RmId("rm")

@@ -222,7 +222,7 @@ def test_refusals_are_counted_before_they_are_read() -> None:
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many answers as a message may have items are taken, and one more is refused."""
-    monkeypatch.setattr(convert_checks, "MAX_ITEMS", 3)
+    monkeypatch.setattr(convert_checks, "MAX_ANSWERS", 3)
     answers = [sp.PredicateAnswer(id=number) for number in range(1, 5)]
     assert len(read(*answers[:3])) == 3
     with pytest.raises(CallError, match="PredicateAnswers holds more than 3 answers"):

@@ -75,7 +75,7 @@ def test_a_check_that_was_lost_on_its_way_has_a_deadline_too(site: Site, rm: Wir
     rm.connection.flow(KINDS)
     site.rest()
     known = site.rms.get("rm1", "")
-    *_, under_way = known.outbox.after(known.outbox.forgotten) or ()
+    under_way = (known.outbox.after(known.outbox.forgotten) or [])[-1]
     assert under_way.last_check == 1
     assert site.scheduler.next_deadline() is None
     rm.connection.cut(WHOLE, deaf_to=0)
@@ -94,7 +94,7 @@ def test_a_full_outbox_keeps_no_broken_stream(site: Site, rm: WireRm) -> None:
     """A stream that breaks while nothing more is read of it can be followed by another."""
     line = rm.connection.lines[WHOLE]
 
-    async def take_nothing(_: bytes) -> None:
+    async def take_nothing(raw: bytes) -> None:
         await asyncio.Event().wait()
 
     line.write = take_nothing  # type: ignore[method-assign]

@@ -123,20 +123,15 @@ class WireRm:
 
     def say(self, kind: str, items: Sequence[Item]) -> None:
         """Put a message on its way, or one for each item: what is added first, as in a message."""
-        if self.sends_singly:
-            for item in sorted(items, key=is_removal):
-                self._say(kind, [item])
-        else:
-            self._say(kind, items)
-
-    def _say(self, kind: str, items: Sequence[Item]) -> None:
-        self._write(f"> {', '.join(map(repr, items))}")
-        self.ledger.say(items)
-        self._said[kind].append(list(items))
-        talk = self.connection.talk
-        if talk is not None:
-            talk.count(kind, items)
-        self.connection.send(kind, request(kind, items, self.rm_id))
+        ordered = sorted(items, key=is_removal)
+        for part in [[item] for item in ordered] if self.sends_singly else [items]:
+            self._write(f"> {', '.join(map(repr, part))}")
+            self.ledger.say(part)
+            self._said[kind].append(list(part))
+            talk = self.connection.talk
+            if talk is not None:
+                talk.count(kind, part)
+            self.connection.send(kind, request(kind, part, self.rm_id))
 
     def answer(self, place: int, refused: Iterable[int], count: int, *, as_list: bool) -> None:
         """Answer so many open predicate checks, in one message or each by itself.
@@ -148,18 +143,14 @@ class WireRm:
             return
         talk.checks.rotate(-place)
         taken = [talk.checks.popleft() for _ in range(min(count, len(talk.checks)))]
-        answers = [self._answer(check, refused) for check in taken]
+        answers = []
+        for check in taken:
+            nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
+            self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
+            self.ledger.around.answered(check, nodes)
+            answers.append(refusing(check, nodes))
         for message in [answers] if as_list else [[answer] for answer in answers]:
             self.connection.number({"predicate_answers": session.PredicateAnswers(answers=message)})
-
-    def _answer(
-        self, check: session.PredicateCheck, refused: Iterable[int]
-    ) -> session.PredicateAnswer:
-        nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
-        self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
-        self.ledger.around.answered(check, nodes)
-        refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
-        return session.PredicateAnswer(id=check.id, refused=refusals)
 
     def say_again(self) -> None:
         """Repeat what may have been lost with its line."""
@@ -239,3 +230,9 @@ class WireRm:
 
     def _write(self, text: str) -> None:
         self._script.append(f"{self.rm_id} {text}")
+
+
+def refusing(check: session.PredicateCheck, nodes: Iterable[str]) -> session.PredicateAnswer:
+    """An answer to a check that refuses these nodes."""
+    refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
+    return session.PredicateAnswer(id=check.id, refused=refusals)

@@ -1,0 +1,91 @@
+package licorne
+
+import (
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// Handlers are the functions that the client calls. Each may be nil.
+//
+// All but Check and StateDump are called one at a time, in the order of the stream, from one
+// goroutine. Check runs in a goroutine of its own beside them, one check at a time, in the order in
+// which the server asked; with PredicateOptions.InOrder it runs in line with them. StateDump runs in a
+// third one. No lock of the client is held, so that a
+// handler may call the Update methods. A handler must not wait for Close or for the end of Run:
+// both wait for the handlers.
+//
+// A response is acknowledged when its handler has returned. What a handler gets it may keep, but it
+// must not change it.
+type Handlers struct {
+	// Nodes gets the nodes that the server accepted or rejected.
+	Nodes func(*si.NodeResponse)
+	// Applications gets the applications that were accepted or rejected, and new states.
+	Applications func(*si.ApplicationResponse)
+	// Allocations gets new allocations, releases and rejected asks.
+	Allocations func(*si.AllocationResponse)
+	// ContainerStates gets asks that quota would admit and no node can take. Nil: not wanted.
+	ContainerStates func([]*si.UpdateContainerSchedulingStateRequest)
+	// Events gets records whose ids rise by one from firstID. A gap means that some were dropped,
+	// because the server or this function was too slow. Nil: not wanted.
+	Events func(firstID uint64, records []*si.EventRecord)
+	// Check returns the nodes of a check that the ask may not go to, each with the reason; the other
+	// nodes are accepted. An ask whose first node is accepted counts as placed there, and later
+	// checks must see it. Needed if Config.Predicates is set, not called otherwise. A check that
+	// comes up after its deadline is skipped and counted in Stats.Unanswered.
+	Check func(*licornev1.PredicateCheck) (refused map[string]string)
+	// StateDump returns the state of the RM as a JSON document of 1 MiB at the most. Nil: not wanted.
+	StateDump func() (string, error)
+	// Session is told what becomes of the session, for logs and metrics.
+	Session func(SessionChange)
+}
+
+// SessionState says what became of a session.
+type SessionState int
+
+const (
+	// SessionReplayed: the server registered the RM anew, was told all that the client knows and
+	// schedules the RM now. It comes also for the first session.
+	SessionReplayed SessionState = iota + 1
+	// SessionResumed: the session goes on where the stream broke.
+	SessionResumed
+	// SessionDraining: the server is about to stop. The client says goodbye and comes back after
+	// RetryAfter.
+	SessionDraining
+	// SessionLost: the stream ended; Err says why. The client connects again.
+	SessionLost
+	// SessionEnded: the client has ended for good, Err says why. It is nil after Close and after the
+	// end of Run's context. It is the last call of any handler.
+	SessionEnded
+)
+
+// SessionChange is a change of the session.
+type SessionChange struct {
+	State SessionState
+	// Address is the one that was connected to.
+	Address string
+	// Err is set with SessionLost and SessionEnded.
+	Err error
+	// RetryAfter is set with SessionDraining.
+	RetryAfter time.Duration
+}
+
+// String names the state in lower case.
+func (s SessionState) String() string {
+	switch s {
+	case SessionReplayed:
+		return "replayed"
+	case SessionResumed:
+		return "resumed"
+	case SessionDraining:
+		return "draining"
+	case SessionLost:
+		return "lost"
+	case SessionEnded:
+		return "ended"
+	default:
+		return "unknown"
+	}
+}
