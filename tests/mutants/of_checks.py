@@ -158,7 +158,7 @@ CHECKS = (
         "deadline-rounded-down",
         _CONVERT,
         "round(asked.deadline * 1000)",
-        "int(asked.deadline * 1000)",
+        "int(asked.deadline * 1000 - 0.5)",
         "the RM is told a millisecond less than it has",
         (_TEST_CONVERT,),
     ),

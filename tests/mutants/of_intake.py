@@ -89,10 +89,18 @@ INTAKE = (
     ),
     Defect(
         "room-that-never-comes",
-        "server/licorne_server/streams.py",
-        "        if not self._over:\n            await room.wait()",
-        "        await room.wait()",
+        "server/licorne_server/services/conversation.py",
+        "while not self._stream.over and (entry",
+        "while (entry",
         "an RM whose stream broke while its outbox was full never comes back",
+        ("tests/server/test_read_ahead.py",),
+    ),
+    Defect(
+        "begun-on-a-lost-stream",
+        "server/licorne_server/services/scheduler.py",
+        "while not stream.over and (entry",
+        "while (entry",
+        "what a lost stream had brought gets into the books of the next registration",
         ("tests/server/test_read_ahead.py",),
     ),
 )

@@ -156,6 +156,15 @@ def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
     assert none.predicate is not None
 
 
+def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
+    """Equal tags are one class, though each ask was written in an order of its own."""
+    reader = AskingReader(sp.BY_ALL_TAGS)
+    tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
+    plain = ask("k").SerializeToString()
+    one, other = (reader.read(plain + b"".join(each)) for each in (tags, tags[::-1]))
+    assert one.ask_class == other.ask_class
+
+
 def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
     """Names and values that would read alike when put together are different."""
     classes = classed(

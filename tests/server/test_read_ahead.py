@@ -9,7 +9,7 @@ from licorne.v1 import session_pb2 as sp
 from support.wire.books import books_of
 from support.wire.configs import GOOD
 from support.wire.connection import ALLOCATIONS, APPLICATIONS, KINDS, NODES, WHOLE
-from support.wire.items import AppItem, AskItem, NodeItem
+from support.wire.items import AppItem, AskItem, NodeItem, ReleaseItem
 from support.wire.shim import WireRm
 from support.wire.site import Site
 from support.wire.still import stillness
@@ -137,3 +137,27 @@ def test_requests_behind_a_fault_are_not_carried_out(site: Site, rm: WireRm) -> 
     site.rest()
     [report] = site.scheduler.views.partitions()
     assert report.nodes == 3
+
+
+def test_what_a_lost_stream_brought_is_not_for_the_next_registration(site: Site) -> None:
+    """A request that was read and not begun when its stream of `si.v1` was lost is dropped."""
+    rm = WireRm(site, "rm1", [])
+    rm.register(GOOD[0])
+    rm.connection.open_streams()
+    rm.say(APPLICATIONS, [AppItem("a0")])
+    rm.connection.flow(KINDS)
+    site.rest()
+    asks = [AskItem(f"k{number}", "a0", ONE) for number in range(20)]
+    rm.say(ALLOCATIONS, [*asks, ReleaseItem("k0", "a0")])
+    rm.say(ALLOCATIONS, [AskItem("late", "a0", ONE)])
+    # The first is being carried out, and the second waits behind it.
+    rm.connection.flow([ALLOCATIONS], rounds=0)
+    while not site.scheduler.views.partitions()[0].pending_asks:
+        assert site.loop.round()
+    assert site.scheduler.views.partitions()[0].pending_asks < 20
+    rm.connection.forget()
+    rm.register(GOOD[0])
+    site.rest()
+    site.check()
+    # Not even a rejection.
+    assert site.rms.get("rm1", "").outbox.messages == 0

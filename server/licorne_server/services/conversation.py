@@ -139,11 +139,11 @@ class Conversation:
         return request
 
     async def carry_out(self) -> None:
-        """Carry out what was read, until there is nothing more."""
+        """Carry out what was read, until there is nothing more or the stream has ended."""
         session = self._session
-        while (entry := await self._intake.take()) is not None:
+        while not self._stream.over and (entry := await self._intake.take()) is not None:
             if entry.kind in LAYOUTS:
-                await self._stream.room(self._rm.outbox.room)
+                await self._rm.outbox.room.wait()
                 self._rm.check()
             # An RM that resumes is told the last request that was handled, and sends the next one
             # again. So a request is handled and counted, or neither.
