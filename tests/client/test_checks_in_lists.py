@@ -144,6 +144,25 @@ async def test_what_fails_in_a_list_spares_the_others() -> None:
     runner.stop()
 
 
+async def test_a_function_that_cannot_be_called_fails_on_every_check() -> None:
+    """One without a parameter, async or not, is a failure of the checks and not of the stream."""
+
+    async def later() -> Mapping[str, str]:
+        return {}
+
+    def now() -> Mapping[str, str]:
+        return {}
+
+    functions: list[Any] = [later, now]
+    for function in functions:
+        sent, stats = Sent(), Stats()
+        runner = PredicateRunner(function, sent, stats)
+        runner.start(STAMP, [check(1), check(2)])
+        await eventually(lambda stats=stats: stats.unanswered == 2)  # type: ignore[misc]
+        assert sent.ids == []
+        runner.stop()
+
+
 async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
     """What a plain function is through with leaves while it is busy with the next check."""
     hold = threading.Event()

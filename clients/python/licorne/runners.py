@@ -69,6 +69,14 @@ class Feed(Generic[T]):
                 LOG.exception("%r failed on %d items", self._function, len(items))
 
 
+def _judged(function: Predicates, check: PredicateCheck) -> Judged:
+    """Call the function; an async one has not begun then."""
+    try:
+        return check, function(check)
+    except Exception as error:
+        return check, error
+
+
 class _Batch:
     """The checks of one message on their way through a plain function, in a thread."""
 
@@ -94,7 +102,7 @@ class _Batch:
         for check in self._checks:
             if self._given_up:
                 return
-            self._judged.append((check, self._result(check)))
+            self._judged.append(_judged(self._function, check))
             if not self._is_due:
                 self._is_due = True
                 self._loop.call_soon_threadsafe(self._take_soon)
@@ -123,12 +131,6 @@ class _Batch:
         if not self._given_up:
             self.take()
 
-    def _result(self, check: PredicateCheck) -> Refusals | Awaitable[Refusals] | Exception:
-        try:
-            return self._function(check)
-        except Exception as error:
-            return error
-
 
 class PredicateRunner:
     """Answers predicate checks with the caller's function.
@@ -154,8 +156,7 @@ class PredicateRunner:
         if not self._is_async:
             self._begin(self._judge_in_thread(stamp, checks))
             return
-        for check in checks:
-            self._take(stamp, [(check, self._function(check))])
+        self._take(stamp, [_judged(self._function, check) for check in checks])
 
     def stop(self) -> None:
         """Answer nothing more."""
