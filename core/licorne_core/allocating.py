@@ -85,12 +85,16 @@ class Allocations:
         return allocation
 
     def confirm(self, app: Application, request: Request) -> Allocation:
-        """The RM agrees to an assumed request's node, and may judge the node anew now."""
+        """The RM agrees to an assumed request's node, and counts the ask as placed there."""
         allocation, node = self._where(request)
         self._end_assumption(app, request)
         request.follow(RequestEvent.CONFIRM)
         self._note_results_void(node, void=forget_results(node))
         return allocation
+
+    def note_unknown(self, node: Node) -> None:
+        """Something was confirmed there that the RM does not count: what it says now is void."""
+        self._note_results_void(node, void=note_known_change(node, narrowed=True))
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
         """An assumed request, of which the RM never heard, is pending again in its old place."""

@@ -89,6 +89,8 @@ def check_partition(partition: Partition) -> None:
 
 
 def _check_deadlines(partition: Partition) -> None:
+    of_rm, here = partition.rm.checks_of(partition.name), partition.predicates.numbers
+    _same("L1", f"{partition.name}: open predicate checks", of_rm, here)
     of_app = (Due.COMPLETE, Due.STARTED, Due.ESCALATE, Due.UNRESERVE)
     known: dict[Due, Container[AppId]] = {
         **dict.fromkeys(of_app, partition.applications),
@@ -134,11 +136,14 @@ def _check_node(partition: Partition, node: Node) -> None:
         _in_range(at, total)
     low = min(node.available.values(), default=0)
     _require("A7", low >= INT64_MIN, f"{at} has {low} available")
+    assumed = 0
     for held in node.allocations:
         app = partition.applications.get(held.ask.app_id)
         request = app.requests.get(held.key) if app is not None else None
         if request is None or request.allocation is not held:
             raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
+        assumed += request.state is RequestState.ASSUMED
+    _same("A4", f"{at}: assumed", assumed, node.assumed)
 
 
 def _check_application(partition: Partition, app: Application) -> None:

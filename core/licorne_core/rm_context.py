@@ -51,6 +51,10 @@ class RmContext:
         """The partition that an open check is of."""
         return self._open.get(check)
 
+    def checks_of(self, partition: PartitionName) -> list[int]:
+        """The open checks of a partition, in order."""
+        return [check for check, name in self._open.items() if name == partition]
+
     def take_unsent(self, number: int) -> dict[PartitionName, list[int]]:
         """The checks up to this number are written now: those that are open, by partition."""
         sent: dict[PartitionName, list[int]] = {}

@@ -44,9 +44,10 @@ class Entry(NamedTuple):
     number: int
     """Its number in the session; 0 for none."""
     request: Split | None = None
-    """Its items. Without any it only counts as carried out when its turn comes."""
+    """Its items."""
     field: int = 0
-    """For the kind SESSION: which message of the session it is."""
+    """For the kind SESSION: which message of the session it is. Without one it was carried out when
+    it was read, and only counts as such in its turn."""
     payload: bytes = b""
     """For the kind SESSION: that message."""
     size: int = 0
@@ -149,7 +150,7 @@ class Intake:
             return False
         entry = self._waiting[0]
         if entry.request is None:
-            return entry.kind is not Kind.SESSION
+            return not entry.field
         if entry.kind is not first.kind:
             return False
         additions, removals = list(entry.request.items), list(whole.items)

@@ -1,5 +1,6 @@
 """Carrying out what an RM requests, over `si.v1` and over a session alike."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -48,15 +49,22 @@ async def register(
             raise config_refused(effect.reason, effect.problems)
 
 
-async def handle_request(engine: Engine, rms: Rms, rm: Rm, kind: Kind, request: Split) -> int:
+async def handle_request(
+    engine: Engine,
+    rms: Rms,
+    rm: Rm,
+    kind: Kind,
+    request: Split,
+    is_current: Callable[[], bool],
+) -> int:
     """Carry out one request of an RM; returns how many items were refused before the core saw them.
 
-    If the RM registers anew meanwhile, the rest of the request is dropped.
+    `is_current` tells whether the registration that the request is for is still the RM's. If it is
+    not, the rest of the request is dropped.
 
     Raises:
         CallError: the RM is not registered any more.
     """
-    is_current = rm.registration_guard()
     taken = await _steps(rm, kind, request, engine.portions.items)
     for step in taken.steps:
         if not isinstance(step, Effect):

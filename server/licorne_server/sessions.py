@@ -28,6 +28,8 @@ class Session:
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)
         self.next_event = 0
+        # Numbers of the last request that was read from the open stream, and of the last that was
+        # handled; what lies between them waits.
         self._read = 0
         self._received = 0
         self._sent = 0
@@ -64,10 +66,10 @@ class Session:
         """On a new stream the RM goes on behind the last request that was handled."""
         self._read = self._received
 
-    def is_repeat(self, number: int) -> bool:
-        """Take down that a request of that number was read; whether it had been before.
+    def note_read(self, number: int) -> bool:
+        """A request of that number was read; whether it is new.
 
-        One without a number never had.
+        One without a number always is.
 
         Raises:
             CallError: INVALID_ARGUMENT, a request before it is missing.
@@ -77,9 +79,9 @@ class Session:
                 f"request {number} where {self._read + 1} was expected", "number"
             )
         if 0 < number <= self._read:
-            return True
+            return False
         self._read = number or self._read
-        return False
+        return True
 
     def handled(self, number: int) -> None:
         """The request of that number, if it has one, was carried out to its end."""

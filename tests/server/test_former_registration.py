@@ -40,7 +40,10 @@ async def test_rejections_of_a_former_registration_are_not_told(
     rm = server.rms.find(RmId("rm"))
     assert rm is not None
     request = split(message.SerializeToString(), LAYOUTS[kind])
-    handled = asyncio.create_task(handle_request(server.engine, server.rms, rm, kind, request))
+    is_current = rm.registration_guard()
+    handled = asyncio.create_task(
+        handle_request(server.engine, server.rms, rm, kind, request, is_current)
+    )
     await asyncio.sleep(0)
     assert not handled.done()
     if anew:

@@ -36,7 +36,7 @@ def entry(kind: Kind, number: int = 0, added: str = "", removed: str = "", size:
 
 def answers(number: int) -> Entry:
     """What stands for answers, which were handed on when they were read."""
-    return Entry(Kind.CHECKS, number)
+    return Entry(Kind.SESSION, number)
 
 
 def said(number: int, payload: bytes = b"") -> Entry:
@@ -124,8 +124,8 @@ async def test_answers_only_count_and_hold_up_no_joining() -> None:
         (kind, 4, "ab", "")
     ]
     assert await taken_of(answers(1), answers(2), entry(kind, 3, "a")) == [
-        (Kind.CHECKS, 1, "", ""),
-        (Kind.CHECKS, 2, "", ""),
+        (Kind.SESSION, 1, "", ""),
+        (Kind.SESSION, 2, "", ""),
         (kind, 3, "a", ""),
     ]
 

@@ -10,19 +10,19 @@ from licorne_server.sessions import Session
 def test_requests_come_in_order_and_repeats_are_known() -> None:
     """A request that was handled is a repeat, the next one is not, and none may be missing."""
     session = Session(instance=1)
-    assert not session.is_repeat(1)
+    assert session.note_read(1)
     session.handled(1)
-    assert session.is_repeat(1)
-    assert not session.is_repeat(2)
+    assert not session.note_read(1)
+    assert session.note_read(2)
     with pytest.raises(CallError, match="request 4 where 3 was expected"):
-        session.is_repeat(4)
+        session.note_read(4)
 
 
 def test_what_has_no_number_is_no_repeat_and_counts_for_nothing() -> None:
     """A message without a number may come at any time and as often as it likes."""
     session = Session(instance=1)
     session.handled(1)
-    assert not session.is_repeat(0)
+    assert session.note_read(0)
     session.handled(0)
     assert session.received == 1
 
@@ -50,13 +50,13 @@ def test_what_was_read_and_not_handled_is_no_news() -> None:
     """Requests are read ahead: one that waits for its turn is not taken a second time."""
     session = Session(instance=1)
     session.begin_stream()
-    assert not any(session.is_repeat(number) for number in (1, 2, 3))
-    assert session.is_repeat(2)
+    assert all(session.note_read(number) for number in (1, 2, 3))
+    assert not session.note_read(2)
     assert session.received == 0
     session.handled(2)
     assert session.received == 2
     with pytest.raises(CallError, match="request 5 where 4 was expected"):
-        session.is_repeat(5)
+        session.note_read(5)
 
 
 def test_a_new_stream_goes_on_behind_what_was_handled() -> None:
@@ -64,23 +64,23 @@ def test_a_new_stream_goes_on_behind_what_was_handled() -> None:
     session = Session(instance=1)
     session.begin_stream()
     for number in (1, 2, 3):
-        session.is_repeat(number)
+        session.note_read(number)
     session.handled(1)
     session.begin_stream()
-    assert session.is_repeat(1)
-    assert not session.is_repeat(2)
+    assert not session.note_read(1)
+    assert session.note_read(2)
     session.handled(2)
     session.begin_stream()
     with pytest.raises(CallError, match="request 4 where 3 was expected"):
-        session.is_repeat(4)
+        session.note_read(4)
 
 
 def test_several_requests_handled_as_one_count_by_the_last() -> None:
     """Joined requests are counted at once."""
     session = Session(instance=1)
     for number in range(1, 6):
-        session.is_repeat(number)
+        session.note_read(number)
     session.handled(5)
     assert session.received == 5
-    assert session.is_repeat(5)
-    assert not session.is_repeat(6)
+    assert not session.note_read(5)
+    assert session.note_read(6)

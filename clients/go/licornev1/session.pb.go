@@ -1208,7 +1208,8 @@ type PredicateCheck struct {
 	// True: test everything, for an allocation. False: test whether a reservation makes sense,
 	// whatever is on the nodes now.
 	Allocate bool `protobuf:"varint,5,opt,name=allocate,proto3" json:"allocate,omitempty"`
-	// The first is where the ask would go now. After refusals others come behind it: those come next.
+	// The first is where the ask would go now. Others may come behind it: those that come next, one
+	// for each ask that waits and is judged alike, and more after refusals.
 	NodeIds []string `protobuf:"bytes,6,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
 	// The time for the answer, from when the check was written to the stream.
 	DeadlineMilliseconds uint32 `protobuf:"varint,7,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`

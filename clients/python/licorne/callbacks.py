@@ -69,7 +69,8 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """The ids of the nodes: where the ask would go, and after refusals those that come next."""
+    """The ids of the nodes: where the ask would go, and those that come next where asks that are
+    judged alike wait, or nodes were refused."""
     allocate: bool
     """True if the ask would run on the node; False if the node would only be reserved for it,
     whatever runs there now."""

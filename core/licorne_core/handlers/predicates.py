@@ -1,6 +1,7 @@
 """Assuming what the RM has to agree to, and what its answers do (spec § 8.4)."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request, RequestState
@@ -21,10 +22,19 @@ from licorne_core.scheduling.cycle import Candidate, ToReserve
 from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
 
 
+class Settled(NamedTuple):
+    """What became of the assumed asks of checks that were answered, beside those rolled back."""
+
+    confirmed: list[Node]
+    """The nodes of those that were confirmed."""
+    again: list[Assumed]
+    """Those that the RM has to be asked about again."""
+
+
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
     """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
     _, app, request, node = candidate
-    check = partition.predicates.ask(request.group, request.ask, node)
+    check = partition.predicates.ask(request, node)
     partition.allocations.assume(candidate, now)
     partition.predicates.wait(check, Assumed(app, request, node))
 
@@ -35,7 +45,7 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
     reservation = partition.reservations.reserve(app, request, node, now, now)
     ask_class = request.ask.ask_class
     if not reservation.required and partition.predicates.is_needed(ask_class, node, allocate=False):
-        check = partition.predicates.ask_to_reserve(request.ask, node)
+        check = partition.predicates.ask_to_reserve(request, node)
         check.reservations.append(reservation)
 
 
@@ -109,9 +119,16 @@ def _take_answer(
     partition.predicates.is_silent = False
     _note_room(partition, was_full=was_full)
     reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
-    for node in partition.results.keep(check, reasons):
-        partition.cluster.changed(node)
-    _settle(partition, check, reasons, now, outcome)
+    if not check.is_orphaned:
+        for node in partition.results.keep(check, reasons):
+            partition.cluster.changed(node)
+    settled = Settled([], [])
+    _settle(partition, check, reasons, now, outcome, settled)
+    for node in settled.confirmed:
+        if node is not check.first:
+            partition.allocations.note_unknown(node)
+    for assumed in settled.again:
+        partition.predicates.ask_again(assumed)
 
 
 def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
@@ -130,16 +147,23 @@ def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcom
     """
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
+    settled = Settled([], [])
     for number in partition.predicates.overdue(last):
         check = partition.predicates.close(number)
         assert check is not None, f"predicate check {number} has a deadline"
         if policy.fail_mode is FailMode.OPEN:
-            _settle(partition, check, {}, now, outcome)
+            _settle(partition, check, {}, now, outcome, settled)
             continue
-        partition.results.keep_silence(check, now)
         reasons = {node.node_id: NO_ANSWER for node in check.nodes}
-        _settle(partition, check, reasons, now, outcome)
+        if not check.is_orphaned:
+            partition.results.keep_silence(check, now)
+        _settle(partition, check, reasons, now, outcome, settled)
         partition.predicates.is_silent = True
+    for node in settled.confirmed:
+        # The RM has not judged what was confirmed there, so what it still answers is void.
+        partition.allocations.note_unknown(node)
+    for assumed in settled.again:
+        partition.predicates.ask_again(assumed)
 
 
 def ask_again(partition: Partition, number: int) -> None:
@@ -154,22 +178,26 @@ def _settle(
     refused: Mapping[NodeId, str],
     now: float,
     outcome: Outcome,
+    settled: Settled,
 ) -> None:
     """Confirm or roll back the assumed asks, and end the reservations that were refused.
 
-    What the RM has changed on a node meanwhile may make its answer void: then it is asked again.
+    What the RM has changed on a node meanwhile may make its answer void: then it is asked again. If
+    the ask that the check names is gone the RM may have refused that, whatever the node is like.
     """
+    orphaned = check.is_orphaned
     for assumed in list(check.assumed.values()):
         app, request, node = assumed
         reason = refused.get(node.node_id)
-        if not _counts(check, node, accepted=reason is None):
-            partition.predicates.ask_again(assumed)
+        if orphaned or not _counts(check, node, accepted=reason is None):
+            settled.again.append(assumed)
         elif reason is not None:
             roll_back(partition, app, request, now)
             request.group.refusals += reason is not NO_ANSWER
         else:
             request.group.refusals = 0
             _confirm(partition, app, request, now, outcome)
+            settled.confirmed.append(node)
     for reservation in check.reservations:
         live = partition.nodes.by_id.get(reservation.node_id)
         stands = live is not None and reservation in live.reservations.values()

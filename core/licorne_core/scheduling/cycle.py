@@ -282,9 +282,9 @@ class Cycle:
         if isinstance(blocker, Supply):
             by_rm = isinstance(blocker.wanted, AskClass)
             if by_rm and self._now >= group.refused_at + REFUSAL_TIME:
-                group.refused_at = self._now
                 reasons = refusals(self._nodes.values(), group.ask_class)
                 if reasons:
+                    group.refused_at = self._now
                     self._watch.refused(group, reasons, self._now)
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)

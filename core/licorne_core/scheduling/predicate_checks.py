@@ -15,7 +15,7 @@ from typing import NamedTuple
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Request
-from licorne_core.asks import Ask, AskClass
+from licorne_core.asks import AskClass
 from licorne_core.effects import AskedCheck, PredicatesAsked
 from licorne_core.ids import PartitionName, rm_of
 from licorne_core.nodes.node import Node
@@ -56,16 +56,19 @@ class PredicateCheck:
         "first",
         "nodes",
         "number",
+        "request",
         "reservations",
         "sent_with",
     )
 
     def __init__(
-        self, number: int, ask_class: AskClass, nodes: Iterable[Node], *, allocate: bool
+        self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool
     ) -> None:
         """Nobody waits yet."""
         self.number = number
-        self.ask_class = ask_class
+        self.request = request
+        """The ask that it names."""
+        self.ask_class = request.ask.ask_class
         self.allocate = allocate
         """Whether it is about an allocation, not a reservation."""
         self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
@@ -78,6 +81,11 @@ class PredicateCheck:
         """The requests that are booked on one of the nodes meanwhile."""
         self.reservations: list[Reservation] = []
         """The reservations that end if the RM refuses."""
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the ask that it names waits for it no more, while others may."""
+        return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
         """Whether it asks about the node as the RM knows it now."""
@@ -150,6 +158,11 @@ class PredicateChecks:
         """What blocks asks while too many wait for answers."""
 
     @property
+    def numbers(self) -> list[int]:
+        """The open checks, in order."""
+        return list(self._open)
+
+    @property
     def waiting(self) -> int:
         """Requests that wait for answers."""
         return len(self._waiting)
@@ -176,31 +189,34 @@ class PredicateChecks:
 
     # Asking
 
-    def ask(self, group: AskGroup, ask: Ask, node: Node) -> PredicateCheck:
-        """The check whose answer tells whether an ask of the group may go to the node as it is.
+    def ask(self, request: Request, node: Node) -> PredicateCheck:
+        """The check whose answer tells whether the request may go to the node as it is.
 
         It names a node for each ask of the group that waits, and more after refusals. An open
         check about the node does, unless somebody is assumed there: the RM has to judge the second
         when it knows of the first.
         """
+        group: AskGroup = request.group
         check = self._open_about(group.ask_class, node, allocate=True)
         if check is not None:
-            # Those that come next are asked about as well.
-            return self._put(ask, [node], allocate=True) if node.assumed else check
+            if node.assumed or check.is_orphaned:
+                # Those that come next are asked about as well.
+                return self._put(request, [node], allocate=True)
+            return check
         spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
         count = min(BATCH, group.waiting + spare) - 1
         ahead = self._ahead(group.ask_class, node, count) if count else ()
-        return self._put(ask, [node, *ahead], allocate=True)
+        return self._put(request, [node, *ahead], allocate=True)
 
-    def ask_to_reserve(self, ask: Ask, node: Node) -> PredicateCheck:
+    def ask_to_reserve(self, request: Request, node: Node) -> PredicateCheck:
         """The check whose answer tells whether the node may be reserved for the ask."""
-        check = self._open_about(ask.ask_class, node, allocate=False)
-        return check or self._put(ask, [node], allocate=False)
+        check = self._open_about(request.ask.ask_class, node, allocate=False)
+        return check or self._put(request, [node], allocate=False)
 
     def ask_again(self, assumed: Assumed) -> None:
         """What waits for a node that is not as it was asked about waits for another answer."""
         self.leave(assumed.request)
-        self.wait(self._put(assumed.request.ask, [assumed.node], allocate=True), assumed)
+        self.wait(self._put(assumed.request, [assumed.node], allocate=True), assumed)
 
     def take_unsaid(self) -> list[PredicatesAsked]:
         """The checks that no effect has said yet."""
@@ -224,9 +240,9 @@ class PredicateChecks:
         check = self._about.get((ask_class, allocate, node))
         return check if check is not None and check.is_about(node) else None
 
-    def _put(self, ask: Ask, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
-        number = self._rm.open_check(self._partition)
-        check = PredicateCheck(number, ask.ask_class, nodes, allocate=allocate)
+    def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
+        number, ask = self._rm.open_check(self._partition), request.ask
+        check = PredicateCheck(number, request, nodes, allocate=allocate)
         self._open[number] = check
         for node in check.nodes:
             self._about[ask.ask_class, allocate, node] = check

@@ -51,6 +51,12 @@ NUMBERED = frozenset(
     }
 )
 
+KNOWN = NUMBERED | {
+    UpdateRequest.HELLO_FIELD_NUMBER,
+    UpdateRequest.ACK_FIELD_NUMBER,
+    UpdateRequest.HEARTBEAT_FIELD_NUMBER,
+}
+
 
 def control(field: int, message: Ack | Goodbye | Heartbeat | Welcome) -> bytes:
     """A message of the session itself, as the field of an UpdateResponse."""
@@ -82,6 +88,8 @@ class Conversation:
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
         self._intake = Intake()
+        # Whether the registration of this session is still the RM's.
+        self._is_current = rm.registration_guard()
         # The last request that was acknowledged on this stream.
         self._acknowledged = 0
         session.begin_stream()
@@ -89,7 +97,8 @@ class Conversation:
     async def read(self) -> None:
         """Read requests until the RM's side ends, it says goodbye or something makes no sense.
 
-        What the RM answers goes to the engine at once, ahead of what waits: it has a deadline.
+        What the RM answers goes to the engine at once, ahead of what waits: it has a deadline. Only
+        while the intake is full nothing is read at all.
         """
         try:
             while (raw := await self._stream.read()) is not None:
@@ -110,9 +119,11 @@ class Conversation:
         session.check_acknowledged(envelope.acknowledged)
         self._rm.outbox.acknowledge(envelope.acknowledged)
         number, message, payload = envelope.number, envelope.message, envelope.payload
+        if message and message not in KNOWN:
+            raise invalid_argument(f"an UpdateRequest has no message {message}", "message")
         if message in NUMBERED and not number:
             raise invalid_argument("a request must have a number", "number")
-        if session.is_repeat(number):
+        if not session.note_read(number):
             return
         size = len(payload)
         if message in REQUESTS:
@@ -120,8 +131,8 @@ class Conversation:
             self._intake.put(Entry(kind, number, self._split(kind, payload), size=size))
         elif message == UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER:
             answers = predicate_answers(self._rm.rm_id, payload)
-            self._engine.post(answers, is_current=self._rm.registration_guard())
-            self._intake.put(Entry(Kind.CHECKS, number))
+            self._engine.post(answers, is_current=self._is_current)
+            self._intake.put(Entry(Kind.SESSION, number))
         elif message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
             self._rm.state.answered(parse(StateDump, payload))
             self._intake.put(Entry(Kind.SESSION, number))
@@ -156,7 +167,9 @@ class Conversation:
             self._rm.outbox.wake()
 
     async def _request(self, kind: Kind, request: Split) -> None:
-        refused = await handle_request(self._engine, self._rms, self._rm, kind, request)
+        refused = await handle_request(
+            self._engine, self._rms, self._rm, kind, request, self._is_current
+        )
         if refused:
             self._session.refuse(kind, refused)
 
@@ -178,14 +191,14 @@ class Conversation:
         Raises:
             CallError: the RM is not registered any more.
         """
-        effects = await self._engine.submit(command, is_current=self._rm.registration_guard())
+        effects = await self._engine.submit(command, is_current=self._is_current)
         check_registered(effects, message)
 
     async def _unregister(self) -> None:
         """Forget the RM, unless it was registered anew meanwhile: the later request counts."""
-        is_current = self._rm.registration_guard()
-        await self._engine.submit(RemoveRm(rm_id=self._rm.rm_id), is_current=is_current)
-        if is_current():
+        command = RemoveRm(rm_id=self._rm.rm_id)
+        await self._engine.submit(command, is_current=self._is_current)
+        if self._is_current():
             self._rms.forget(self._rm.rm_id)
 
     async def _end_replay(self, end: ReplayEnd) -> None:
@@ -233,7 +246,7 @@ class Conversation:
         """
         if check:
             command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
-            self._engine.post(command, is_current=self._rm.registration_guard())
+            self._engine.post(command, is_current=self._is_current)
 
     async def _idle(self, sealer: Sealer) -> None:
         """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""

@@ -29,7 +29,7 @@ from licorne_server.intake import Entry, Intake
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.rms import Rm, Rms
 from licorne_server.streams import Stream
-from licorne_server.wire import Split, split
+from licorne_server.wire import split
 
 STREAMS = {
     "UpdateNode": Kind.NODES,
@@ -98,8 +98,9 @@ class SchedulerService:
         rm = await self._take_over(kind, request.rm_id, stream)
         try:
             intake = Intake()
+            intake.put(Entry(kind, 0, request, size=len(first)))
             await stream.run(
-                self._read(rm, kind, stream, intake, request, context),
+                self._read(rm, kind, stream, intake, context),
                 self._carry_out(rm, kind, stream, intake),
                 self._write(rm, kind, stream),
                 rm.outbox.wake,
@@ -152,12 +153,10 @@ class SchedulerService:
         kind: Kind,
         stream: Stream,
         intake: Intake,
-        request: Split,
         context: Any,
     ) -> None:
-        """Read requests behind the given one until the RM's side ends or one makes no sense."""
+        """Read requests behind the first until the RM's side ends or one makes no sense."""
         layout = LAYOUTS[kind]
-        intake.put(Entry(kind, 0, request))
         try:
             while (raw := await stream.read()) is not None:
                 request = split(raw, layout)
@@ -183,7 +182,14 @@ class SchedulerService:
             rm.check()
             assert entry.request is not None, "these streams carry requests with items only"
             with stream.to_completion():
-                await handle_request(self._engine, self._rms, rm, kind, entry.request)
+                await handle_request(
+                    self._engine,
+                    self._rms,
+                    rm,
+                    kind,
+                    entry.request,
+                    rm.registration_guard(),
+                )
 
     async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:
         kinds = (kind,)

@@ -8,11 +8,12 @@ from licorne_core.commands import (
     FailMode,
     NodeAction,
     NodeRefusal,
+    NotePredicatesSent,
     PredicatePolicy,
 )
-from licorne_core.effects import Effect
+from licorne_core.effects import AskedCheck, Effect
 from licorne_core.facts.allocations import PredicatesRefused
-from licorne_core.ids import AppId, NodeId, PartitionName
+from licorne_core.ids import AppId, NodeId, PartitionName, RmId
 from licorne_core.scheduling import predicate_checks, predicate_results
 from support.builders import (
     answering,
@@ -267,3 +268,60 @@ def test_a_capacity_that_is_merely_said_again_voids_no_result() -> None:
     answered(core, core.do(asks(ask("one", "k", vcore=1, predicate="p"))), lambda _, __: "no")
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=10)))) == []
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
+
+
+def accepting(core: Driver, check: AskedCheck, *refused: str) -> list[Effect]:
+    """The RM accepts all nodes of a check but these."""
+    return core.do(answering(check, [NodeRefusal(node_id=NodeId(n), reason="no") for n in refused]))
+
+
+def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
+    """The RM judged others for that node without it, so what it said of them is void."""
+    core = cluster(4)
+    core.do(nodes(node("n4", NodeAction.DRAIN_NODE)))
+    check, other = asked(
+        core.do(
+            asks(
+                ask("one", "p0", vcore=1, predicate="p"), ask("one", "p1", vcore=1, predicate="p")
+            ),
+            asks(ask("one", "q0", vcore=1, predicate="q")),
+        )
+    )
+    assert (check.nodes, other.nodes) == (["n1", "n2"], ["n3"])
+    core.do(nodes(node("n4", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    (judged,) = asked(accepting(core, other, "n3"))
+    assert judged.nodes[0] == "n4"
+    assert {"n1", "n2"} & {*judged.nodes}
+    assert [key for _, key, _ in placed(accepting(core, check))] == ["p0", "p1"]
+    assert placed(accepting(core, judged)) == [("one", "q0", "n4")]
+    partition = core.scheduler.partitions[PARTITION]
+    assert partition.nodes.by_id[NodeId("n2")].results == {}
+
+
+def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
+    """The RM has not judged what its silence placed there, and is asked again about the others."""
+    core = Driver(writes=False)
+    policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
+    core.do(register(config("[{name: a}]"), predicates=policy))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    (silent,) = asked(core.do(asks(ask("one", "a", vcore=1, predicate="a"))))
+    core.do(NotePredicatesSent(rm_id=RmId("rm1"), check=silent.check))
+    (spoken,) = asked(core.do(asks(ask("one", "b", vcore=1, predicate="b"))))
+    assert placed(core.wait(2.0)) == [("one", "a", "n1")]
+    (again,) = asked(core.do(answering(spoken)))
+    assert (again.key, again.nodes) == ("b", ["n1"])
+    assert placed(core.do(answering(again))) == [("one", "b", "n1")]
+
+
+def test_an_answer_about_an_ask_that_is_gone_is_no_result() -> None:
+    """The RM may have refused it because it is gone; who waits for the answer is asked about."""
+    core = cluster(2)
+    effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
+    (check,) = asked(effects)
+    core.do(releases(release("one", "k0")))
+    effects = accepting(core, check, "n1", "n2")
+    (again,) = asked(effects)
+    assert (again.key, again.nodes) == ("k1", ["n2"])
+    assert placed(accepting(core, again)) == [("one", "k1", "n2")]
+    (fresh,) = asked(core.do(asks(ask("one", "k2", vcore=1, predicate="p"))))
+    assert fresh.nodes == ["n1"]

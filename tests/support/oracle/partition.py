@@ -221,11 +221,13 @@ class PartitionOracle:
 
     def note_sent(self, number: int, now: float) -> None:
         """The checks up to this number were written: each has a deadline from now on."""
-        for check, asked in self.checks.open.items():
-            if check <= number and not asked.sent:
-                assert self.policy is not None, "core asks an RM that has no say"
-                asked.sent = True
-                self.timers.set(("answer", str(check)), now + self.policy.deadline)
+        together = [n for n, c in self.checks.open.items() if n <= number and not c.sent]
+        for check in together:
+            self.checks.open[check].sent = True
+        if together:
+            assert self.policy is not None, "core asks an RM that has no say"
+            self.checks.sent[together[-1]] = together
+            self.timers.set(("answer", str(together[-1])), now + self.policy.deadline)
 
     def assumed_on(self, node: NodeRecord) -> int:
         """How many asks wait for an answer, booked on the node."""

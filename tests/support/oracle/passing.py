@@ -58,42 +58,65 @@ def take_answer(
     check = partition.checks.close(number)
     if check is None:
         return []
-    partition.timers.cancel(("answer", str(number)))
     partition.unheard = False
-    remember(check, refused)
-    return _settle(partition, check, refused, now)
+    if not check.is_orphaned:
+        remember(check, refused)
+    again: list[tuple[str, str]] = []
+    told = _settle(partition, check, refused, now, again)
+    first = next(iter(check.nodes)).node_id
+    for decision in told:
+        if decision.node_id != first:
+            partition.nodes[decision.node_id].changed()
+    _ask_again(partition, again)
+    return told
 
 
-def _give_up(partition: PartitionOracle, number: int, now: float) -> list[Decision]:
-    """The RM is silent, and that counts as it said it should."""
-    check = partition.checks.close(number)
-    assert check is not None, f"check {number} has a deadline"
+def _give_up(partition: PartitionOracle, last: int, now: float) -> list[Decision]:
+    """The RM is silent about checks that were written together, which counts as it said it should.
+
+    What silence confirms the RM has not judged, so what it still answers about those nodes is void.
+    """
     assert partition.policy is not None, "a check has a deadline by a policy"
-    if partition.policy.fail_mode is FailMode.OPEN:
-        return _settle(partition, check, {}, now)
-    refused = {node.node_id: NO_ANSWER for node in check.nodes}
-    remember(check, refused)
-    told = _settle(partition, check, refused, now)
-    partition.unheard = True
-    partition.checks.silent[number] = check
-    partition.timers.set(("retry", str(number)), now + RETRY_SECONDS)
+    told: list[Decision] = []
+    again: list[tuple[str, str]] = []
+    for number in partition.checks.sent.pop(last):
+        check = partition.checks.close(number)
+        if check is None:
+            continue
+        if partition.policy.fail_mode is FailMode.OPEN:
+            told += _settle(partition, check, {}, now, again)
+            continue
+        refused = {node.node_id: NO_ANSWER for node in check.nodes}
+        if not check.is_orphaned:
+            remember(check, refused)
+            partition.checks.silent[number] = check
+            partition.timers.set(("retry", str(number)), now + RETRY_SECONDS)
+        told += _settle(partition, check, refused, now, again)
+        partition.unheard = True
+    for node_id in {decision.node_id for decision in told}:
+        partition.nodes[node_id].changed()
+    _ask_again(partition, again)
     return told
 
 
 def _settle(
-    partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str], now: float
+    partition: PartitionOracle,
+    check: PredicateCheck,
+    refused: dict[str, str],
+    now: float,
+    again: list[tuple[str, str]],
 ) -> list[Decision]:
     """Make or put back what waited; where the node has changed, the RM has to be asked again."""
     told: list[Decision] = []
+    orphaned = check.is_orphaned
     for app_id, key in list(check.assumed):
         app = partition.apps[app_id]
         allocation = app.allocations[key]
         node = partition.nodes[allocation.node_id]
         accepted = node.node_id not in refused
-        if not check.counts(node, partition.assumed_on(node), accepted=accepted):
-            again = partition.checks.next(app_id, allocation.ask, partition.nodes, allocate=True)
-            assert list(again.nodes) == [node], f"core asks again about {again.nodes}, not {node}"
-            again.assumed.append((app_id, key))
+        counts = check.counts(node, partition.assumed_on(node), accepted=accepted)
+        if orphaned or not counts:
+            again.append((app_id, key))
         elif accepted:
             allocation.assumed = False
             confirm(partition, app, node, now)
@@ -104,3 +127,12 @@ def _settle(
         if ask.reservation in check.reservations and ask.reservation.node_id in refused:
             ask.reservation = None
     return told
+
+
+def _ask_again(partition: PartitionOracle, again: list[tuple[str, str]]) -> None:
+    for app_id, key in again:
+        allocation = partition.apps[app_id].allocations[key]
+        node = partition.nodes[allocation.node_id]
+        check = partition.checks.next(app_id, allocation.ask, partition.nodes, allocate=True)
+        assert list(check.nodes) == [node], f"core asks again about {check.nodes}, not {node}"
+        check.assumed.append((app_id, key))

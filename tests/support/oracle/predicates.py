@@ -25,15 +25,21 @@ RETRY_SECONDS = 5.0
 class PredicateCheck:
     """What the RM was asked about which nodes, as they were then, and who waits for its answer.
 
-    `sent`: the check was written to the RM.
+    `named` are application and key of the ask that it names. `sent`: it was written to the RM.
     """
 
+    named: tuple[str, str]
     ask_class: AskClass
     allocate: bool
     nodes: dict[NodeRecord, tuple[int, int]]
     sent: bool = False
     assumed: list[tuple[str, str]] = field(default_factory=list)
     reservations: list[ReservationRecord] = field(default_factory=list)
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether the ask that it names waits for it no more: the RM may have refused that."""
+        return self.allocate and self.named not in self.assumed
 
     def is_about(self, node: NodeRecord) -> bool:
         """Whether it asks about the node as it is now."""
@@ -55,13 +61,15 @@ class PredicateChecks:
     """The open checks of a partition, and those that were never answered.
 
     `said` are the checks that the core asked for while the present command was handled. Of the
-    checks about one class and node the last one is `latest`.
+    checks about one class and node the last one is `latest`. `sent` are those that were written
+    together, by the last of them.
     """
 
     def __init__(self) -> None:
         """None."""
         self.open: dict[int, PredicateCheck] = {}
         self.silent: dict[int, PredicateCheck] = {}
+        self.sent: dict[int, list[int]] = {}
         self.said: list[AskedCheck] = []
         self.latest: dict[tuple[AskClass, bool, NodeRecord], PredicateCheck] = {}
 
@@ -97,7 +105,8 @@ class PredicateChecks:
         assert len({*said.nodes}) == len(said.nodes), f"core asks twice: {said.nodes}"
         records = [nodes[node_id] for node_id in said.nodes]
         versions = {record: (record.told, record.narrowed) for record in records}
-        check = self.open[said.check] = PredicateCheck(ask.ask_class, allocate, versions)
+        named = (app_id, ask.key)
+        check = self.open[said.check] = PredicateCheck(named, ask.ask_class, allocate, versions)
         for record in records:
             self.latest[ask.ask_class, allocate, record] = check
         return check

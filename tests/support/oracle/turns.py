@@ -125,7 +125,8 @@ def _ask(
     """The check about the ask and the node: an open one, or the next that the core asked for."""
     checks = partition.checks
     check = checks.about(ask, node, allocate=allocate)
-    if check is None or (allocate and partition.assumed_on(node)):
+    alone = not allocate or not partition.assumed_on(node)
+    if check is None or not alone or check.is_orphaned:
         if checks.said and allocate:
             check_sense(look_at(partition, now), checks, ask, checks.said[0])
         check = checks.next(app.app_id, ask, partition.nodes, allocate=allocate)

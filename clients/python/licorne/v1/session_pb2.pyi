@@ -528,7 +528,9 @@ class PredicateCheck(_message.Message):
     """The time for the answer, from when the check was written to the stream."""
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The first is where the ask would go now. After refusals others come behind it: those come next."""
+        """The first is where the ask would go now. Others may come behind it: those that come next, one
+        for each ask that waits and is judged alike, and more after refusals.
+        """
 
     def __init__(
         self,
