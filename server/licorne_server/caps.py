@@ -38,7 +38,7 @@ MAX_EXTRA_BYTES = 3 * 1024 * 1024
 
 MAX_RMS = 1024
 MAX_ANSWERS = 4_096
-"""Answers to predicate checks in one request. So many checks of one partition are never open."""
+"""Answers to predicate checks in one request: they are handled in one go."""
 
 MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check has more."""

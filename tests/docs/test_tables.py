@@ -80,7 +80,7 @@ CAPS = {
     "configuration": ("MAX_CONFIG_BYTES",),
     "`extraConfig`": ("MAX_EXTRA_BYTES",),
     "RMs": ("MAX_RMS",),
-    "answers in a request": ["MAX_ANSWERS"],
+    "answers to checks in a request": ("MAX_ANSWERS",),
     "nodes refused by an answer": ("MAX_REFUSALS",),
     "reason of a refused node": ("MAX_REASON",),
     "state of the RM in a dump": ("MAX_STATE_DUMP",),

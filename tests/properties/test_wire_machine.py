@@ -28,7 +28,7 @@ from support.wire.drawing import (
     localized,
     messages,
 )
-from support.wire.items import AppItem, NodeItem
+from support.wire.items import AppItem, AskItem, NodeItem
 from support.wire.ledger import Item
 from support.wire.mischief import MISCHIEF, do_mischief
 from support.wire.shim import WireRm
@@ -124,7 +124,10 @@ class WireMachine(RuleBasedStateMachine):
             case "rests twice":
                 world.settle()
                 # What did not fit in the first time may do so the second time.
-                fits = not rm.ledger.around.huge
+                around = rm.ledger.around
+                named = {i.node_id for i in said if isinstance(i, AskItem) and i.node_id}
+                there = not any(around.node_may_be(name, there=False) for name in named)
+                fits = there and not around.huge
                 if fits and is_idempotent(said) and rm.connection.is_whole:
                     say_twice(world, rm, kind, said)
 

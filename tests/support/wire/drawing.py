@@ -219,5 +219,7 @@ def is_idempotent(items: Sequence[Item]) -> bool:
     news = {item.app_id for item in items if isinstance(item, AppItem)}
     ends = {item.app_id for item in items if isinstance(item, RemovalItem)}
     # What cannot be done to an assumed ask takes it from its node all the same.
-    vain = any(isinstance(i, AskItem) and i.node_id == "n9" for i in items)
+    # And what cannot be done to a pending ask may be done to what it was placed as since.
+    placed = [item for item in items if isinstance(item, AskItem) and item.node_id]
+    vain = any(i.node_id == "n9" or home(i.node_id) != home(i.app_id) for i in placed)
     return not (fickle or vain or changes & comes or news & ends)
