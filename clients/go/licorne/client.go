@@ -3,6 +3,10 @@ package licorne
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
@@ -14,55 +18,259 @@ import (
 //
 // The items of a request belong to the client after the call: the caller may read them, but must
 // not change them. The lists that hold them, and the request itself, are not kept.
-type Client struct{}
+type Client struct {
+	config    Config
+	state     *state
+	callbacks *callbacks
+	// running are the goroutines of Run.
+	running sync.WaitGroup
+	// finished is closed at the end of Run.
+	finished chan struct{}
+	// started says whether Run was called. The state's lock guards it.
+	started bool
+}
 
 // New makes a client and checks the configuration; an *InvalidError names what is wrong with it. It
 // connects when Run is called.
-func New(config Config, handlers Handlers) (*Client, error) { return nil, errors.ErrUnsupported }
+func New(config Config, handlers Handlers) (*Client, error) {
+	config.BuildInfo, config.ExtraConfig = maps.Clone(config.BuildInfo), maps.Clone(config.ExtraConfig)
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	if config.Predicates != nil && handlers.Check == nil {
+		return nil, invalid("Handlers.Check", "nil", "Predicates are set, so somebody must answer the checks")
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
+	}
+	s := newState(config, config.Logger.With("rm", config.RMID))
+	s.session.rmID = config.RMID
+	s.session.instance = config.Instance
+	s.session.registration = config.registration()
+	s.session.callbacks = config.wanted(handlers)
+	c := &Client{config: config, state: s, finished: make(chan struct{})}
+	c.callbacks = &callbacks{state: s, handlers: handlers, start: c.start}
+	if config.Predicates != nil {
+		c.callbacks.judge = newJudge(s, handlers.Check)
+		c.callbacks.inOrder = config.Predicates.InOrder
+	}
+	return c, nil
+}
+
+// start runs a function in a goroutine that Run waits for.
+func (c *Client) start(function func()) {
+	c.running.Add(1)
+	go func() {
+		defer c.running.Done()
+		function()
+	}()
+}
 
 // Run connects, and connects again after every loss. It returns nil after Close and after the end
 // of ctx, both of which say goodbye to the server first, for 10 seconds at the most. Otherwise it
 // returns the error that ended the client: a *FencedError, *UnauthorizedError, *ConfigError,
 // *RegistrationError, *ProtocolError or *LostError. No handler runs after it. It can be called once.
-func (c *Client) Run(ctx context.Context) error { return errors.ErrUnsupported }
+func (c *Client) Run(ctx context.Context) error {
+	s := c.state
+	life, abort := context.WithCancel(context.Background())
+	defer abort()
+	if err := c.begin(abort); err != nil {
+		return err
+	}
+	defer close(c.finished)
+	stop := context.AfterFunc(ctx, func() { s.leave(false) })
+	defer stop()
+	c.start(c.callbacks.dispatch)
+	judge := c.callbacks.judge
+	if judge != nil && !c.callbacks.inOrder {
+		c.start(judge.run)
+	}
+	connection := &connection{
+		state: s, callbacks: c.callbacks, tls: c.config.TLS, retry: c.config.Retry,
+		backoff: newBackoff(c.config.Retry), targets: c.config.targets(),
+	}
+	failure := connection.run(life)
+	var last func()
+	if handler := c.callbacks.handlers.Session; handler != nil {
+		last = func() { handler(SessionChange{State: SessionEnded, Address: s.address, Err: failure}) }
+	}
+	s.end(failure, last)
+	if judge != nil {
+		judge.close()
+	}
+	c.running.Wait()
+	return failure
+}
+
+// begin notes that Run was called, which can break off with `abort`.
+func (c *Client) begin(abort func()) error {
+	s := c.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.started {
+		return errors.New("licorne: Run can be called once")
+	}
+	if s.failure != nil {
+		return s.failure
+	}
+	c.started = true
+	s.abort = abort
+	return nil
+}
 
 // Ready waits until the server has been told, for the first time, all that the client knows, and
-// schedules the RM. It returns the error that ended the client if that came before.
-func (c *Client) Ready(ctx context.Context) error { return errors.ErrUnsupported }
+// schedules the RM. It returns the error that ended the client if it has ended.
+func (c *Client) Ready(ctx context.Context) error {
+	select {
+	case <-c.state.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return c.state.failure
+}
 
 // UpdateNodes adds, changes and removes nodes. It returns when they are noted and queued. It waits
 // only while more than Limits.OutgoingBytes are queued. It returns an *InvalidError for what can
 // never be sent, and the error that ended the client after its end; nothing was done then.
-func (c *Client) UpdateNodes(request *si.NodeRequest) error { return errors.ErrUnsupported }
+func (c *Client) UpdateNodes(request *si.NodeRequest) error {
+	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
+		return err
+	}
+	var few [8]int
+	sizes, err := checkItems(few[:0], "nodes", request.GetNodes(), checkNode)
+	if err != nil {
+		return err
+	}
+	return c.state.update(func(queue *packer) {
+		for i, item := range request.GetNodes() {
+			c.state.cache.node(item)
+			if queue != nil {
+				queue.node(item, sizes[i])
+			}
+		}
+	})
+}
 
 // UpdateApplications adds and removes applications. It returns as UpdateNodes does.
 func (c *Client) UpdateApplications(request *si.ApplicationRequest) error {
-	return errors.ErrUnsupported
+	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
+		return err
+	}
+	var few [8]int
+	sizes, err := checkItems(few[:0], "new", request.GetNew(), checkNewApplication)
+	if err != nil {
+		return err
+	}
+	sizes, err = checkItems(sizes, "remove", request.GetRemove(), checkRemovedApplication)
+	if err != nil {
+		return err
+	}
+	return c.state.update(func(queue *packer) {
+		for i, item := range request.GetNew() {
+			c.state.cache.addApp(item)
+			if queue != nil {
+				queue.newApplication(item, sizes[i])
+			}
+		}
+		added := len(request.GetNew())
+		for i, item := range request.GetRemove() {
+			c.state.cache.removeApp(item)
+			if queue != nil {
+				queue.removedApplication(item, sizes[added+i])
+			}
+		}
+	})
 }
 
 // UpdateAllocations adds asks and existing allocations, and releases them. It returns as
-// UpdateNodes does.
+// UpdateNodes does. The additions of a request come before its releases.
 func (c *Client) UpdateAllocations(request *si.AllocationRequest) error {
-	return errors.ErrUnsupported
+	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
+		return err
+	}
+	var few [8]int
+	sizes, err := checkItems(few[:0], "allocations", request.GetAllocations(), checkAllocation)
+	if err != nil {
+		return err
+	}
+	releases := request.GetReleases().GetAllocationsToRelease()
+	sizes, err = checkItems(sizes, "releases.allocationsToRelease", releases, checkRelease)
+	if err != nil {
+		return err
+	}
+	now := time.Now().Unix()
+	return c.state.update(func(queue *packer) {
+		for i, item := range request.GetAllocations() {
+			c.state.cache.ask(item, now)
+			if queue != nil {
+				queue.allocation(item, sizes[i])
+			}
+		}
+		added := len(request.GetAllocations())
+		for i, item := range releases {
+			c.state.cache.release(item)
+			if queue != nil {
+				queue.release(item, sizes[added+i])
+			}
+		}
+	})
 }
 
 // Assume notes that a pending ask counts as placed on a node: a replay reports it as an allocation
-// there. An empty node takes that back. Nothing is sent, and an answer of the server for the ask
-// replaces it. It returns false if the key is that of no pending ask.
-func (c *Client) Assume(allocationKey, nodeID string) bool { return false }
-
-// UpdateConfiguration replaces the queue configuration, and what the next registration says. It
-// returns a *ConfigError if the server refuses the queues, a *RegistrationError if it refuses the
-// extra configuration, and a *LostError if it cannot be reached, after which either may be in force.
-func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra map[string]string) error {
-	return errors.ErrUnsupported
+// there. An empty node takes that back. Nothing is sent, and the server's next allocation of the ask
+// takes its place; the handlers are told of that one. It returns false if the key is that of no
+// pending ask.
+func (c *Client) Assume(allocationKey, nodeID string) bool {
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return c.state.cache.assume(allocationKey, nodeID)
 }
 
 // Close sends what is queued, says goodbye, and waits for the end of Run. The server keeps the
 // books of the RM for its next instance, unless unregister asks it to forget all of it. It returns
-// ErrNotTold if there was no session to say so in, and the error of ctx if that ends first; Run is
-// broken off then.
-func (c *Client) Close(ctx context.Context, unregister bool) error { return errors.ErrUnsupported }
+// ErrNotTold if the server did not hear of it, because there was no session. It returns the error of
+// ctx if that ends first; Run is broken off then.
+func (c *Client) Close(ctx context.Context, unregister bool) error {
+	s := c.state
+	s.leave(unregister)
+	s.mu.Lock()
+	started := c.started
+	s.mu.Unlock()
+	if !started {
+		s.end(nil, nil)
+		return ErrNotTold
+	}
+	select {
+	case <-c.finished:
+	case <-ctx.Done():
+		s.mu.Lock()
+		s.abort()
+		s.mu.Unlock()
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.told || unregister && !s.unregister {
+		return ErrNotTold
+	}
+	return nil
+}
 
 // Stats returns the counters.
-func (c *Client) Stats() Stats { return Stats{} }
+func (c *Client) Stats() Stats {
+	s := c.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	stats.OutgoingItems, stats.OutgoingBytes = s.out.packer.items, s.out.packer.bytes
+	stats.IncomingItems = s.inbox.items
+	stats.Nodes, stats.Applications = len(s.cache.nodes), len(s.cache.applications)
+	for _, keys := range s.cache.byNode {
+		stats.Allocations += len(keys)
+	}
+	stats.Asks = len(s.cache.asks) - stats.Allocations
+	return stats
+}

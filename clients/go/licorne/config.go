@@ -50,6 +50,10 @@ type PredicateOptions struct {
 	FailOpen bool
 	// ClassBy says which asks are judged alike, so that one check holds for all of them.
 	ClassBy ClassBy
+	// InOrder makes Handlers.Check a call in line with those of the other handlers, in the order of
+	// the stream: it sees everything that the server said before the check. Slow handlers delay the
+	// checks then, and slow checks the handlers.
+	InOrder bool
 }
 
 // ClassBy says which asks the RM judges alike; see the constants.

@@ -1,0 +1,71 @@
+package licorne
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// UpdateConfiguration replaces the queue configuration, and what the next registration says. It
+// returns a *ConfigError if the server refuses the queues, a *RegistrationError if it refuses the
+// extra configuration, and a *LostError if there was no answer, after which either may be in force.
+func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra map[string]string) error {
+	if err := checkText("queues", queues); err != nil {
+		return err
+	}
+	if err := checkTexts("extra", extra); err != nil {
+		return err
+	}
+	extra = maps.Clone(extra)
+	s := c.state
+	s.mu.Lock()
+	failure, address := s.failure, s.address
+	s.mu.Unlock()
+	if failure != nil {
+		return failure
+	}
+	if address == "" {
+		address = c.config.targets()[0]
+	}
+	if err := c.configure(ctx, address, queues, extra); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.session.reconfigure(queues, extra)
+	return nil
+}
+
+func (c *Client) configure(ctx context.Context, address, queues string, extra map[string]string) error {
+	conn, err := dial(address, c.config.TLS)
+	if err != nil {
+		return &LostError{err.Error()}
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = licornev1.NewAdminClient(conn).UpdateConfiguration(ctx, &licornev1.UpdateConfigurationRequest{
+		RmId:        c.config.RMID,
+		PolicyGroup: c.config.PolicyGroup,
+		Config:      queues,
+		ExtraConfig: extra,
+	})
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	answer, _ := status.FromError(err)
+	if answer.Code() == codes.InvalidArgument {
+		return registrationError(answer)
+	}
+	var unauthorized *UnauthorizedError
+	if errors.As(fatal(err), &unauthorized) {
+		return unauthorized
+	}
+	return &LostError{textOf(answer)}
+}

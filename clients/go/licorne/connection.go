@@ -1,0 +1,138 @@
+package licorne
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// connection opens one stream after the other, for as long as the client lives.
+type connection struct {
+	state     *state
+	callbacks *callbacks
+	tls       *tls.Config
+	retry     Retry
+	backoff   *backoff
+	// targets are the addresses that the caller gave, and at is the one in turn.
+	targets []string
+	at      int
+	// redirect is the address that the server sent us to; empty if it did not.
+	redirect string
+	// downSince is when the last session was lost, or the first one sought.
+	downSince time.Time
+}
+
+// run opens streams until the client leaves, or returns the error that ends it. The end of ctx breaks
+// it off.
+func (c *connection) run(ctx context.Context) error {
+	c.downSince = time.Now()
+	for !c.state.isLeaving() {
+		wait, err := c.attempt(ctx)
+		if c.state.isLeaving() {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.state.leaving:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// attempt opens a stream and uses it to its end. It returns how long to wait before the next one, or
+// the error that ends the client.
+func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
+	address := c.targets[c.at]
+	if c.redirect != "" {
+		address = c.redirect
+	}
+	s := c.state
+	s.mu.Lock()
+	s.stats.Streams++
+	s.address = address
+	s.mu.Unlock()
+	st, err := c.stream(ctx, address)
+	if err != nil {
+		return c.lost(st, address, err)
+	}
+	if st.goodbyeSaid.Load() && s.isLeaving() {
+		s.mu.Lock()
+		s.told = true
+		s.mu.Unlock()
+	}
+	c.backoff.reset()
+	c.downSince = time.Now()
+	if st.redirect != "" {
+		s.log.Info("redirected", "from", address, "to", st.redirect)
+		c.redirect = st.redirect
+		return 0, nil
+	}
+	retryAfter := time.Duration(st.drained.Load())
+	if retryAfter <= 0 {
+		retryAfter = c.retry.Initial
+	}
+	return retryAfter + rand.N(retryAfter/2+1), nil
+}
+
+func (c *connection) stream(ctx context.Context, address string) (*stream, error) {
+	conn, err := dial(address, c.tls)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	rpc, err := licornev1.NewSessionClient(conn).Update(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := newStream(c.state, c.callbacks, rpc, cancel)
+	return st, st.run(ctx)
+}
+
+// lost decides what follows a failure. It returns how long to wait before the next stream, or the
+// error that ends the client.
+func (c *connection) lost(st *stream, address string, reason error) (time.Duration, error) {
+	var protocolError *ProtocolError
+	if errors.As(reason, &protocolError) {
+		return 0, reason
+	}
+	if err := fatal(reason); err != nil {
+		return 0, err
+	}
+	text := reason.Error()
+	if answer, isStatus := status.FromError(reason); isStatus {
+		text = textOf(answer)
+	}
+	s := c.state
+	s.log.Warn("no connection", "address", address, "reason", text)
+	if st != nil && !st.welcomedAt.IsZero() {
+		c.backoff.lasted(time.Since(st.welcomedAt))
+		c.downSince = time.Now()
+		s.mu.Lock()
+		lost := fmt.Errorf("licorne: the stream to %s was lost: %w", address, reason)
+		c.callbacks.session(SessionChange{State: SessionLost, Address: address, Err: lost})
+		s.mu.Unlock()
+	}
+	if patience := c.retry.GiveUpAfter; patience > 0 && time.Since(c.downSince) >= patience {
+		return 0, &LostError{fmt.Sprintf("no session with %s for %v: %s", address, patience, text)}
+	}
+	if c.redirect == "" {
+		c.at = (c.at + 1) % len(c.targets)
+	}
+	// The target knows where to redirect us now.
+	c.redirect = ""
+	return c.backoff.next(), nil
+}

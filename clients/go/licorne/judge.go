@@ -1,0 +1,134 @@
+package licorne
+
+import (
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// maxReason is how many characters of a reason are sent. Without a bound the reasons for many nodes
+// might not fit a message.
+const maxReason = 256
+
+// due is a predicate check that waits to be judged.
+type due struct {
+	at       stamp
+	check    *licornev1.PredicateCheck
+	deadline time.Time
+}
+
+// judge answers predicate checks, one at a time in the order in which the server asked.
+type judge struct {
+	state *state
+	check func(*licornev1.PredicateCheck) map[string]string
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	waiting []due
+	closed  bool
+}
+
+func newJudge(s *state, check func(*licornev1.PredicateCheck) map[string]string) *judge {
+	j := &judge{state: s, check: check}
+	j.changed = sync.NewCond(&j.mu)
+	return j
+}
+
+// dues are the checks of one response of that session, which has arrived just now.
+func dues(at stamp, checks *licornev1.PredicateChecks) []due {
+	now := time.Now()
+	list := make([]due, len(checks.GetChecks()))
+	for i, check := range checks.GetChecks() {
+		list[i] = due{at, check, now.Add(time.Duration(check.GetDeadlineMilliseconds()) * time.Millisecond)}
+	}
+	return list
+}
+
+// put lets checks wait for `run`.
+func (j *judge) put(list []due) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiting = append(j.waiting, list...)
+	j.changed.Signal()
+}
+
+// close makes `run` end after the check that it judges now.
+func (j *judge) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.closed = true
+	j.changed.Signal()
+}
+
+// run judges what waits, until the end.
+func (j *judge) run() {
+	for {
+		j.mu.Lock()
+		for len(j.waiting) == 0 && !j.closed {
+			j.changed.Wait()
+		}
+		list := j.waiting
+		j.waiting = nil
+		closed := j.closed
+		j.mu.Unlock()
+		if closed {
+			return
+		}
+		j.judge(list)
+	}
+}
+
+// judge judges checks one after the other, and queues the answers. Checks of a session that has ended
+// are left out, and so are those whose deadline has passed: the server has decided them itself.
+func (j *judge) judge(list []due) {
+	for _, next := range list {
+		late := time.Now().After(next.deadline)
+		if !j.state.begins(next.at, late) {
+			continue
+		}
+		answer := answerOf(next.check, j.check(next.check))
+		j.state.answer(next.at, answer, proto.Size(answer))
+	}
+}
+
+// begins counts a check that comes up, and says whether it is to be judged.
+func (s *state) begins(at stamp, late bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at != s.session.stamp || s.failure != nil {
+		return false
+	}
+	s.stats.Checks++
+	if late {
+		s.stats.Unanswered++
+	}
+	return !late
+}
+
+// answerOf is the answer to a check. Refusals of other nodes than its own are left out.
+func answerOf(check *licornev1.PredicateCheck, refused map[string]string) *licornev1.PredicateAnswer {
+	answer := &licornev1.PredicateAnswer{Id: check.GetId()}
+	if len(refused) == 0 {
+		return answer
+	}
+	for _, node := range check.GetNodeIds() {
+		if reason, isRefused := refused[node]; isRefused {
+			answer.Refused = append(answer.Refused, &licornev1.NodeRefusal{NodeId: node, Reason: sendable(reason)})
+		}
+	}
+	return answer
+}
+
+// sendable is a reason as it is sent: in UTF-8, and not too long.
+func sendable(reason string) string {
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
+	if utf8.RuneCountInString(reason) > maxReason {
+		reason = string([]rune(reason)[:maxReason])
+	}
+	return reason
+}

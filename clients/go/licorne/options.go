@@ -1,0 +1,179 @@
+package licorne
+
+import (
+	"math"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+const (
+	usualDeadline = 2 * time.Second
+	minDeadline   = 10 * time.Millisecond
+	maxDeadline   = time.Minute
+)
+
+// complete returns the configuration with its defaults, or says what is wrong with it.
+func (c Config) complete() (Config, error) {
+	if err := c.check(); err != nil {
+		return c, err
+	}
+	if c.Instance == 0 {
+		c.Instance = uint64(time.Now().UnixNano())
+	}
+	var err error
+	if c.Retry, err = c.Retry.complete(); err != nil {
+		return c, err
+	}
+	if c.Limits, err = c.Limits.complete(); err != nil {
+		return c, err
+	}
+	if c.Predicates != nil {
+		predicates := *c.Predicates
+		if err := predicates.complete(); err != nil {
+			return c, err
+		}
+		c.Predicates = &predicates
+	}
+	return c, nil
+}
+
+func (c Config) check() error {
+	if c.RMID == "" {
+		return invalid("RMID", `""`, "the resource manager must have an id")
+	}
+	for _, target := range c.targets() {
+		if _, _, err := net.SplitHostPort(target); err != nil {
+			return invalid("Target", shown(target), "it must be host:port")
+		}
+	}
+	texts := [][2]string{
+		{"RMID", c.RMID}, {"Version", c.Version}, {"PolicyGroup", c.PolicyGroup}, {"Queues", c.Queues},
+	}
+	for _, text := range texts {
+		if err := checkText(text[0], text[1]); err != nil {
+			return err
+		}
+	}
+	if err := checkTexts("ExtraConfig", c.ExtraConfig); err != nil {
+		return err
+	}
+	return checkTexts("BuildInfo", c.BuildInfo)
+}
+
+func checkTexts(field string, texts map[string]string) error {
+	for name, value := range texts {
+		if err := checkText("a name in "+field, name); err != nil {
+			return err
+		}
+		if err := checkText(field+"["+shown(name)+"]", value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// targets are the addresses to try in turn.
+func (c Config) targets() []string {
+	targets := strings.Split(c.Target, ",")
+	for i := range targets {
+		targets[i] = strings.TrimSpace(targets[i])
+	}
+	return targets
+}
+
+func (r Retry) complete() (Retry, error) {
+	times := []struct {
+		field string
+		value *time.Duration
+		usual time.Duration
+	}{
+		{"Retry.Initial", &r.Initial, 100 * time.Millisecond},
+		{"Retry.Maximum", &r.Maximum, 30 * time.Second},
+		{"Retry.Stable", &r.Stable, time.Minute},
+		{"Retry.GiveUpAfter", &r.GiveUpAfter, 0},
+	}
+	for _, t := range times {
+		if *t.value < 0 {
+			return r, invalid(t.field, t.value.String(), "it must not be negative")
+		}
+		if *t.value == 0 {
+			*t.value = t.usual
+		}
+	}
+	if r.Initial > math.MaxInt64/4 || r.Maximum > math.MaxInt64/4 {
+		return r, invalid("Retry.Maximum", r.Maximum.String(), "it must be below 70 years")
+	}
+	r.Maximum = max(r.Maximum, r.Initial)
+	return r, nil
+}
+
+func (l Limits) complete() (Limits, error) {
+	limits := []struct {
+		field string
+		value *int
+		usual int
+	}{
+		{"Limits.OutgoingBytes", &l.OutgoingBytes, 64 << 20},
+		{"Limits.ResendBytes", &l.ResendBytes, 64 << 20},
+		{"Limits.IncomingItems", &l.IncomingItems, 50_000},
+	}
+	for _, limit := range limits {
+		if *limit.value < 0 {
+			return l, invalid(limit.field, strconv.Itoa(*limit.value), "it must not be negative")
+		}
+		if *limit.value == 0 {
+			*limit.value = limit.usual
+		}
+	}
+	return l, nil
+}
+
+func (p *PredicateOptions) complete() error {
+	if p.Deadline == 0 {
+		p.Deadline = usualDeadline
+	}
+	if p.Deadline < minDeadline || p.Deadline > maxDeadline || p.Deadline%time.Millisecond != 0 {
+		return invalid("Predicates.Deadline", p.Deadline.String(), "it must be whole milliseconds between 10ms and 1m0s")
+	}
+	if _, known := licornev1.ClassBy_name[int32(p.ClassBy)]; !known {
+		return invalid("Predicates.ClassBy", p.ClassBy.String(), "it must be ByAsk, ByTag or ByAllTags")
+	}
+	return nil
+}
+
+// registration is what the hello says of the RM.
+func (c Config) registration() *si.RegisterResourceManagerRequest {
+	return &si.RegisterResourceManagerRequest{
+		RmID:        c.RMID,
+		Version:     c.Version,
+		PolicyGroup: c.PolicyGroup,
+		BuildInfo:   c.BuildInfo,
+		Config:      c.Queues,
+		ExtraConfig: c.ExtraConfig,
+	}
+}
+
+// wanted is what the RM takes part in, as the hello says it.
+func (c Config) wanted(handlers Handlers) *licornev1.Callbacks {
+	wanted := &licornev1.Callbacks{
+		ContainerStates: handlers.ContainerStates != nil,
+		Events:          handlers.Events != nil,
+		StateDump:       handlers.StateDump != nil,
+	}
+	if c.Predicates != nil {
+		wanted.Predicates = &licornev1.Predicates{
+			DeadlineMilliseconds: uint32(c.Predicates.Deadline / time.Millisecond),
+			ClassBy:              c.Predicates.ClassBy,
+		}
+		if c.Predicates.FailOpen {
+			wanted.Predicates.FailMode = licornev1.FailMode_FAIL_OPEN
+		}
+	}
+	return wanted
+}

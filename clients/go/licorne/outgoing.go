@@ -1,0 +1,96 @@
+package licorne
+
+import (
+	"sync"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// sizedAnswer is an answer to a predicate check with its encoded size.
+type sizedAnswer struct {
+	answer *licornev1.PredicateAnswer
+	size   int
+}
+
+// outgoing has what is not sent yet. The state's lock guards it.
+//
+// It is closed while there is no session: the replay of the next one sends everything then. It is
+// open without a stream while the session can be resumed.
+type outgoing struct {
+	packer  packer
+	answers []sizedAnswer
+	dumps   []*licornev1.StateDump
+	// limit is how many bytes may wait in the packer.
+	limit int
+	// open says whether there is a session to queue for, and streaming whether that has a stream.
+	open, streaming bool
+	// room is signalled when something was sent, and when the stream ends.
+	room *sync.Cond
+}
+
+// begin notes that the session has a stream, which takes maxItems items in a request.
+func (o *outgoing) begin(maxItems int) {
+	o.packer.maxItems = maxItems
+	o.open, o.streaming = true, true
+}
+
+// pause notes that the stream is gone, and the session too unless it is resumable.
+func (o *outgoing) pause(resumable bool) {
+	o.streaming = false
+	o.room.Broadcast()
+	if !resumable {
+		o.close()
+	}
+}
+
+// close forgets what waits, because the session is gone.
+func (o *outgoing) close() {
+	o.clear()
+	o.open, o.streaming = false, false
+	o.room.Broadcast()
+}
+
+func (o *outgoing) clear() {
+	o.packer.clear()
+	o.answers, o.dumps = nil, nil
+}
+
+// next takes off the request to send next; nil if there is none. Answers come before all items: the
+// server waits for them, and their order among the items is free.
+func (o *outgoing) next() *batch {
+	if len(o.answers) > 0 {
+		return o.nextAnswers()
+	}
+	if len(o.dumps) > 0 {
+		dump := o.dumps[0]
+		o.dumps = o.dumps[1:]
+		message := &licornev1.UpdateRequest_StateDump{StateDump: dump}
+		return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: len(dump.GetJson())}
+	}
+	b := o.packer.take()
+	if b != nil && o.packer.bytes <= o.limit && o.packer.bytes+b.bytes > o.limit {
+		o.room.Broadcast()
+	}
+	return b
+}
+
+// nextAnswers takes off as many answers as one request should have.
+func (o *outgoing) nextAnswers() *batch {
+	count, bytes := 0, 0
+	for count < len(o.answers) && count < o.packer.maxItems &&
+		(count == 0 || bytes+o.answers[count].size <= maxMessageBytes) {
+		bytes += o.answers[count].size
+		count++
+	}
+	list := make([]*licornev1.PredicateAnswer, count)
+	for i := range list {
+		list[i] = o.answers[i].answer
+	}
+	if o.answers = o.answers[count:]; len(o.answers) == 0 {
+		o.answers = nil
+	}
+	message := &licornev1.UpdateRequest_PredicateAnswers{
+		PredicateAnswers: &licornev1.PredicateAnswers{Answers: list},
+	}
+	return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: bytes}
+}

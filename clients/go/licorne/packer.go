@@ -1,0 +1,121 @@
+package licorne
+
+import (
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// maxMessageBytes bounds the items of one request. Servers take a few MiB; smaller requests hold
+// them up for less.
+const maxMessageBytes = 512 * 1024
+
+// batch is a request that is being filled, waits to be sent, or waits to be processed.
+type batch struct {
+	request *licornev1.UpdateRequest
+	items   int
+	bytes   int
+	// removing says whether it has a removal. It takes no addition any more then.
+	removing bool
+}
+
+// packer is a queue of requests. Items go into the last request while it has room.
+//
+// A request takes no addition after its first removal. The server handles all additions of a request
+// before its removals, so this keeps the order of the calls.
+type packer struct {
+	// maxItems is the most items of one request.
+	maxItems int
+	// items and bytes are those of all requests.
+	items, bytes int
+	batches      []*batch
+}
+
+func (p *packer) node(item *si.NodeInfo, size int) {
+	tail := p.tail(size, false, isNodes)
+	if tail.request.Message == nil {
+		tail.request.Message = &licornev1.UpdateRequest_Nodes{Nodes: &si.NodeRequest{}}
+	}
+	nodes := tail.request.GetNodes()
+	nodes.Nodes = append(nodes.Nodes, item)
+}
+
+func (p *packer) newApplication(item *si.AddApplicationRequest, size int) {
+	applications := p.applications(size, false)
+	applications.New = append(applications.New, item)
+}
+
+func (p *packer) removedApplication(item *si.RemoveApplicationRequest, size int) {
+	applications := p.applications(size, true)
+	applications.Remove = append(applications.Remove, item)
+}
+
+func (p *packer) applications(size int, removal bool) *si.ApplicationRequest {
+	tail := p.tail(size, removal, isApplications)
+	if tail.request.Message == nil {
+		tail.request.Message = &licornev1.UpdateRequest_Applications{Applications: &si.ApplicationRequest{}}
+	}
+	return tail.request.GetApplications()
+}
+
+func (p *packer) allocation(item *si.Allocation, size int) {
+	allocations := p.allocations(size, false)
+	allocations.Allocations = append(allocations.Allocations, item)
+}
+
+func (p *packer) release(item *si.AllocationRelease, size int) {
+	allocations := p.allocations(size, true)
+	if allocations.Releases == nil {
+		allocations.Releases = &si.AllocationReleasesRequest{}
+	}
+	allocations.Releases.AllocationsToRelease = append(allocations.Releases.AllocationsToRelease, item)
+}
+
+func (p *packer) allocations(size int, removal bool) *si.AllocationRequest {
+	tail := p.tail(size, removal, isAllocations)
+	if tail.request.Message == nil {
+		tail.request.Message = &licornev1.UpdateRequest_Allocations{Allocations: &si.AllocationRequest{}}
+	}
+	return tail.request.GetAllocations()
+}
+
+func isNodes(r *licornev1.UpdateRequest) bool        { return r.GetNodes() != nil }
+func isApplications(r *licornev1.UpdateRequest) bool { return r.GetApplications() != nil }
+func isAllocations(r *licornev1.UpdateRequest) bool  { return r.GetAllocations() != nil }
+
+// tail is the request to put the next item in, which has that size and fits where `kind` says so.
+func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest) bool) *batch {
+	var last *batch
+	if len(p.batches) > 0 {
+		last = p.batches[len(p.batches)-1]
+	}
+	fits := last != nil && kind(last.request) && (removal || !last.removing) &&
+		last.items < p.maxItems && last.bytes+size <= maxMessageBytes
+	if !fits {
+		last = &batch{request: &licornev1.UpdateRequest{}}
+		p.batches = append(p.batches, last)
+	}
+	last.removing = removal
+	last.items++
+	last.bytes += size
+	p.items++
+	p.bytes += size
+	return last
+}
+
+// take takes off the oldest request; nil if there is none.
+func (p *packer) take() *batch {
+	if len(p.batches) == 0 {
+		return nil
+	}
+	oldest := p.batches[0]
+	p.batches[0] = nil
+	p.batches = p.batches[1:]
+	p.items -= oldest.items
+	p.bytes -= oldest.bytes
+	return oldest
+}
+
+func (p *packer) clear() {
+	p.batches, p.items, p.bytes = nil, 0, 0
+}

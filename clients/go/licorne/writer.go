@@ -1,0 +1,138 @@
+package licorne
+
+import (
+	"runtime"
+	"time"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// ackDelay is how long responses wait to be acknowledged that are fewer than ackEvery.
+const ackDelay = 50 * time.Millisecond
+
+// write sends the replay or the repeats, then what is queued, until a goodbye or the end of the
+// stream.
+func (st *stream) write() error {
+	if err := st.writeReplay(); err != nil {
+		return err
+	}
+	for _, repeat := range st.repeats {
+		if err := st.repeat(repeat); err != nil {
+			return err
+		}
+	}
+	st.repeats = nil
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	timedOut := false
+	for {
+		request, last := st.next(timedOut)
+		if request == nil {
+			over := false
+			if timedOut, over = st.idle(timer); over {
+				return nil
+			}
+			continue
+		}
+		timedOut = false
+		if err := st.call.Send(request); err != nil {
+			return err
+		}
+		if last {
+			st.goodbyeSaid.Store(true)
+			return st.call.CloseSend()
+		}
+	}
+}
+
+func (st *stream) writeReplay() error {
+	if st.replay == nil {
+		return nil
+	}
+	s := st.state
+	err := st.replay.each(st.maxItems, func(b *batch) error {
+		s.mu.Lock()
+		s.sending(b)
+		s.mu.Unlock()
+		return st.call.Send(b.request)
+	})
+	if err == nil {
+		st.replay = nil
+	}
+	return err
+}
+
+// sending numbers a request that is written now. The lock is held.
+func (s *state) sending(b *batch) {
+	s.session.send(b)
+	s.stats.Sent++
+	s.stats.SentItems += uint64(b.items)
+}
+
+func (st *stream) repeat(b *batch) error {
+	s := st.state
+	s.mu.Lock()
+	s.session.acknowledge(b.request)
+	s.stats.Sent++
+	s.mu.Unlock()
+	return st.call.Send(b.request)
+}
+
+// next is what to send next; nil if there is nothing. After a timeout it is an acknowledgement or a
+// heartbeat at the least. Nothing follows the last one, a goodbye.
+func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bool) {
+	s := st.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.out.next(); b != nil {
+		s.sending(b)
+		return b.request, false
+	}
+	owed := s.session.unacknowledged()
+	switch {
+	case s.isLeaving() || st.drained.Load() >= 0:
+		request, last = st.goodbye(), true
+	case owed >= ackEvery || timedOut && owed > 0:
+		request = &licornev1.UpdateRequest{Message: &licornev1.UpdateRequest_Ack{Ack: &licornev1.Ack{}}}
+		s.session.acknowledge(request)
+	case timedOut:
+		heartbeat := &licornev1.UpdateRequest_Heartbeat{Heartbeat: &licornev1.Heartbeat{}}
+		request = &licornev1.UpdateRequest{Message: heartbeat}
+		s.session.acknowledge(request)
+	default:
+		return nil, false
+	}
+	s.stats.Sent++
+	return request, last
+}
+
+// goodbye is the last request of a stream. It is numbered, and never sent again.
+func (st *stream) goodbye() *licornev1.UpdateRequest {
+	unregister := st.state.isLeaving() && st.state.unregister
+	message := &licornev1.UpdateRequest_Goodbye{Goodbye: &licornev1.Goodbye{Unregister: unregister}}
+	request := &licornev1.UpdateRequest{Message: message}
+	st.state.session.number(request)
+	return request
+}
+
+// idle waits for work. It says whether the time for an acknowledgement or a heartbeat came first, and
+// whether the stream is over.
+func (st *stream) idle(timer *time.Timer) (timedOut, over bool) {
+	patience := st.heartbeat / 2
+	st.state.mu.Lock()
+	if st.state.session.unacknowledged() > 0 {
+		patience = ackDelay
+	}
+	st.state.mu.Unlock()
+	timer.Reset(patience)
+	select {
+	case <-st.state.wake:
+		// Whoever else is about to say something says it now, so that it leaves in one message.
+		runtime.Gosched()
+		return false, false
+	case <-timer.C:
+		return true, false
+	case <-st.readDone:
+		return false, true
+	}
+}
