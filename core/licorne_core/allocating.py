@@ -17,7 +17,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.cycle import Candidate
-from licorne_core.scheduling.predicate_results import note_known_change
+from licorne_core.scheduling.predicate_results import forget_results, note_known_change
 from licorne_core.scheduling.reserving import Reservations, note_allocating
 from licorne_core.scheduling.wakeups import Wakeups
 
@@ -89,7 +89,7 @@ class Allocations:
         allocation, node = self._where(request)
         self._end_assumption(app, request)
         request.follow(RequestEvent.CONFIRM)
-        self._note_known(node)
+        self._note_results_void(node, void=forget_results(node))
         return allocation
 
     def roll_back(self, app: Application, request: Request, now: float) -> None:
@@ -141,14 +141,14 @@ class Allocations:
         self._unbook(request, allocation, app, node)
         request.ask = ask
         self._book(request, replace(allocation, ask=ask), app, node)
-        note_known_change(node)
+        note_known_change(node, narrowed=True)
         self._freed(app, node)
 
     def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
         allocation, node = self._where(request)
         self._unbook(request, allocation, app, node)
         request.follow(event)
-        note_known_change(node)
+        note_known_change(node, narrowed=False)
         self._freed(app, node)
         self._counters.allocations_released += 1
         leaf: Queue = app.leaf
@@ -168,8 +168,12 @@ class Allocations:
         return allocation, self._nodes.by_id[allocation.node_id]
 
     def _note_known(self, node: Node) -> None:
-        """The RM knows of what was booked; its refusals are void, so the node may do for others."""
-        if note_known_change(node):
+        """The RM made or will be told of what was booked."""
+        self._note_results_void(node, void=note_known_change(node, narrowed=True))
+
+    def _note_results_void(self, node: Node, *, void: bool) -> None:
+        """Something was booked; where refusals are void by it, the node may do for others."""
+        if void:
             self._wakeups.node_improved(node)
         else:
             self._index.took(node)

@@ -40,7 +40,7 @@ class Cluster:
     def resize(self, node: Node, capacity: Resources, now: float) -> None:
         """Replace a node's capacity (spec § 7.2: nothing is killed)."""
         self._nodes.resize(node, capacity)
-        note_known_change(node)
+        note_known_change(node, narrowed=True)
         self._reservations.shrunk(node, now)
         self.resized()
         self.changed(node)
@@ -56,13 +56,13 @@ class Cluster:
         """Drain the node, or let it take asks again."""
         if node.schedulable != schedulable:
             node.set_schedulable(schedulable=schedulable)
-            note_known_change(node)
+            note_known_change(node, narrowed=True)
         self.changed(node)
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace what a foreign allocation takes of a node (spec § 7.3)."""
         book_foreign(before, after, node)
-        note_known_change(node)
+        note_known_change(node, narrowed=bool(after))
         self.changed(node)
 
     def changed(self, node: Node) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from licorne_core.asks import Ask
 from licorne_core.config import SubmittedConfig
@@ -20,7 +21,10 @@ class FailMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredicatePolicy:
-    """An RM decides itself which nodes its asks may go to; `deadline` is in seconds (§ 8.4)."""
+    """An RM decides itself which nodes its asks may go to (spec § 8.4).
+
+    `deadline` is in seconds, from when a check was written to the RM.
+    """
 
     deadline: float = 2.0
     fail_mode: FailMode = FailMode.CLOSED
@@ -165,13 +169,30 @@ class NodeRefusal:
     reason: str
 
 
+class PredicateAnswer(NamedTuple):
+    """What the RM says to one check. Nodes that it does not refuse are accepted."""
+
+    check: int
+    refused: Sequence[NodeRefusal] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPredicates:
-    """The RM answers a `PredicatesAsked`. Nodes that it does not refuse are accepted."""
+    """The RM answers checks of `PredicatesAsked`, in the order in which it judged them."""
+
+    rm_id: RmId
+    answers: Sequence[PredicateAnswer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotePredicatesSent:
+    """The checks up to this number have been written to the RM: its time for them begins now.
+
+    A check that waits to be written has no deadline: the time until then is not the RM's.
+    """
 
     rm_id: RmId
     check: int
-    refused: Sequence[NodeRefusal] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +245,7 @@ Command = (
     | UpdateApplications
     | UpdateAllocations
     | AnswerPredicates
+    | NotePredicatesSent
     | BeginReplay
     | EndReplay
     | SetHold

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from licorne_core.asks import Allocation
 from licorne_core.commands import TerminationType
@@ -157,22 +158,32 @@ class ReplayEnded:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PredicatesAsked:
-    """The RM should say which of the nodes the ask may go to, by an `AnswerPredicates`.
+class AskedCheck(NamedTuple):
+    """The question which of the nodes an ask may go to.
 
-    `check` is its number, which rises by one with each check of a registration.
-    `allocate` is False where a reservation is meant (spec § 1.6.12). The first node is where the
-    ask would go now. `deadline` is in unix seconds; an answer after it may be ignored.
+    `check` is its number, which rises by one with each check of a registration. `allocate` is
+    False where a reservation is meant (spec § 1.6.12). The first node is where the ask would go
+    now: if the RM accepts it, the ask counts as placed there for the checks that follow.
     """
 
-    rm_id: RmId
-    partition: PartitionName
     check: int
     app_id: AppId
     key: AllocationKey
     allocate: bool
     nodes: Sequence[NodeId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredicatesAsked:
+    """The RM should answer these checks by `AnswerPredicates`, judging them in this order.
+
+    Whoever writes them to the RM says so by `NotePredicatesSent`; then the RM has `deadline`
+    seconds.
+    """
+
+    rm_id: RmId
+    partition: PartitionName
+    checks: Sequence[AskedCheck]
     deadline: float
 
 

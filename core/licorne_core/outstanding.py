@@ -1,8 +1,9 @@
 """What quota would admit and no node takes: how much the cluster is short of (spec § 8.12).
 
-An ask counts when it was looked at and fits in what its user, its group and its queues may still
-have, behind those that come before it. The size of the cluster does not bound it: that is what an
-autoscaler is to change.
+An ask counts when it was looked at, no node took it, and it fits in what its user, its group and
+its queues may still have, behind those that come before it. The size of the cluster does not bound
+it: that is what an autoscaler is to change. An ask that waits for its turn or for an answer of the
+RM is not without a node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -129,7 +130,7 @@ def _applications(leaf: Queue) -> Iterable[Application]:
 
 
 def _groups(app: Application) -> list[AskGroup]:
-    """Those that were tried and may go to any node, in order."""
+    """Those that were tried, found no node and may go to any, in order."""
     if not app.pending_count:
         return []
     ranked = app.ranking.ordered() if len(app.groups) > 1 else app.groups.values()
@@ -139,5 +140,6 @@ def _groups(app: Application) -> list[AskGroup]:
         if isinstance(group, AskGroup)
         and group.waiting
         and group.attempted
+        and group.nowhere
         and group.ask_class.required_node is None
     ]

@@ -94,7 +94,9 @@ class Partition:
             self.counters,
         )
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
-        self.scene = Scene(self.changes, self.wakeups, self.escalation, self.predicates)
+        self.scene = Scene(
+            self.changes, self.wakeups, self.escalation, self.predicates, self.results
+        )
         self.cycle = Cycle(
             self.tree.root,
             self.nodes,

@@ -132,6 +132,7 @@ class Rm:
         self.removed[partition_key(name)] = None
         if len(self.removed) > MAX_REMOVED:
             del self.removed[next(iter(self.removed))]
+        self.context.forget(name)
         return self.partitions.pop(name)
 
     def holder_of(self, node_id: NodeId) -> Partition | None:

@@ -1,13 +1,24 @@
 """What all partitions of one RM have in common."""
 
+from collections import deque
+
 from licorne_core.commands import Hold, PredicatePolicy
 from licorne_core.events import Journal
+from licorne_core.ids import PartitionName
 
 
 class RmContext:
     """An RM's holds, its journal, and what it wants to be asked and told."""
 
-    __slots__ = ("_checks", "container_states", "holds", "journal", "predicates")
+    __slots__ = (
+        "_checks",
+        "_open",
+        "_unsent",
+        "container_states",
+        "holds",
+        "journal",
+        "predicates",
+    )
 
     def __init__(self, predicates: PredicatePolicy | None, *, container_states: bool) -> None:
         """No holds, nothing noted; without `predicates` the RM is never asked."""
@@ -20,8 +31,37 @@ class RmContext:
         self.container_states = container_states
         """Whether it wants to hear of asks that no node takes (spec § 8.12)."""
         self._checks = 0
+        # The partitions that the open predicate checks are of.
+        self._open: dict[int, PartitionName] = {}
+        # Numbers of the checks that were not written to the RM yet, in order.
+        self._unsent: deque[int] = deque()
 
-    def next_check(self) -> int:
-        """The number of the next predicate check, from 1."""
+    def open_check(self, partition: PartitionName) -> int:
+        """The partition has another predicate check; its number, which rises from 1."""
         self._checks += 1
+        self._open[self._checks] = partition
+        self._unsent.append(self._checks)
         return self._checks
+
+    def close_check(self, number: int) -> None:
+        """A check is not open any more."""
+        del self._open[number]
+
+    def partition_of(self, check: int) -> PartitionName | None:
+        """The partition that an open check is of."""
+        return self._open.get(check)
+
+    def take_unsent(self, number: int) -> dict[PartitionName, list[int]]:
+        """The checks up to this number are written now: those that are open, by partition."""
+        sent: dict[PartitionName, list[int]] = {}
+        unsent = self._unsent
+        while unsent and unsent[0] <= number:
+            check = unsent.popleft()
+            partition = self._open.get(check)
+            if partition is not None:
+                sent.setdefault(partition, []).append(check)
+        return sent
+
+    def forget(self, partition: PartitionName) -> None:
+        """The partition is gone, and nobody waits for answers about its nodes."""
+        self._open = {check: name for check, name in self._open.items() if name != partition}

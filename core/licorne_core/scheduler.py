@@ -12,6 +12,7 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    NotePredicatesSent,
     RegisterRm,
     RemoveRm,
     SetHold,
@@ -28,7 +29,7 @@ from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.configuration import register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
-from licorne_core.handlers.predicates import answer_predicates
+from licorne_core.handlers.predicates import answer_predicates, note_sent
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import PartitionName, RmId
@@ -50,13 +51,20 @@ _OfRm = (
     | UpdateNodes
     | UpdateConfiguration
     | AnswerPredicates
+    | NotePredicatesSent
     | BeginReplay
     | EndReplay
     | SetHold
     | RemoveRm
 )
 
-_OF_ITEMS = (UpdateAllocations, UpdateApplications, UpdateNodes)
+_OF_ITEMS = (
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+    AnswerPredicates,
+    NotePredicatesSent,
+)
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""
 
 
@@ -143,6 +151,8 @@ class Scheduler:
                 return update_configuration(self._registry, rm, command, self._options, now)
             case AnswerPredicates():
                 return answer_predicates(rm, command, now)
+            case NotePredicatesSent():
+                return note_sent(rm, command, now)
             case BeginReplay():
                 return begin_replay(rm, command)
             case EndReplay():

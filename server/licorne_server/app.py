@@ -83,9 +83,7 @@ class Server:
         )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra)
-        self.rms = Rms(
-            self.engine.post, self.engine.now, settings.bounds, settings.max_rms, self.events
-        )
+        self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms, self.events)
         self.grpc_address = self.http_address = ""
         self._status = Status()
         self.config_thread = ConfigThread()

@@ -6,11 +6,13 @@ bytes behind the key are parsed once, and all asks with equal bytes share the re
 
 from collections.abc import Mapping
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
 from licorne_core.asks import NO_TAGS, Ask, AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_server.caps import (
@@ -35,6 +37,9 @@ _KEPT_BYTES = 2048
 """Larger asks are not remembered."""
 
 PREDICATE_CLASS = "licorne/predicate-class"
+OWN_TAGS = frozenset({"creationtime", "kubernetes.io/meta/podname"})
+"""Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
+
 _NO_POLICY = si.PreemptionPolicy()
 
 
@@ -162,7 +167,7 @@ class AskReader:
     def _made_from(self, wire: si.Allocation) -> Ask:
         app_id = wire.applicationID
         tags: Mapping[str, str] = NO_TAGS
-        create_time, required, foreign, predicate = None, "", False, None
+        create_time, required, foreign, opinion = None, "", False, None
         if len(wire.allocationTags):
             tags = read_texts("allocationTags", wire.allocationTags, MAX_TAGS)
             for name, value in tags.items():
@@ -174,14 +179,16 @@ class AskReader:
                     case "foreign":
                         foreign = True
                     case "licorne/predicate-class":
-                        predicate = self._predicate(value)
+                        opinion = self._name(PREDICATE_CLASS, value)
         if not app_id and not foreign:
             raise BadItem("applicationID is empty")
         policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
         return Ask(
             AllocationKey(wire.allocationKey),
             AppId(self._name("applicationID", app_id)),
-            self._class(wire.resourcePerAlloc.SerializeToString(), required, predicate),
+            self._class(
+                wire.resourcePerAlloc.SerializeToString(), required, self._predicate(opinion, tags)
+            ),
             wire.priority,
             create_time,
             NodeId(self._name("nodeID", wire.nodeID)) or None,
@@ -203,8 +210,11 @@ class AskReader:
             known = self._names[value] = value
         return known
 
-    def _predicate(self, value: str) -> str | None:
-        """The text by which asks share the RM's answers; none here, as the RM is not asked."""
+    def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
+        """The text by which asks share the RM's answers; none here, as the RM is not asked.
+
+        `opinion` is the value of the tag for it, None if the ask has none.
+        """
         return None
 
     def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
@@ -222,12 +232,18 @@ class AskReader:
 class AskingReader(AskReader):
     """Reads the asks of an RM that is asked which nodes will do (spec § 8.4).
 
-    Asks with an equal predicate tag share the RM's answers. An ask without the tag shares them
-    with no other.
+    `class_by` says which asks share the RM's answers: `BY_ASK` those with an equal predicate tag,
+    while an ask without the tag shares with none; `BY_TAG` the same, and those without the tag
+    share with each other; `BY_ALL_TAGS` those whose tags are all equal but for `OWN_TAGS`.
     """
 
+    def __init__(self, class_by: sp.ClassBy.ValueType) -> None:
+        """Know nothing yet."""
+        super().__init__()
+        self._class_by = class_by
+
     def read(self, raw: bytes) -> Ask:
-        """As for any RM, and give an ask without a predicate tag a text of its own."""
+        """As for any RM, and give an ask that shares with none a text of its own."""
         ask = super().read(raw)
         if ask.ask_class.predicate is None:
             # No id holds a line feed, so no two asks have the same text.
@@ -239,8 +255,18 @@ class AskingReader(AskReader):
         """Parse a copy: `read` changes its class, and the remembered ask must stay as it is."""
         return replace(super()._read(raw))
 
-    def _predicate(self, value: str) -> str | None:
-        return f"class\n{self._name(PREDICATE_CLASS, value)}"
+    def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
+        if self._class_by == sp.BY_ALL_TAGS:
+            return f"tags\n{_digest(tags)}"
+        if opinion is None and self._class_by == sp.BY_ASK:
+            return None
+        return f"class\n{opinion or ''}"
+
+
+def _digest(tags: Mapping[str, str]) -> str:
+    """A short text that is equal for equal tags, whatever their order."""
+    known = sorted((name, value) for name, value in tags.items() if name.lower() not in OWN_TAGS)
+    return sha256(repr(known).encode()).hexdigest()
 
 
 def _make_room(known: dict[Any, Any]) -> None:

@@ -7,7 +7,6 @@ have written.
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from math import inf
 from typing import Any, NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
@@ -15,7 +14,6 @@ from google.protobuf.message import Message
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import (
     ContainerStates,
-    PredicateCheck,
     ReplayResult,
     UpdateResponse,
 )
@@ -57,11 +55,15 @@ T = TypeVar("T")
 
 
 class Kind(Enum):
-    """The stream of `si.v1` that a response belongs to; SESSION if only a session can carry it."""
+    """The stream of `si.v1` that a response belongs to.
+
+    CHECKS and SESSION for what only a session can carry: predicate checks, and all else.
+    """
 
     NODES = "UpdateNode"
     APPLICATIONS = "UpdateApplication"
     ALLOCATIONS = "UpdateAllocation"
+    CHECKS = "PredicateChecks"
     SESSION = "Session.Update"
 
 
@@ -73,8 +75,8 @@ class Payload(NamedTuple):
     """Neighbouring payloads of one sort may be joined to one; a sort has one kind."""
     data: bytes
     items: int
-    until: float = inf
-    """From then on, in unix seconds, there is no use in sending it."""
+    last_check: int = 0
+    """Number of the last predicate check in it; 0 for none."""
 
 
 def nanoseconds(seconds: float) -> int:
@@ -82,11 +84,8 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * 1_000_000) * 1000
 
 
-def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterable[Payload]:
-    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8).
-
-    `now` is in unix seconds; deadlines are sent as the time that is left.
-    """
+def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
+    """The responses that tell an RM of an effect, each of one kind (spec § 1.6.8)."""
     match effect:
         case AllocationsMade():
             return _made(effect, encoder)
@@ -102,8 +101,6 @@ def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterab
             return map(_rejected, _runs(effect.rejections))
         case ReplayEnded():
             return [_replay_ended(effect)]
-        case PredicatesAsked():
-            return [_predicate_check(effect, now)]
         case ContainerStatesChanged():
             return map(_container_states, _runs(effect.states))
         case (
@@ -113,9 +110,10 @@ def payloads(effect: Effect, encoder: "AllocationEncoder", now: float) -> Iterab
             | ConfigurationRefused()
             | NotRegistered()
             | Happened()
+            | PredicatesAsked()
         ):
             # Whoever submitted the command has the first five from the engine and answers the call
-            # with them. Facts are published as events.
+            # with them. Facts are published as events. Predicate checks have their own encoder.
             return ()
         case _:
             assert_never(effect)
@@ -198,22 +196,6 @@ def _nodes_answered(effect: NodesAnswered) -> Payload:
 def _replay_ended(effect: ReplayEnded) -> Payload:
     result = ReplayResult(complete=not effect.missing, reason=effect.missing)
     return _session_payload("replay", UpdateResponse.REPLAY_RESULT_FIELD_NUMBER, result, 1)
-
-
-def _predicate_check(effect: PredicatesAsked, now: float) -> Payload:
-    """A predicate check. The time left is rounded down: an answer within it is in time."""
-    check = PredicateCheck(
-        id=effect.check,
-        partition_name=effect.partition,
-        application_id=effect.app_id,
-        allocation_key=effect.key,
-        allocate=effect.allocate,
-        node_ids=effect.nodes,
-        deadline_milliseconds=max(0, int((effect.deadline - now) * 1000 + ROUNDING)),
-    )
-    field, count = UpdateResponse.PREDICATE_CHECK_FIELD_NUMBER, len(effect.nodes)
-    payload = _session_payload("check", field, check, count)
-    return payload._replace(until=effect.deadline)
 
 
 def _container_states(states: Sequence[ContainerState]) -> Payload:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from licorne_core.commands import Command, Hold, SetHold, Tick
+from licorne_core.commands import AnswerPredicates, Command, Hold, SetHold, Tick
 from licorne_core.effects import Effect, TickFailed
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -77,6 +77,8 @@ class Engine:
         self._clock = clock
         self._sink: Sink
         self._inbox: deque[_Entry] = deque()
+        # What is handled before the inbox.
+        self._answers: deque[_Entry] = deque()
         # Set when a command comes in.
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -100,7 +102,7 @@ class Engine:
     @property
     def inbox(self) -> int:
         """How many commands wait."""
-        return len(self._inbox)
+        return len(self._inbox) + len(self._answers)
 
     @property
     def running(self) -> bool:
@@ -149,6 +151,15 @@ class Engine:
             self._inbox.append(_Entry(command, is_current=is_current))
             self._wake.set()
 
+    def answer(self, command: AnswerPredicates, *, is_current: Callable[[], bool]) -> None:
+        """Have answers of an RM handled before all that waits, and before the next turn.
+
+        They have a deadline, and what they settle may be what others wait for.
+        """
+        if not self._stopped:
+            self._answers.append(_Entry(command, is_current=is_current))
+            self._wake.set()
+
     async def _run(self) -> None:
         while True:
             self.portions = self._chooser.choose()
@@ -156,7 +167,7 @@ class Engine:
             if self._deadline() <= self._clock.now():
                 self._turn()
             deadline = self._deadline()
-            self.busy = bool(self._inbox) or deadline <= self._clock.now()
+            self.busy = bool(self._inbox or self._answers) or deadline <= self._clock.now()
             if self.busy:
                 for _ in range(self.portions.rounds):
                     await asyncio.sleep(0)
@@ -190,9 +201,13 @@ class Engine:
             if entry.future is not None and not entry.future.done():
                 entry.future.set_exception(Stopped())
         self._inbox.clear()
+        self._answers.clear()
 
     def _handle_inbox(self) -> None:
         """Handle what waits, but no longer than the portion for it allows."""
+        answers = self._answers
+        while answers:
+            self._handle(answers.popleft())
         inbox = self._inbox
         if not inbox:
             return

@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from math import inf
 from typing import NamedTuple
 
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
@@ -36,8 +35,8 @@ class Batch(NamedTuple):
     items: int
     last: int
     """The place of the last of the messages in the outbox's order."""
-    until: float = inf
-    """From then on, in unix seconds, there is no use in sending them."""
+    last_check: int = 0
+    """Number of the last predicate check in them; 0 for none."""
 
 
 class Sent(NamedTuple):
@@ -48,11 +47,15 @@ class Sent(NamedTuple):
     data: bytes
 
 
+_Lane = deque[tuple[int, Payload]]
+"""The messages of one kind that wait, each with its place."""
+
+
 class Outbox:
     """The messages that wait, and those that were sent and are not acknowledged yet.
 
-    Messages of all kinds have one common order. Only a session acknowledges; on the streams of
-    `si.v1` a message that was written is done with.
+    Messages of all kinds but predicate checks have one common order. Only a session acknowledges;
+    on the streams of `si.v1` a message that was written is done with.
     """
 
     forgotten: int
@@ -69,7 +72,7 @@ class Outbox:
         # The place of the last message that was put in.
         self._order = 0
         # The messages that wait, each with its place.
-        self._lanes: dict[Kind, deque[tuple[int, Payload]]] = {kind: deque() for kind in Kind}
+        self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in Kind}
         self._sent: deque[Sent] = deque()
         # Bytes of the messages that wait, and of those that are not acknowledged.
         self._waiting = 0
@@ -137,12 +140,11 @@ class Outbox:
             return None
         order, first = lane[0]
         if len(lane) == 1 or first.kind is Kind.SESSION:
-            return Batch(first.kind, first.data, first.items, order, first.until)
-        stop = min(
-            (other[0][0] for kind in kinds if (other := self._lanes[kind]) and other is not lane),
-            default=self._order + 1,
-        )
+            return Batch(first.kind, first.data, first.items, order, first.last_check)
+        others = [other for other in self._lanes_of(kinds) if other is not lane]
+        stop = min((other[0][0] for other in others), default=self._order + 1)
         parts, size, items = [first.data], len(first.data), first.items
+        last_check = first.last_check
         for position, payload in islice(lane, 1, MAX_RESPONSE_ITEMS):
             size += len(payload.data)
             full = items + payload.items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
@@ -150,8 +152,8 @@ class Outbox:
                 break
             parts.append(payload.data)
             items += payload.items
-            order = position
-        return Batch(first.kind, b"".join(parts), items, order)
+            order, last_check = position, payload.last_check
+        return Batch(first.kind, b"".join(parts), items, order, last_check)
 
     def sent(self, batch: Batch) -> None:
         """Remove the batch: it was written."""
@@ -193,9 +195,19 @@ class Outbox:
         self._filled.set()
         self._check_hold()
 
-    def _first(self, kinds: Sequence[Kind]) -> "deque[tuple[int, Payload]] | None":
-        lanes = [lane for kind in kinds if (lane := self._lanes[kind])]
-        return min(lanes, key=lambda lane: lane[0][0], default=None)
+    def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
+        """The lane of the next message; predicate checks come last.
+
+        The more the RM has been told, the better it judges them.
+        """
+        lane = min(self._lanes_of(kinds), key=lambda lane: lane[0][0], default=None)
+        if lane is None and Kind.CHECKS in kinds:
+            lane = self._lanes[Kind.CHECKS] or None
+        return lane
+
+    def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
+        """Where messages of these kinds wait that have a common order."""
+        return [lane for kind in kinds if kind is not Kind.CHECKS and (lane := self._lanes[kind])]
 
     def _forget_sent(self) -> None:
         """Drop what an RM does not acknowledge: it goes on, but a lost stream cannot be resumed."""

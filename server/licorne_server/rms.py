@@ -20,10 +20,12 @@ from licorne_core.effects import (
     Effect,
     Happened,
     NotRegistered,
+    PredicatesAsked,
     Registered,
 )
 from licorne_core.ids import RmId
 from licorne_server.convert_asks import AskingReader, AskReader
+from licorne_server.convert_checks import CheckEncoder
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
 from licorne_server.errors import (
     CallError,
@@ -52,6 +54,8 @@ class Rm:
     """What waits to be sent to the RM."""
     encoder: AllocationEncoder
     """Writes this registration's allocations."""
+    check_encoder: CheckEncoder
+    """Writes this registration's predicate checks."""
     reader: AskReader
     """Reads this registration's asks."""
     session: Session | None
@@ -71,6 +75,7 @@ class Rm:
         self.registration = 0
         self.outbox = outbox
         self.encoder = AllocationEncoder()
+        self.check_encoder = CheckEncoder()
         self.reader = AskReader()
         self.session = None
         self.streams = {}
@@ -90,6 +95,7 @@ class Rm:
         self.resyncs += self.outbox.overflowed
         self.outbox.clear()
         self.encoder = AllocationEncoder()
+        self.check_encoder = CheckEncoder()
         self.reader = AskReader()
         self.session = None
         self.halted = ""
@@ -98,13 +104,19 @@ class Rm:
         """Serve the RM, registered just now, over a session."""
         self.session = session
         if session.callbacks.HasField("predicates"):
-            self.reader = AskingReader()
+            self.reader = AskingReader(session.callbacks.predicates.class_by)
 
     def wants(self, effect: Effect) -> bool:
         """Whether the RM is to hear of an effect; container states are for those who asked only."""
         if isinstance(effect, ContainerStatesChanged):
             return self.session is not None and self.session.callbacks.container_states
         return True
+
+    def payloads(self, effect: Effect) -> Iterable[Payload]:
+        """The responses that tell the RM of an effect."""
+        if isinstance(effect, PredicatesAsked):
+            return self.check_encoder.payloads(effect)
+        return payloads(effect, self.encoder)
 
     def registration_guard(self) -> Callable[[], bool]:
         """A function that tells whether the present registration still is the RM's current one."""
@@ -164,20 +176,17 @@ class Rms:
     def __init__(
         self,
         post: Callable[[Command], None],
-        now: Callable[[], float],
         bounds: Bounds,
         max_rms: int,
         events: EventLogs,
     ) -> None:
         """Know no RM yet.
 
-        `post` hands a command to the engine without waiting. `now` gives the time in unix seconds.
-        An RM's outbox has these `bounds`, and there are at most `max_rms`. What the core notes as
-        events goes into `events`.
+        `post` hands a command to the engine without waiting. An RM's outbox has these `bounds`, and
+        there are at most `max_rms`. What the core notes as events goes into `events`.
         """
         self.events = events
         self._post = post
-        self._now = now
         self._bounds = bounds
         self._max_rms = max_rms
         self._draining = False
@@ -256,7 +265,6 @@ class Rms:
 
     def route(self, effects: Sequence[Effect]) -> None:
         """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
-        now = self._now()
         for effect in effects:
             match effect:
                 case Happened():
@@ -264,7 +272,7 @@ class Rms:
                 case Registered():
                     self._admit(effect)
                 case _:
-                    self._answer(effect, now)
+                    self._answer(effect)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
         """The core failed on this RM: end its streams, and serve it no more until it registers."""
@@ -298,10 +306,10 @@ class Rms:
         for rm in self._rms.values():
             rm.end_streams(unavailable(DRAINING))
 
-    def _answer(self, effect: Effect, now: float) -> None:
+    def _answer(self, effect: Effect) -> None:
         rm = self._rms.get(effect.rm_id)
         if rm is not None and rm.wants(effect):
-            for payload in payloads(effect, rm.encoder, now):
+            for payload in rm.payloads(effect):
                 rm.outbox.put(payload)
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):

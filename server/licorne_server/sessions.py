@@ -28,6 +28,7 @@ class Session:
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)
         self.next_event = 0
+        self._read = 0
         self._received = 0
         self._sent = 0
         # Items refused before the core saw them, since the replay began.
@@ -59,17 +60,26 @@ class Session:
                 f"response {number} is acknowledged, but {self._sent} were sent", "acknowledged"
             )
 
+    def begin_stream(self) -> None:
+        """On a new stream the RM goes on behind the last request that was handled."""
+        self._read = self._received
+
     def is_repeat(self, number: int) -> bool:
-        """Whether the request of that number was handled before; one without a number never was.
+        """Take down that a request of that number was read; whether it had been before.
+
+        One without a number never had.
 
         Raises:
             CallError: INVALID_ARGUMENT, a request before it is missing.
         """
-        if number > self._received + 1:
+        if number > self._read + 1:
             raise invalid_argument(
-                f"request {number} where {self._received + 1} was expected", "number"
+                f"request {number} where {self._read + 1} was expected", "number"
             )
-        return 0 < number <= self._received
+        if 0 < number <= self._read:
+            return True
+        self._read = number or self._read
+        return False
 
     def handled(self, number: int) -> None:
         """The request of that number, if it has one, was carried out to its end."""

@@ -1,14 +1,15 @@
-"""One open bidirectional call: a reader, exactly one writer, and how they end together.
+"""One open bidirectional call: who reads, who carries out, the one writer, and how they end.
 
 Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
 
 * All writes come from one coroutine: two tasks that write to one stream break it.
-* When the RM's side ends, what waits is written before the stream ends: a reader cannot tell a
-  lost client from one that has only closed its own side.
+* When the RM's side ends, what was read is carried out and what waits is written before the stream
+  ends: a reader cannot tell a lost client from one that has only closed its own side.
 * A cancellation is never swallowed: that leaks native memory.
 
-There is one exception to the last rule. A request that was begun is carried out to its end and
-counted before the stream counts as closed, because the core cannot take half of it back.
+There is one exception to the last rule. Once a request was begun, it and those that were read
+behind it are carried out to their end and counted before the stream counts as closed, because the
+core cannot take half of one back.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class Stream:
     finishing: asyncio.Event
     """Set when the writer should write what waits and then return."""
     closed: asyncio.Event
-    """Set when neither reader nor writer runs any more."""
+    """Set when nothing of the stream runs any more."""
 
     def __init__(self, context: Any) -> None:
         """Over a `grpc.aio` servicer context."""
@@ -59,7 +60,7 @@ class Stream:
         self._wake: Callable[[], None] | None = None
         # Since when, in the loop's time, a message has been waited for; None while none is.
         self._reading_since: float | None = None
-        # Whether the reader is in the middle of a request.
+        # Whether a request is being carried out.
         self._finishing_request = False
         # Whether nothing more may be read.
         self._over = False
@@ -104,7 +105,7 @@ class Stream:
 
     @contextmanager
     def to_completion(self) -> Iterator[None]:
-        """Let the reader finish what it does inside, whatever becomes of the stream meanwhile."""
+        """Let what is carried out inside come to its end, whatever becomes of the stream."""
         self._finishing_request = True
         try:
             yield
@@ -139,24 +140,27 @@ class Stream:
     async def run(
         self,
         read: Coroutine[Any, Any, None],
+        carry_out: Coroutine[Any, Any, None],
         write: Coroutine[Any, Any, None],
         wake: Callable[[], None],
     ) -> None:
-        """Run both sides until the reader is through and the writer has written, or one fails.
+        """Run all until what was read is carried out and the writer has written, or one fails.
 
-        `wake` makes a waiting writer look around.
+        `carry_out` ends behind `read`: it does what that one hands to it. `wake` makes a waiting
+        writer look around.
 
         Raises:
-            CallError: the call was ended from outside, or by one of the two.
+            CallError: the call was ended from outside, or by one of the three.
         """
         self._wake = wake
         reader: asyncio.Future[Any] = asyncio.ensure_future(read)
+        worker: asyncio.Future[Any] = asyncio.ensure_future(carry_out)
         writer: asyncio.Future[Any] = asyncio.ensure_future(write)
         ended: asyncio.Future[Any] = self._ended
-        both = (reader, writer)
+        every = (reader, worker, writer)
         try:
-            await asyncio.wait((*both, ended), return_when=asyncio.FIRST_COMPLETED)
-            if reader.done() and not reader.exception() and not self._ended.done():
+            await asyncio.wait((worker, writer, ended), return_when=asyncio.FIRST_COMPLETED)
+            if worker.done() and not worker.exception() and not self._ended.done():
                 self.finish()
                 await asyncio.wait(
                     (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
@@ -164,22 +168,23 @@ class Stream:
         finally:
             self._over = True
             writer.cancel()
+            reader.cancel()
             if not self._finishing_request:
-                reader.cancel()
-            await self._settle(both)
+                worker.cancel()
+            await self._settle(every)
         if self._ended.done():
             error = self._ended.result()
             if error is not None:
                 raise error
-        for task in both:
+        for task in every:
             if not task.cancelled() and (failure := task.exception()) is not None:
                 raise failure
         if self._last_word is not None:
             raise self._last_word
 
-    async def _settle(self, both: tuple[asyncio.Future[Any], ...]) -> None:
-        """Wait for both to end, then set `closed`, even if this is cancelled meanwhile."""
-        settled = asyncio.ensure_future(asyncio.wait(both))
+    async def _settle(self, every: tuple[asyncio.Future[Any], ...]) -> None:
+        """Wait for all to end, then set `closed`, even if this is cancelled meanwhile."""
+        settled = asyncio.ensure_future(asyncio.wait(every))
         try:
             await asyncio.shield(settled)
         except asyncio.CancelledError:

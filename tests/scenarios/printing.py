@@ -60,9 +60,11 @@ def told(effect: Effect) -> list[str]:
         case ContainerStatesChanged():
             return [f"no node takes {s.app_id}/{s.key}: {s.reason}" for s in effect.states]
         case PredicatesAsked():
-            what = "go to" if effect.allocate else "wait for"
-            nodes = " ".join(effect.nodes)
-            return [f"asked {effect.check}: may {effect.app_id}/{effect.key} {what} {nodes}"]
+            return [
+                f"asked {check.check}: may {check.app_id}/{check.key} "
+                f"{'go to' if check.allocate else 'wait for'} {' '.join(check.nodes)}"
+                for check in effect.checks
+            ]
         case Happened():
             return []
         case _:

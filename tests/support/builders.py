@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import (
+    AnswerPredicates,
     NewApplication,
     NodeAction,
+    NodeRefusal,
     NodeUpdate,
+    PredicateAnswer,
     PredicatePolicy,
     RegisterRm,
     ReleaseRequest,
@@ -21,6 +24,7 @@ from licorne_core.commands import (
     UpdateNodes,
 )
 from licorne_core.config import submitted
+from licorne_core.effects import AskedCheck
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 
@@ -151,6 +155,13 @@ def release(
 def releases(*wanted: ReleaseRequest, rm: str = RM) -> UpdateAllocations:
     """A request with these releases."""
     return UpdateAllocations(rm_id=RmId(rm), releases=wanted)
+
+
+def answering(
+    check: AskedCheck, refused: Sequence[NodeRefusal] = (), rm: str = RM
+) -> AnswerPredicates:
+    """The RM answers a predicate check, refusing these nodes."""
+    return AnswerPredicates(rm_id=RmId(rm), answers=[PredicateAnswer(check.check, refused)])
 
 
 def config(queues: str, *, rest: str = "", name: str = "default") -> str:

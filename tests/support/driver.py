@@ -6,7 +6,7 @@ decisions: a core test needs no more than this to notice a slip.
 
 from collections.abc import Iterable
 
-from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
+from licorne_core.commands import Command, NotePredicatesSent, RegisterRm, RemoveRm, Tick
 from licorne_core.config.schema import Configuration
 from licorne_core.effects import (
     AllocationsMade,
@@ -14,8 +14,10 @@ from licorne_core.effects import (
     AllocationsReleased,
     ApplicationsAnswered,
     ApplicationsUpdated,
+    AskedCheck,
     Effect,
     Happened,
+    PredicatesAsked,
 )
 from licorne_core.events import Fact
 from licorne_core.invariants import check_invariants
@@ -37,10 +39,12 @@ class Driver:
         reservations: bool = True,
         tuning: Tuning | None = None,
         sweep: int = 1,
+        writes: bool = True,
     ) -> None:
         """A core that nobody has registered with, at a time that is no special one.
 
-        Its books are added up after every command, or after so many of them.
+        Its books are added up after every command, or after so many of them. Predicate checks are
+        written to their RM at once, unless it never `writes` by itself.
         """
         self.scheduler = Scheduler(
             default_config=default_config, reservations=reservations, tuning=tuning
@@ -49,6 +53,7 @@ class Driver:
         self.now = START
         self.ledger = Ledger()
         self._sweep = sweep
+        self._writes = writes
         self._sent = 0
         self.facts: list[Fact] = []
 
@@ -66,6 +71,9 @@ class Driver:
         if isinstance(command, RegisterRm | RemoveRm):
             self.ledger.forget(command.rm_id, effects)
         self.ledger.watch(self.scheduler, effects, decided=isinstance(command, Tick))
+        for effect in effects:
+            if self._writes and isinstance(effect, PredicatesAsked):
+                self.send(NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check))
         return effects
 
     def run(self, decisions: int = 256) -> list[Effect]:
@@ -95,6 +103,16 @@ class Driver:
             effects += self.run()
         self.now = end
         return effects
+
+
+def asked(effects: Iterable[Effect]) -> list[AskedCheck]:
+    """The predicate checks, in order."""
+    return [
+        check
+        for effect in effects
+        if isinstance(effect, PredicatesAsked)
+        for check in effect.checks
+    ]
 
 
 def placed(effects: Iterable[Effect]) -> list[tuple[str, str, str]]:

@@ -1,6 +1,6 @@
 """The Python client of Licorne, and the wire types that it speaks."""
 
-from licorne.callbacks import ContainerState, EventRecord, FailMode, PredicateCheck
+from licorne.callbacks import ClassBy, ContainerState, EventRecord, FailMode, PredicateCheck
 from licorne.client import Client
 from licorne.errors import (
     Closed,
@@ -40,6 +40,7 @@ __all__ = [
     "ApplicationStateChanged",
     "Ask",
     "AskRejected",
+    "ClassBy",
     "Client",
     "Closed",
     "ConfigInvalid",

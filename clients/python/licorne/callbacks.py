@@ -28,6 +28,27 @@ _CHANGES = si.EventRecord.ChangeType.DESCRIPTOR.values_by_number
 _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 
 
+class ClassBy(Enum):
+    """Which asks the predicates judge alike: of equal resources and required node, and what is
+    named here. They share refusals. A declaration that is wrong places asks where the predicates
+    would refuse them.
+    """
+
+    ASK = "ask"
+    """Those with an equal tag `licorne/predicate-class`; an ask without it is alone."""
+    TAG = "tag"
+    """The same, and those without the tag are one class too."""
+    ALL_TAGS = "all tags"
+    """Those whose tags are all equal but for `creationTime` and `kubernetes.io/meta/podName`."""
+
+
+_CLASSES = {
+    ClassBy.ASK: pb.BY_ASK,
+    ClassBy.TAG: pb.BY_TAG,
+    ClassBy.ALL_TAGS: pb.BY_ALL_TAGS,
+}
+
+
 class FailMode(Enum):
     """How a check without an answer in time counts: all its nodes refused, or accepted."""
 
@@ -39,8 +60,7 @@ class FailMode(Enum):
 class PredicateCheck:
     """Which of these nodes may an ask go to?
 
-    The answer counts for all asks with the same resources, required node and tag
-    `licorne/predicate-class`.
+    If the first node is accepted the ask counts as placed there: later checks have to see it.
     """
 
     id: int
@@ -48,7 +68,7 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """The ids of the nodes, best first: the ask goes to the first one that is accepted."""
+    """The ids of the nodes: where the ask would go, and after refusals those that come next."""
     allocate: bool
     """True if the ask would run on the node; False if the node would only be reserved for it,
     whatever runs there now."""
@@ -110,6 +130,7 @@ class Callbacks:
     deadline: float = 2.0
     """Seconds that the predicates may take for one check."""
     fail_mode: FailMode = FailMode.CLOSED
+    class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
     events: OnEvents | None = None
 
@@ -120,6 +141,8 @@ class Callbacks:
             raise ValueError(problem)
         if not isinstance(self.fail_mode, FailMode):
             raise ValueError(f"fail_mode is {shown(self.fail_mode)}: it must be a FailMode")
+        if not isinstance(self.class_by, ClassBy):
+            raise ValueError(f"class_by is {shown(self.class_by)}: it must be a ClassBy")
 
     def wire(self) -> pb.Callbacks:
         """The callbacks as the hello says them."""
@@ -131,6 +154,7 @@ class Callbacks:
             wire.predicates.fail_mode = (
                 pb.FAIL_OPEN if self.fail_mode is FailMode.OPEN else pb.FAIL_CLOSED
             )
+            wire.predicates.class_by = _CLASSES[self.class_by]
         return wire
 
 
@@ -149,7 +173,7 @@ def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
     )
 
 
-def answer(check: PredicateCheck, refused: Refusals) -> pb.UpdateRequest:
+def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
     """The answer to a predicate check. Refusals of other nodes than its own are left out.
 
     A reason is cut to what the server keeps. Raises TypeError for a reason that is no text.
@@ -159,7 +183,7 @@ def answer(check: PredicateCheck, refused: Refusals) -> pb.UpdateRequest:
         for node in check.nodes
         if node in refused
     ]
-    return pb.UpdateRequest(predicate_answer=pb.PredicateAnswer(id=check.id, refused=refusals))
+    return pb.PredicateAnswer(id=check.id, refused=refusals)
 
 
 def container_states(wire: pb.ContainerStates) -> list[ContainerState]:

@@ -10,7 +10,7 @@ from grpc import aio
 
 from licorne import wire
 from licorne.cache import Cache
-from licorne.callbacks import Callbacks, FailMode, OnContainerStates, OnEvents, Predicates
+from licorne.callbacks import Callbacks, ClassBy, FailMode, OnContainerStates, OnEvents, Predicates
 from licorne.channel import registration_error, text_of
 from licorne.connection import Connection
 from licorne.errors import ConnectionLost
@@ -75,6 +75,7 @@ class Client:
         predicates: Predicates | None = None,
         predicate_deadline: float = 2.0,
         fail_mode: FailMode = FailMode.CLOSED,
+        class_by: ClassBy = ClassBy.ASK,
         on_container_states: OnContainerStates | None = None,
         on_events: OnEvents | None = None,
     ) -> None:
@@ -88,6 +89,7 @@ class Client:
         and returns the nodes that it refuses, each with the reason. An async function runs as a
         task, a plain one in a thread of its own. `fail_mode` decides about a check that the
         function failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
+        `class_by` says which asks it judges alike.
 
         `on_container_states` and `on_events` run in the loop and get lists, in order. What
         arrives while such a function runs waits for its next call.
@@ -101,6 +103,7 @@ class Client:
             predicates=predicates,
             deadline=predicate_deadline,
             fail_mode=fail_mode,
+            class_by=class_by,
             container_states=on_container_states,
             events=on_events,
         )

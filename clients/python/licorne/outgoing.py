@@ -4,7 +4,10 @@ import asyncio
 from collections import deque
 
 from licorne.packer import Packer
-from licorne.v1.session_pb2 import UpdateRequest
+from licorne.v1.session_pb2 import PredicateAnswer, PredicateAnswers, UpdateRequest
+
+MAX_ANSWERS = 1000
+"""Answers in one request."""
 
 
 class Outgoing:
@@ -18,7 +21,7 @@ class Outgoing:
         """Let about `limit` items wait."""
         self.packer = Packer()
         """The requests made of the caller's items."""
-        self._answers: deque[UpdateRequest] = deque()
+        self._answers: deque[PredicateAnswer] = deque()
         """The answers to predicate checks, which are sent first."""
         self._limit = limit
         self.is_open = False
@@ -52,14 +55,16 @@ class Outgoing:
         self.packer.clear()
         self._answers.clear()
 
-    def answer(self, request: UpdateRequest) -> None:
-        """Queue an answer before all items: the server waits for it, and its order is free."""
-        self._answers.append(request)
+    def answer(self, answer: PredicateAnswer) -> None:
+        """Queue an answer behind other answers and before all items: the server waits for it."""
+        self._answers.append(answer)
 
     def next(self) -> UpdateRequest | None:
         """Take off the request to send next; None if there is none."""
         if self._answers:
-            return self._answers.popleft()
+            count = min(len(self._answers), MAX_ANSWERS)
+            answers = [self._answers.popleft() for _ in range(count)]
+            return UpdateRequest(predicate_answers=PredicateAnswers(answers=answers))
         request = self.packer.take()
         if self.packer.items < self._limit:
             self._room.set()

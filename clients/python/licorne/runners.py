@@ -4,19 +4,25 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from licorne.callbacks import Callbacks, PredicateCheck, Predicates, Refusals, answer
 from licorne.session import Stamp
 from licorne.stats import Stats
-from licorne.v1.session_pb2 import UpdateRequest
+from licorne.v1.session_pb2 import PredicateAnswer
 
 LOG = logging.getLogger("licorne")
 
 T = TypeVar("T")
+
+HAND_OVER_SECONDS = 0.002
+"""How long judged checks wait for others that were judged, to be answered in one message."""
+
+Judged = tuple[PredicateCheck, Refusals | Awaitable[Refusals] | Exception]
+"""A check, and what the function made of it."""
 
 
 class Feed(Generic[T]):
@@ -62,16 +68,53 @@ class Feed(Generic[T]):
                 LOG.exception("%r failed on %d items", self._function, len(items))
 
 
+class _Batch:
+    """The checks of one message on their way through a plain function, in a thread."""
+
+    def __init__(self, function: Predicates, checks: Sequence[PredicateCheck]) -> None:
+        self._function = function
+        self._checks = checks
+        self._given_up = False
+        self.judged = 0
+        """How many checks the function is through with."""
+
+    def judge(self, hand_over: Callable[[Sequence[Judged]], None]) -> None:
+        """Call the function for one check after the other; runs in the thread."""
+        judged: list[Judged] = []
+        since = monotonic()
+        for check in self._checks:
+            if self._given_up:
+                return
+            judged.append((check, self._result(check)))
+            self.judged += 1
+            if monotonic() - since > HAND_OVER_SECONDS:
+                hand_over(judged)
+                judged, since = [], monotonic()
+        if judged and not self._given_up:
+            hand_over(judged)
+
+    def give_up(self) -> int:
+        """The time is over: how many checks are not through."""
+        self._given_up = True
+        return len(self._checks) - self.judged
+
+    def _result(self, check: PredicateCheck) -> Refusals | Awaitable[Refusals] | Exception:
+        try:
+            return self._function(check)
+        except Exception as error:
+            return error
+
+
 class PredicateRunner:
     """Answers predicate checks with the caller's function.
 
     An async function runs as one task for each check, all at once. A plain function runs in a
-    thread of its own, for one check at a time. A check that it fails on or takes too long for is
-    counted in `Stats.unanswered`, and not answered.
+    thread of its own, for one check after the other. A check that it fails on or takes too long
+    for is counted in `Stats.unanswered`, and not answered.
     """
 
     def __init__(
-        self, function: Predicates, send: Callable[[Stamp, UpdateRequest], None], stats: Stats
+        self, function: Predicates, send: Callable[[Stamp, PredicateAnswer], None], stats: Stats
     ) -> None:
         """Give the answers to `send`, each with the stamp of the session that asked."""
         self._function = function
@@ -81,11 +124,13 @@ class PredicateRunner:
         self._thread: ThreadPoolExecutor | None = None
         self._stats = stats
 
-    def start(self, stamp: Stamp, check: PredicateCheck) -> None:
-        """Begin to answer a predicate check."""
-        task = asyncio.create_task(self._answer(stamp, check))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def start(self, stamp: Stamp, checks: Sequence[PredicateCheck]) -> None:
+        """Begin to answer the predicate checks of one message, in their order."""
+        if not self._is_async:
+            self._begin(self._judge_in_thread(stamp, checks))
+            return
+        for check in checks:
+            self._take(stamp, [(check, self._function(check))])
 
     def stop(self) -> None:
         """Answer nothing more."""
@@ -94,29 +139,66 @@ class PredicateRunner:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _answer(self, stamp: Stamp, check: PredicateCheck) -> None:
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _judge_in_thread(self, stamp: Stamp, checks: Sequence[PredicateCheck]) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "licorne-predicates")
+        loop = asyncio.get_running_loop()
+        batch = _Batch(self._function, checks)
+
+        def hand_over(judged: Sequence[Judged]) -> None:
+            loop.call_soon_threadsafe(self._take, stamp, judged)
+
+        try:
+            async with asyncio.timeout(checks[0].deadline):
+                await loop.run_in_executor(self._thread, batch.judge, hand_over)
+        except asyncio.CancelledError:
+            batch.give_up()
+            raise
+        except TimeoutError:
+            late = batch.give_up()
+            self._stats.unanswered += late
+            LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
+
+    def _take(self, stamp: Stamp, judged: Sequence[Judged]) -> None:
+        """Send what the function has come to; what it is still to come to when that is there."""
+        for check, result in judged:
+            if isinstance(result, Exception):
+                self._failed(check, result)
+            elif inspect.isawaitable(result):
+                self._begin(self._await(stamp, check, result))
+            else:
+                self._reply(stamp, check, result)
+
+    async def _await(
+        self, stamp: Stamp, check: PredicateCheck, result: Awaitable[Refusals]
+    ) -> None:
         try:
             async with asyncio.timeout(check.deadline):
-                refused = await self._refusals(check)
-            self._send(stamp, answer(check, refused))
+                refused = await result
         except TimeoutError:
             self._stats.unanswered += 1
             LOG.warning("no answer about %s within %.3f s", check.key, check.deadline)
-        except Exception:
-            self._stats.unanswered += 1
-            LOG.exception("no answer about %s: %r failed", check.key, self._function)
-
-    async def _refusals(self, check: PredicateCheck) -> Refusals:
-        result: Any
-        if self._is_async:
-            result = self._function(check)
+        except Exception as error:
+            self._failed(check, error)
         else:
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "licorne-predicates")
-            call = partial(self._function, check)
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, call)
-        refused: Refusals = await result if inspect.isawaitable(result) else result
-        return refused
+            self._reply(stamp, check, refused)
+
+    def _reply(self, stamp: Stamp, check: PredicateCheck, refused: Refusals) -> None:
+        try:
+            wire = answer(check, refused)
+        except Exception as error:
+            self._failed(check, error)
+        else:
+            self._send(stamp, wire)
+
+    def _failed(self, check: PredicateCheck, error: Exception) -> None:
+        self._stats.unanswered += 1
+        LOG.error("no answer about %s: %r failed", check.key, self._function, exc_info=error)
 
 
 class CallbackRunners:
@@ -125,7 +207,7 @@ class CallbackRunners:
     def __init__(
         self,
         callbacks: Callbacks,
-        send: Callable[[Stamp, UpdateRequest], None],
+        send: Callable[[Stamp, PredicateAnswer], None],
         stats: Stats,
         limit: int,
     ) -> None:

@@ -15,7 +15,7 @@ from licorne.packer import Packer
 from licorne.runners import CallbackRunners
 from licorne.session import Session, Stamp
 from licorne.stats import Stats
-from licorne.v1.session_pb2 import UpdateRequest
+from licorne.v1.session_pb2 import PredicateAnswer
 
 M = TypeVar("M")
 
@@ -91,8 +91,8 @@ class ClientState:
             self.outgoing.close()
         self.check()
 
-    def _answer(self, stamp: Stamp, request: UpdateRequest) -> None:
+    def _answer(self, stamp: Stamp, answer: PredicateAnswer) -> None:
         """Send an answer, unless the session that asked has ended: nobody waits for it then."""
         if stamp == self.session.stamp and self.outgoing.is_open:
-            self.outgoing.answer(request)
+            self.outgoing.answer(answer)
             self.wake.set()

@@ -180,7 +180,7 @@ class Stream:
                 events = answers.allocations(response.allocations)
             case "replay_result":
                 events = self._replay_result(response.replay_result)
-            case "predicate_check" | "container_states" | "events":
+            case "predicate_checks" | "container_states" | "events":
                 self._call_back(response)
             case "drain":
                 events = [self._drain(response.drain)]
@@ -194,10 +194,10 @@ class Stream:
     def _call_back(self, response: UpdateResponse) -> None:
         """Hand a message to the callback that wants it, if there is one."""
         state, callbacks = self._state, self._state.callbacks
-        if response.HasField("predicate_check") and callbacks.predicates is not None:
-            callbacks.predicates.start(
-                state.session.stamp, predicate_check(response.predicate_check, state.cache)
-            )
+        if response.HasField("predicate_checks") and callbacks.predicates is not None:
+            wire = response.predicate_checks.checks
+            checks = [predicate_check(check, state.cache) for check in wire]
+            callbacks.predicates.start(state.session.stamp, checks)
         elif response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
         elif response.HasField("events") and callbacks.events is not None:

@@ -52,6 +52,7 @@ class AskGroup:
         "heap",
         "key",
         "log",
+        "nowhere",
         "over_queue",
         "over_quota",
         "refusals",
@@ -80,6 +81,9 @@ class AskGroup:
     """Whether the asks were within their user's quota at least once when they were tried."""
     unplaceable: bool
     """Whether no node would take them when they were tried last."""
+    nowhere: bool
+    """Whether a larger cluster would help: when they were tried last they exceeded its size, or
+    every node was too full for them or refused by the RM. Its silence is no refusal."""
     over_queue: bool
     """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool
@@ -100,6 +104,7 @@ class AskGroup:
         self.refused_at = -inf
         self.attempted = False
         self.unplaceable = False
+        self.nowhere = False
         self.over_queue = False
         self.over_quota = False
         self.log: dict[str, LogEntry] = {}
@@ -159,6 +164,7 @@ class AskGroup:
     def start_afresh(self) -> None:
         """Nothing of the group waits for anything: who comes later has not been looked at yet."""
         self.attempted = False
+        self.nowhere = False
         self.refused_at = -inf
         if self.log:
             self.log.clear()

@@ -4,23 +4,27 @@ from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request, RequestState
-from licorne_core.commands import AnswerPredicates, FailMode
+from licorne_core.commands import (
+    AnswerPredicates,
+    FailMode,
+    NotePredicatesSent,
+    PredicateAnswer,
+)
 from licorne_core.effects import Effect
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import allocation_made
-from licorne_core.nodes.node import Node
+from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.scheduling.cycle import Candidate, ToReserve
 from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
-from licorne_core.scheduling.predicate_results import NO_ANSWER
 
 
 def assume(partition: Partition, candidate: Candidate, now: float) -> None:
     """Book the allocation and ask the RM; it is told of it when it has agreed to the node."""
     _, app, request, node = candidate
-    check = partition.predicates.ask(request.group, request.ask, node, now)
+    check = partition.predicates.ask(request.group, request.ask, node)
     partition.allocations.assume(candidate, now)
     partition.predicates.wait(check, Assumed(app, request, node))
 
@@ -31,7 +35,7 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
     reservation = partition.reservations.reserve(app, request, node, now, now)
     ask_class = request.ask.ask_class
     if not reservation.required and partition.predicates.is_needed(ask_class, node, allocate=False):
-        check = partition.predicates.ask_to_reserve(request.ask, node, now)
+        check = partition.predicates.ask_to_reserve(request.ask, node)
         check.reservations.append(reservation)
 
 
@@ -83,38 +87,59 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
 
 
 def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Effect]:
-    """An answer to a check that is not open any more is ignored."""
-    for partition in rm.partitions.values():
-        check = partition.predicates.close(command.check)
-        if check is not None:
-            was_full = partition.predicates.full
-            partition.predicates.is_silent = False
-            _note_room(partition, was_full=was_full)
-            outcome = Outcome()
-            reasons = {r.node_id: r.reason or "refused" for r in command.refused}
-            for node in partition.results.keep(check, reasons):
-                partition.cluster.changed(node)
-            _settle(partition, check, reasons, now, outcome)
-            return outcome.effects(rm.rm_id) + partition.predicates.take_unsent()
+    """Answers count in their order. One to a check that is not open any more is ignored."""
+    outcome = Outcome()
+    concerned: dict[Partition, None] = {}
+    for answer in command.answers:
+        name = rm.context.partition_of(answer.check)
+        partition = None if name is None else rm.find(name)
+        if partition is not None:
+            concerned[partition] = None
+            _take_answer(partition, answer, now, outcome)
+    asked = [effect for each in concerned for effect in each.predicates.take_unsaid()]
+    return outcome.effects(rm.rm_id) + asked
+
+
+def _take_answer(
+    partition: Partition, answer: PredicateAnswer, now: float, outcome: Outcome
+) -> None:
+    check = partition.predicates.close(answer.check)
+    assert check is not None, f"predicate check {answer.check} is open"
+    was_full = partition.predicates.full
+    partition.predicates.is_silent = False
+    _note_room(partition, was_full=was_full)
+    reasons = {r.node_id: r.reason or "refused" for r in answer.refused}
+    for node in partition.results.keep(check, reasons):
+        partition.cluster.changed(node)
+    _settle(partition, check, reasons, now, outcome)
+
+
+def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
+    """The time for the answers begins."""
+    for name, numbers in rm.context.take_unsent(command.check).items():
+        partition = rm.find(name)
+        if partition is not None:
+            partition.predicates.note_sent(numbers, now)
     return []
 
 
-def answer_overdue(partition: Partition, number: int, now: float, outcome: Outcome) -> None:
-    """The RM did not answer in time.
+def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcome) -> None:
+    """The RM did not answer some of the checks that were written together, in time.
 
     Its fail mode says whether the nodes count as refused or as accepted (spec § 1.1).
     """
-    check = partition.predicates.close(number)
     policy = partition.rm.predicates
-    assert check is not None, f"predicate check {number} has a deadline"
     assert policy is not None, "an RM that has no predicates is not asked"
-    if policy.fail_mode is FailMode.OPEN:
-        _settle(partition, check, {}, now, outcome)
-        return
-    partition.results.keep_silence(check, now)
-    reasons = {node.node_id: NO_ANSWER for node in check.nodes}
-    _settle(partition, check, reasons, now, outcome)
-    partition.predicates.is_silent = True
+    for number in partition.predicates.overdue(last):
+        check = partition.predicates.close(number)
+        assert check is not None, f"predicate check {number} has a deadline"
+        if policy.fail_mode is FailMode.OPEN:
+            _settle(partition, check, {}, now, outcome)
+            continue
+        partition.results.keep_silence(check, now)
+        reasons = {node.node_id: NO_ANSWER for node in check.nodes}
+        _settle(partition, check, reasons, now, outcome)
+        partition.predicates.is_silent = True
 
 
 def ask_again(partition: Partition, number: int) -> None:
@@ -132,26 +157,35 @@ def _settle(
 ) -> None:
     """Confirm or roll back the assumed asks, and end the reservations that were refused.
 
-    The RM judged each node as it knew it. A confirmed ask is a change of its node, so the other
-    asks assumed there wait for another answer.
+    What the RM has changed on a node meanwhile may make its answer void: then it is asked again.
     """
-    again: list[Assumed] = []
     for assumed in list(check.assumed.values()):
         app, request, node = assumed
-        if not check.is_about(node):
-            again.append(assumed)
-        elif node.node_id in refused:
+        reason = refused.get(node.node_id)
+        if not _counts(check, node, accepted=reason is None):
+            partition.predicates.ask_again(assumed)
+        elif reason is not None:
             roll_back(partition, app, request, now)
-            request.group.refusals += 1
+            request.group.refusals += reason is not NO_ANSWER
         else:
+            request.group.refusals = 0
             _confirm(partition, app, request, now, outcome)
-    if again:
-        partition.predicates.ask_again(again, now)
     for reservation in check.reservations:
         live = partition.nodes.by_id.get(reservation.node_id)
         stands = live is not None and reservation in live.reservations.values()
         if stands and reservation.node_id in refused:
             partition.reservations.end(reservation, now)
+
+
+def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
+    """Whether the answer about a node that somebody is assumed on says something of it as it is.
+
+    The RM takes an ask for placed where it accepts the first node of its check. Behind the first
+    it does not, so there nobody else may be assumed.
+    """
+    if not accepted:
+        return check.is_about(node)
+    return check.stands(node) and (node is check.first or node.assumed == 1)
 
 
 def _leave(partition: Partition, request: Request) -> None:

@@ -9,7 +9,7 @@ from licorne_core.effects import (
     Effect,
 )
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import answer_overdue, ask_again, assume, reserve
+from licorne_core.handlers.predicates import answers_overdue, ask_again, assume, reserve
 from licorne_core.lifecycle import allocation_made, on_time
 from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
@@ -29,14 +29,14 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
     told: list[Effect] = []
     while (due := partition.timers.take_due(now)) is not None:
         if due.due is Due.ANSWER:
-            answer_overdue(partition, due.check, now, outcome)
+            answers_overdue(partition, due.check, now, outcome)
         elif due.due is Due.RETRY:
             ask_again(partition, due.check)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
         else:
             outcome.updates += on_time(partition, due, now)
-    told += partition.predicates.take_unsent()
+    told += partition.predicates.take_unsaid()
     if partition.outstanding_scan is not None:
         partition.timers.set(Timer(Due.INSPECT), now)
     return outcome.effects(partition.rm_id) + told
@@ -75,7 +75,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         effects.append(
             AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
         )
-    effects += predicates.take_unsent()
+    effects += predicates.take_unsaid()
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects

@@ -8,6 +8,9 @@ from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, Resources
 
+NO_ANSWER = "no answer in time"
+"""Stands for a result that the RM never gave: the node is passed over for a while."""
+
 
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
@@ -19,12 +22,14 @@ class Node:
     __slots__ = (
         "allocated",
         "allocations",
+        "assumed",
         "attributes",
         "available",
         "birth",
         "capacity",
         "foreign",
         "known_version",
+        "narrowed_version",
         "node_id",
         "occupied",
         "open",
@@ -54,12 +59,16 @@ class Node:
     version: int
     """Of the node index: rises with every change of the node."""
     known_version: int
-    """Of the predicate checks: rises with every change that the RM knows of."""
+    """Of the predicate checks: rises with every change that the RM made, or was merely told of."""
+    narrowed_version: int
+    """Of the predicate checks: the same, but not where something went and only made room."""
+    assumed: int
+    """Of the predicate checks: requests that are booked here while the RM is asked about it."""
     results: dict[tuple[AskClass, bool], str]
     """Of the predicate checks: what the RM said of asks of a class while the node was as it is now.
 
-    Empty for «accepted», or the reason for which it refused; the flag is False where a
-    reservation was meant.
+    Empty for «accepted», `NO_ANSWER`, or the reason for which it refused; the flag is False where
+    a reservation was meant.
     """
 
     def __init__(
@@ -86,6 +95,8 @@ class Node:
         self.score = None
         self.version = 0
         self.known_version = 0
+        self.narrowed_version = 0
+        self.assumed = 0
         self.results = {}
 
     def __repr__(self) -> str:
@@ -147,7 +158,7 @@ class Node:
         if self.results and isinstance(wanted, AskClass):
             refused = self.results.get((wanted, True))
             if refused:
-                return f"refused: {refused}"
+                return refused if refused is NO_ANSWER else f"refused: {refused}"
         return None
 
     def may_be_reserved(self, wanted: AskClass | Shape) -> bool:

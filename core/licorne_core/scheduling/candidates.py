@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from licorne_core.asks import AskClass, Shape
 from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.nodes.book import NodeBook
-from licorne_core.nodes.node import Node
+from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.nodes.sorting import NodeOrder
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps
@@ -209,6 +209,10 @@ def _rescore(node: Node, order: NodeOrder) -> bool:
 
 
 def refusals(nodes: Iterable[Node], ask_class: AskClass) -> dict[str, int]:
-    """The reasons for which the RM refuses asks of the class, and on how many nodes each."""
+    """The reasons for which the RM refuses asks of the class, and on how many nodes each.
+
+    Its silence is no reason.
+    """
     results = (node.results.get((ask_class, True)) for node in nodes)
-    return dict(sorted(Counter(reason for reason in results if reason).items()))
+    spoken = (reason for reason in results if reason and reason is not NO_ANSWER)
+    return dict(sorted(Counter(spoken).items()))

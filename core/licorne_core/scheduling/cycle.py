@@ -247,6 +247,7 @@ class Cycle:
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self._now)
         group.unplaceable = blocker is None
+        group.nowhere = isinstance(blocker, QuotaShortage) and blocker.quota is self._root
         if blocker is None:
             group.attempted = True
             found = self._index.best(group.ask_class)
@@ -256,8 +257,14 @@ class Cycle:
             if self._reserving:
                 self._scene.escalation.want_node(group, self._now)
             blocker = found
+            group.nowhere = not self._is_silence(found)
         self._note_passed_over(group, blocker)
         return blocker
+
+    def _is_silence(self, supply: Supply) -> bool:
+        """Whether the nodes with room for the asks may be passed over for want of an answer."""
+        wanted = supply.wanted
+        return isinstance(wanted, AskClass) and self._scene.results.is_silent_about(wanted)
 
     def _to_reserve(self, app: Application, wants: ReservationRequest) -> Node | Blocker | None:
         """A node to reserve for the first ask that is old enough (spec §§ 8.5, 8.7).
@@ -279,7 +286,8 @@ class Cycle:
             if by_rm and self._now >= group.refused_at + REFUSAL_TIME:
                 group.refused_at = self._now
                 reasons = refusals(self._nodes.values(), group.ask_class)
-                self._watch.refused(group, reasons, self._now)
+                if reasons:
+                    self._watch.refused(group, reasons, self._now)
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)
             group.attempted |= by_queue

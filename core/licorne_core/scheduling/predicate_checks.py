@@ -3,6 +3,10 @@
 A pass never waits for an answer. What is to be allocated meanwhile is *assumed*: booked, so that
 nobody else gets the room, and told to the RM only when it has agreed to the node. What the RM
 answers is kept on the nodes (`predicate_results.py`).
+
+The RM judges checks one after the other, and an ask whose first node it accepts counts as placed
+for those that follow. So any number of asks may be assumed on one node, each with a check of its
+own, and the confirmation of one says nothing against the answers about the others.
 """
 
 from collections.abc import Iterable
@@ -12,7 +16,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Request
 from licorne_core.asks import Ask, AskClass
-from licorne_core.effects import PredicatesAsked
+from licorne_core.effects import AskedCheck, PredicatesAsked
 from licorne_core.ids import PartitionName, rm_of
 from licorne_core.nodes.node import Node
 from licorne_core.reservations import Reservation
@@ -24,11 +28,8 @@ from licorne_core.timers import Due, Timer, Timers
 BATCH = 100
 """Nodes in a check at the most: where the ask would go, and what comes next."""
 
-SPARE = 8
-"""Nodes beyond one for each ask that a check is about; twice as many after each refusal."""
-
-MAX_DOUBLINGS = 8
-"""Refusals after which no more nodes are added."""
+MAX_DOUBLINGS = 7
+"""Refusals in a row after which a check names no more nodes than before."""
 
 MAX_ASSUMED = 1024
 """Asks of a partition that may wait for answers at a time; more are not tried meanwhile."""
@@ -48,7 +49,16 @@ class Assumed(NamedTuple):
 class PredicateCheck:
     """A check that the RM is asked to make, and who waits for its answer."""
 
-    __slots__ = ("allocate", "ask_class", "assumed", "nodes", "number", "reservations")
+    __slots__ = (
+        "allocate",
+        "ask_class",
+        "assumed",
+        "first",
+        "nodes",
+        "number",
+        "reservations",
+        "sent_with",
+    )
 
     def __init__(
         self, number: int, ask_class: AskClass, nodes: Iterable[Node], *, allocate: bool
@@ -58,8 +68,12 @@ class PredicateCheck:
         self.ask_class = ask_class
         self.allocate = allocate
         """Whether it is about an allocation, not a reservation."""
-        self.nodes: dict[Node, int] = {node: node.known_version for node in nodes}
-        """The nodes asked about, each with its version as the RM knew it."""
+        self.nodes = {node: (node.known_version, node.narrowed_version) for node in nodes}
+        """The nodes asked about, each with its versions as the RM knew them."""
+        self.first = next(iter(self.nodes))
+        """Where the ask would go: if the RM accepts it, it counts the ask as placed there."""
+        self.sent_with = 0
+        """Number of the last check that was written together with it; 0 while it is not."""
         self.assumed: dict[Request, Assumed] = {}
         """The requests that are booked on one of the nodes meanwhile."""
         self.reservations: list[Reservation] = []
@@ -67,7 +81,12 @@ class PredicateCheck:
 
     def is_about(self, node: Node) -> bool:
         """Whether it asks about the node as the RM knows it now."""
-        return self.nodes.get(node) == node.known_version
+        asked = self.nodes.get(node)
+        return asked is not None and asked[0] == node.known_version
+
+    def stands(self, node: Node) -> bool:
+        """Whether an acceptance still counts: the RM has done nothing that may speak against it."""
+        return self.nodes[node][1] == node.narrowed_version
 
 
 class AnswersOwed(Blocker):
@@ -88,8 +107,8 @@ class AnswersOwed(Blocker):
 class PredicateChecks:
     """The open checks of one partition, and the requests that wait for their answers.
 
-    Always true: every assumed request waits for one open check, and every open check has a
-    deadline.
+    Always true: every assumed request waits for one open check. Every open check has a deadline
+    from when it was written to the RM.
     """
 
     __slots__ = (
@@ -98,8 +117,9 @@ class PredicateChecks:
         "_open",
         "_partition",
         "_rm",
+        "_sent",
         "_timers",
-        "_unsent",
+        "_unsaid",
         "_waiting",
         "is_silent",
         "owed",
@@ -120,7 +140,10 @@ class PredicateChecks:
         self._open: dict[int, PredicateCheck] = {}
         self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
         self._waiting: dict[Request, PredicateCheck] = {}
-        self._unsent: list[PredicatesAsked] = []
+        # What the effects do not say yet.
+        self._unsaid: list[AskedCheck] = []
+        # The open checks that were written together, by the number of the last of them.
+        self._sent: dict[int, dict[int, None]] = {}
         self.is_silent = False
         """Whether the RM let the last deadline pass, and its silence counts as refusal."""
         self.owed = AnswersOwed(self)
@@ -142,55 +165,56 @@ class PredicateChecks:
         return len(self._waiting) >= self.most
 
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
-        """Whether the RM has to be asked before an ask of the class may go to the node."""
-        return (
-            self._rm.predicates is not None
-            and ask_class.predicate is not None
-            and (ask_class, allocate) not in node.results
-        )
+        """Whether the RM has to be asked before an ask of the class may go to the node.
+
+        While others are assumed there, what it said before does not count: it may have accepted
+        one of them since.
+        """
+        if self._rm.predicates is None or ask_class.predicate is None:
+            return False
+        return (allocate and node.assumed > 0) or (ask_class, allocate) not in node.results
 
     # Asking
 
-    def ask(self, group: AskGroup, ask: Ask, node: Node, now: float) -> PredicateCheck:
-        """The check whose answer tells whether an ask of the group may go to the node as it is."""
-        check = self._open_about(group.ask_class, node, allocate=True)
-        if check is not None:
-            return check
-        spare = SPARE << min(group.refusals, MAX_DOUBLINGS)
-        ahead = self._ahead(group.ask_class, node, min(BATCH, group.waiting + spare))
-        return self._put(ask, [node, *ahead], now, allocate=True)
+    def ask(self, group: AskGroup, ask: Ask, node: Node) -> PredicateCheck:
+        """The check whose answer tells whether an ask of the group may go to the node as it is.
 
-    def ask_to_reserve(self, ask: Ask, node: Node, now: float) -> PredicateCheck:
+        It names a node for each ask of the group that waits, and more after refusals. An open
+        check about the node does, unless somebody is assumed there: the RM has to judge the second
+        when it knows of the first.
+        """
+        check = self._open_about(group.ask_class, node, allocate=True)
+        if check is not None and not node.assumed:
+            return check
+        spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
+        count = min(BATCH, group.waiting + spare) - 1
+        ahead = self._ahead(group.ask_class, node, count) if count else ()
+        return self._put(ask, [node, *ahead], allocate=True)
+
+    def ask_to_reserve(self, ask: Ask, node: Node) -> PredicateCheck:
         """The check whose answer tells whether the node may be reserved for the ask."""
         check = self._open_about(ask.ask_class, node, allocate=False)
-        return check or self._put(ask, [node], now, allocate=False)
+        return check or self._put(ask, [node], allocate=False)
 
-    def ask_again(self, waiting: Iterable[Assumed], now: float) -> None:
-        """What waits for nodes that are not as they were asked about waits for another answer.
+    def ask_again(self, assumed: Assumed) -> None:
+        """What waits for a node that is not as it was asked about waits for another answer."""
+        self.leave(assumed.request)
+        self.wait(self._put(assumed.request.ask, [assumed.node], allocate=True), assumed)
 
-        One more check does for all of them, which are of one class.
-        """
-        waiting = list(waiting)
-        nodes: dict[Node, Ask] = {}
-        for assumed in waiting:
-            ask = assumed.request.ask
-            if self._open_about(ask.ask_class, assumed.node, allocate=True) is None:
-                nodes.setdefault(assumed.node, ask)
-        if nodes:
-            self._put(next(iter(nodes.values())), nodes, now, allocate=True)
-        for assumed in waiting:
-            self.leave(assumed.request)
-            ask_class = assumed.request.ask.ask_class
-            check = self._open_about(ask_class, assumed.node, allocate=True)
-            assert check is not None, f"{assumed.node.node_id} was asked about just now"
-            self.wait(check, assumed)
-
-    def take_unsent(self) -> list[PredicatesAsked]:
-        """The checks that the RM was not told yet."""
-        unsent = self._unsent
-        if unsent:
-            self._unsent = []
-        return unsent
+    def take_unsaid(self) -> list[PredicatesAsked]:
+        """The checks that no effect has said yet."""
+        unsaid, policy = self._unsaid, self._rm.predicates
+        if not unsaid or policy is None:
+            return []
+        self._unsaid = []
+        return [
+            PredicatesAsked(
+                rm_id=rm_of(self._partition),
+                partition=self._partition,
+                checks=unsaid,
+                deadline=policy.deadline,
+            )
+        ]
 
     def _open_about(
         self, ask_class: AskClass, node: Node, *, allocate: bool
@@ -199,40 +223,25 @@ class PredicateChecks:
         check = self._about.get((ask_class, allocate, node))
         return check if check is not None and check.is_about(node) else None
 
-    def _put(
-        self, ask: Ask, nodes: Iterable[Node], now: float, *, allocate: bool
-    ) -> PredicateCheck:
-        policy = self._rm.predicates
-        assert policy is not None, "an RM that has no predicates is not asked"
-        number, deadline = self._rm.next_check(), now + policy.deadline
+    def _put(self, ask: Ask, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
+        number = self._rm.open_check(self._partition)
         check = PredicateCheck(number, ask.ask_class, nodes, allocate=allocate)
         self._open[number] = check
         for node in check.nodes:
             self._about[ask.ask_class, allocate, node] = check
-        self._timers.set(Timer(Due.ANSWER, check=number), deadline)
-        self._unsent.append(
-            PredicatesAsked(
-                rm_id=rm_of(self._partition),
-                partition=self._partition,
-                check=number,
-                app_id=ask.app_id,
-                key=ask.key,
-                allocate=allocate,
-                nodes=[node.node_id for node in check.nodes],
-                deadline=deadline,
-            )
-        )
+        names = [node.node_id for node in check.nodes]
+        self._unsaid.append(AskedCheck(number, ask.app_id, ask.key, allocate, names))
         return check
 
     def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
         """The nodes that come next for the class, as far as nothing is known of them yet."""
         return [
             node
-            for node in self._index.ahead(ask_class, count)
+            for node in self._index.ahead(ask_class, count + 1)
             if node is not candidate
             and (ask_class, True) not in node.results
             and self._open_about(ask_class, node, allocate=True) is None
-        ]
+        ][:count]
 
     # Who waits
 
@@ -240,25 +249,51 @@ class PredicateChecks:
         """A request waits for the answer, booked on its node."""
         check.assumed[assumed.request] = assumed
         self._waiting[assumed.request] = check
+        assumed.node.assumed += 1
 
     def leave(self, request: Request) -> None:
         """A request waits no more."""
-        del self._waiting.pop(request).assumed[request]
+        assumed = self._waiting.pop(request).assumed.pop(request)
+        assumed.node.assumed -= 1
 
     def is_waiting(self, request: Request) -> bool:
-        """Whether the request waits for an answer that has a deadline."""
+        """Whether the request waits for an answer that has a deadline, once it was written."""
         check = self._waiting.get(request)
-        return check is not None and Timer(Due.ANSWER, check=check.number) in self._timers
+        if check is None or self._open.get(check.number) is not check:
+            return False
+        if not check.sent_with:
+            return True
+        return Timer(Due.ANSWER, check=check.sent_with) in self._timers
 
     # Answers
+
+    def note_sent(self, numbers: list[int], now: float) -> None:
+        """These checks, in order, were written: the time for their answers begins."""
+        policy, last = self._rm.predicates, numbers[-1]
+        assert policy is not None, "an RM that has no predicates is not asked"
+        for number in numbers:
+            self._open[number].sent_with = last
+        self._sent[last] = dict.fromkeys(numbers)
+        self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
+
+    def overdue(self, last: int) -> list[int]:
+        """The checks without an answer among those that were written together, in order."""
+        return list(self._sent[last])
 
     def close(self, number: int) -> PredicateCheck | None:
         """The check is answered, or will not be; None if it is not open."""
         check = self._open.pop(number, None)
-        if check is not None:
-            self._timers.cancel(Timer(Due.ANSWER, check=number))
-            for node in check.nodes:
-                name = (check.ask_class, check.allocate, node)
-                if self._about.get(name) is check:
-                    del self._about[name]
+        if check is None:
+            return None
+        self._rm.close_check(number)
+        if check.sent_with:
+            together = self._sent[check.sent_with]
+            del together[number]
+            if not together:
+                del self._sent[check.sent_with]
+                self._timers.cancel(Timer(Due.ANSWER, check=check.sent_with))
+        for node in check.nodes:
+            name = (check.ask_class, check.allocate, node)
+            if self._about.get(name) is check:
+                del self._about[name]
         return check

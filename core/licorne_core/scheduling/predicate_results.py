@@ -3,13 +3,17 @@
 The result for a class belongs to the node as the RM knows it. It is forgotten with every change
 that the RM hears of, and not with what is only assumed there: otherwise two classes that are
 refused on one node would void each other's results for ever.
+
+Silence is no refusal. It keeps asks from a node for a while, and nobody is told that the RM had
+refused it.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 
 from licorne_core.asks import AskClass
 from licorne_core.ids import NodeId
-from licorne_core.nodes.node import Node
+from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.predicate_checks import PredicateCheck
 from licorne_core.timers import Due, Timer, Timers
@@ -20,9 +24,6 @@ SWEEP_RESULTS = 256
 MAX_RESULTS = 8192
 """Results that are kept for a node; the oldest gives way, and may be asked for again."""
 
-NO_ANSWER = "no answer in time"
-"""The reason of a refusal that the RM never spoke."""
-
 RETRY_TIME = 5.0
 """Seconds for which a node that got no answer is not asked about again, unless it changes."""
 
@@ -30,13 +31,18 @@ RETRY_TIME = 5.0
 class PredicateResults:
     """Keeps results on the nodes, and the checks whose silence counts as refusal for a while."""
 
-    __slots__ = ("_index", "_timers", "_unanswered")
+    __slots__ = ("_index", "_silent", "_timers", "_unanswered")
 
     def __init__(self, index: NodeIndex, timers: Timers[Timer]) -> None:
         """Nothing was said."""
         self._index = index
         self._timers = timers
         self._unanswered: dict[int, PredicateCheck] = {}
+        self._silent: Counter[AskClass] = Counter()
+
+    def is_silent_about(self, ask_class: AskClass) -> bool:
+        """Whether nodes are passed over for the class because the RM did not answer."""
+        return ask_class in self._silent
 
     def keep(self, check: PredicateCheck, refused: Mapping[NodeId, str]) -> list[Node]:
         """Keep the results for nodes that are still as they were asked about.
@@ -45,8 +51,8 @@ class PredicateResults:
         """
         name = (check.ask_class, check.allocate)
         taken_back = []
-        for node, version in check.nodes.items():
-            if node.known_version == version:
+        for node, versions in check.nodes.items():
+            if node.known_version == versions[0]:
                 results = node.results
                 before = results.pop(name, "")
                 if len(results) >= SWEEP_RESULTS:
@@ -57,16 +63,22 @@ class PredicateResults:
         return taken_back
 
     def keep_silence(self, check: PredicateCheck, now: float) -> None:
-        """The RM did not answer: its nodes count as refused for a while."""
+        """The RM did not answer: its nodes are passed over for a while."""
         self.keep(check, {node.node_id: NO_ANSWER for node in check.nodes})
         self._unanswered[check.number] = check
+        if check.allocate:
+            self._silent[check.ask_class] += 1
         self._timers.set(Timer(Due.RETRY, check=check.number), now + RETRY_TIME)
 
     def forget_silence(self, number: int) -> list[Node]:
         """The while is over; the nodes that may be asked about again."""
         check = self._unanswered.pop(number)
+        if check.allocate:
+            self._silent[check.ask_class] -= 1
+            if not self._silent[check.ask_class]:
+                del self._silent[check.ask_class]
         name = (check.ask_class, check.allocate)
-        again = [node for node in check.nodes if node.results.get(name) == NO_ANSWER]
+        again = [node for node in check.nodes if node.results.get(name) is NO_ANSWER]
         for node in again:
             del node.results[name]
         return again
@@ -86,9 +98,23 @@ class PredicateResults:
             del results[next(iter(results))]
 
 
-def note_known_change(node: Node) -> bool:
-    """The RM knows of a change of the node; whether it had refused anything there as it was."""
+def note_known_change(node: Node, *, narrowed: bool) -> bool:
+    """The RM has changed the node; whether it had refused anything there as it was.
+
+    What it said of the node is void. If it has `narrowed` what can go there, so is what it accepts
+    in answers that are still out: it may have judged before. Something that went only makes room.
+    """
     node.known_version += 1
+    if narrowed:
+        node.narrowed_version += 1
+    return forget_results(node)
+
+
+def forget_results(node: Node) -> bool:
+    """What is on the node is not what it was; whether the RM had refused anything there.
+
+    Answers that are still out count: the RM judges them knowing of what it accepted before.
+    """
     results = node.results
     if not results:
         return False

@@ -11,29 +11,24 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.commands import BeginReplay, Command, EndReplay, RemoveRm
+from licorne_core.commands import BeginReplay, Command, EndReplay, NotePredicatesSent, RemoveRm
 from licorne_core.errors import shown
-from licorne_server.convert_callbacks import predicate_answer
+from licorne_server.convert_checks import predicate_answers
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
-from licorne_server.errors import invalid_argument, unavailable
-from licorne_server.outbox import Batch, Sent
+from licorne_server.errors import CallError, Malformed, invalid_argument, unavailable
+from licorne_server.intake import Entry, Intake
+from licorne_server.outbox import Sent
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.rms import Rm, Rms, check_registered
 from licorne_server.sessions import Session
 from licorne_server.streams import Stream
-from licorne_server.wire import delimited, split
+from licorne_server.wire import Split, delimited, split
 
 ACK_SECONDS = 0.02
 """How long an acknowledgement waits for a response that can carry it."""
-
-MANY_COMMANDS = 64
-"""With so many commands waiting for the engine, each answer waits for the one before it."""
-
-MANY_OVERDUE = 256
-"""Overdue messages that are dropped before everything else gets a turn of the loop."""
 
 SILENT_HEARTBEATS = 3
 """An RM from which nothing came for so many heartbeats is taken for lost."""
@@ -50,7 +45,7 @@ NUMBERED = frozenset(
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
-        UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER,
+        UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER,
     }
 )
 
@@ -84,80 +79,93 @@ class Conversation:
         self._stream = stream
         self._heartbeat = heartbeat
         self._loop = asyncio.get_running_loop()
+        self._intake = Intake()
         # The last request that was acknowledged on this stream.
         self._acknowledged = 0
+        session.begin_stream()
 
     async def read(self) -> None:
-        """Handle requests until the RM's side ends or it says goodbye."""
-        while (raw := await self._stream.read()) is not None:
-            envelope = open_envelope(raw)
-            finished = await self._take(envelope)
-            self._rm.outbox.wake()
-            if finished:
-                return
+        """Read requests until the RM's side ends, it says goodbye or something makes no sense.
 
-    async def _take(self, envelope: Envelope) -> bool:
-        """Handle one request; True after a goodbye."""
+        What the RM answers goes to the engine at once, ahead of what waits: it has a deadline.
+        """
+        try:
+            while (raw := await self._stream.read()) is not None:
+                envelope = open_envelope(raw)
+                self._take(envelope)
+                if envelope.message == UpdateRequest.GOODBYE_FIELD_NUMBER:
+                    break
+                await self._intake.room()
+        except (CallError, Malformed) as error:
+            # What came before it is carried out.
+            self._intake.end(error)
+        finally:
+            self._intake.end()
+
+    def _take(self, envelope: Envelope) -> None:
+        """Acknowledge what the RM has dealt with, and let its request wait for its turn."""
         session = self._session
         session.check_acknowledged(envelope.acknowledged)
         self._rm.outbox.acknowledge(envelope.acknowledged)
-        if session.is_repeat(envelope.number):
-            return False
-        if envelope.message in NUMBERED and not envelope.number:
+        number, message, payload = envelope.number, envelope.message, envelope.payload
+        if message in NUMBERED and not number:
             raise invalid_argument("a request must have a number", "number")
-        if envelope.message in REQUESTS:
-            await self._rm.outbox.room.wait()
-            self._rm.check()
-        # An RM that resumes is told the last request that was handled, and sends the next one
-        # again. So a request is handled and counted, or neither.
-        with self._stream.to_completion():
-            finished = await self._handle(envelope)
-            session.handled(envelope.number)
-        return finished
+        if session.is_repeat(number):
+            return
+        size = len(payload)
+        if message in REQUESTS:
+            kind = REQUESTS[message]
+            self._intake.put(Entry(kind, number, self._split(kind, payload), size=size))
+        elif message == UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER:
+            answers = predicate_answers(self._rm.rm_id, payload)
+            self._engine.answer(answers, is_current=self._rm.registration_guard())
+            self._intake.put(Entry(Kind.CHECKS, number))
+        elif message == UpdateRequest.HELLO_FIELD_NUMBER:
+            raise invalid_argument("a stream has one Hello only", "hello")
+        elif number:
+            self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
 
-    async def _handle(self, envelope: Envelope) -> bool:
-        """Carry out one request; True after a goodbye."""
-        match envelope.message:
-            case field if field in REQUESTS:
-                await self._request(REQUESTS[field], envelope.payload)
-            case UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER:
-                await self._answer(envelope.payload)
+    def _split(self, kind: Kind, payload: bytes) -> Split:
+        request = split(payload, LAYOUTS[kind])
+        if request.rm_id not in ("", self._rm.rm_id):
+            raise invalid_argument(
+                f"rmID is {shown(request.rm_id)} on a stream of RM {self._rm.rm_id}", "rmID"
+            )
+        return request
+
+    async def carry_out(self) -> None:
+        """Carry out what was read, until there is nothing more."""
+        session = self._session
+        while (entry := await self._intake.take()) is not None:
+            if entry.kind in LAYOUTS:
+                await self._rm.outbox.room.wait()
+                self._rm.check()
+            # An RM that resumes is told the last request that was handled, and sends the next one
+            # again. So a request is handled and counted, or neither.
+            with self._stream.to_completion():
+                if entry.request is not None:
+                    await self._request(entry.kind, entry.request)
+                elif entry.kind is Kind.SESSION:
+                    await self._speak(entry)
+                session.handled(entry.number)
+            self._rm.outbox.wake()
+
+    async def _request(self, kind: Kind, request: Split) -> None:
+        refused = await handle_request(self._engine, self._rms, self._rm, kind, request)
+        if refused:
+            self._session.refuse(kind, refused)
+
+    async def _speak(self, entry: Entry) -> None:
+        """Carry out what only a session can say."""
+        match entry.field:
             case UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER:
                 self._session.begin_replay()
                 await self._submit(BeginReplay(rm_id=self._rm.rm_id), "ReplayBegin")
             case UpdateRequest.REPLAY_END_FIELD_NUMBER:
-                await self._end_replay(parse(ReplayEnd, envelope.payload))
+                await self._end_replay(parse(ReplayEnd, entry.payload))
             case UpdateRequest.GOODBYE_FIELD_NUMBER:
-                goodbye = parse(Goodbye, envelope.payload)
-                if goodbye.unregister:
+                if parse(Goodbye, entry.payload).unregister:
                     await self._unregister()
-                return True
-            case UpdateRequest.HELLO_FIELD_NUMBER:
-                raise invalid_argument("a stream has one Hello only", "hello")
-        return False
-
-    async def _request(self, kind: Kind, payload: bytes) -> None:
-        rm = self._rm
-        request = split(payload, LAYOUTS[kind])
-        if request.rm_id not in ("", rm.rm_id):
-            raise invalid_argument(
-                f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
-            )
-        refused = await handle_request(self._engine, self._rms, rm, kind, request)
-        if refused:
-            self._session.refuse(kind, refused)
-
-    async def _answer(self, payload: bytes) -> None:
-        """Hand an answer about nodes to the core.
-
-        Reading goes on before the answer is handled, unless much waits for the engine: there may
-        be an answer for every ask, and a round of the engine for each would take too long.
-        """
-        answer = predicate_answer(self._rm.rm_id, payload)
-        if self._engine.inbox < MANY_COMMANDS:
-            self._engine.post(answer, is_current=self._rm.registration_guard())
-        else:
-            await self._submit(answer, "PredicateAnswer")
 
     async def _submit(self, command: Command, message: str) -> None:
         """Have a command of this registration handled; `message` is what the RM sent.
@@ -197,7 +205,7 @@ class Conversation:
             await self._send(sealer, sent.kind, sent.data, sent.number)
         while True:
             self._rm.check()
-            batch = await self._next_batch()
+            batch = outbox.peek(ALL_KINDS)
             if batch is not None:
                 if await self._stream.more_may_come(batch.items, busy=self._engine.busy):
                     continue
@@ -205,25 +213,17 @@ class Conversation:
                 outbox.sending(batch, number)
                 await self._send(sealer, batch.kind, batch.data, number)
                 self._stream.wrote_items = batch.items
+                if batch.last_check:
+                    self._note_sent(batch.last_check)
             elif self._stream.finishing.is_set():
                 return
             else:
                 await self._idle(sealer)
 
-    async def _next_batch(self) -> Batch | None:
-        """What is to be sent next; predicate checks that are past their deadline are dropped.
-
-        There may be many of those when an RM comes back after a while.
-        """
-        outbox, overdue = self._rm.outbox, 0
-        while (batch := outbox.peek(ALL_KINDS)) is not None:
-            if self._engine.now() < batch.until:
-                break
-            outbox.sent(batch)
-            overdue += 1
-            if overdue % MANY_OVERDUE == 0:
-                await asyncio.sleep(0)
-        return batch
+    def _note_sent(self, check: int) -> None:
+        """The RM's time for the predicate checks up to this one begins now."""
+        command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
+        self._engine.post(command, is_current=self._rm.registration_guard())
 
     async def _idle(self, sealer: Sealer) -> None:
         """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""

@@ -16,8 +16,16 @@ from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
-from licorne_server.errors import aborted, exhausted, failed_precondition, invalid_argument
+from licorne_server.errors import (
+    CallError,
+    Malformed,
+    aborted,
+    exhausted,
+    failed_precondition,
+    invalid_argument,
+)
 from licorne_server.errors_to_status import stream_handler, unary_handler
+from licorne_server.intake import Entry, Intake
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.rms import Rm, Rms
 from licorne_server.streams import Stream
@@ -89,8 +97,10 @@ class SchedulerService:
         self._access.check_rm(context, request.rm_id)
         rm = await self._take_over(kind, request.rm_id, stream)
         try:
+            intake = Intake()
             await stream.run(
-                self._read(rm, kind, stream, request, context),
+                self._read(rm, kind, stream, intake, request, context),
+                self._carry_out(rm, kind, stream, intake),
                 self._write(rm, kind, stream),
                 rm.outbox.wake,
             )
@@ -136,25 +146,44 @@ class SchedulerService:
             )
         return rm
 
-    async def _read(self, rm: Rm, kind: Kind, stream: Stream, request: Split, context: Any) -> None:
-        """Take requests, the given one first, until the RM's side ends."""
+    async def _read(
+        self,
+        rm: Rm,
+        kind: Kind,
+        stream: Stream,
+        intake: Intake,
+        request: Split,
+        context: Any,
+    ) -> None:
+        """Read requests behind the given one until the RM's side ends or one makes no sense."""
         layout = LAYOUTS[kind]
-        while True:
+        intake.put(Entry(kind, 0, request))
+        try:
+            while (raw := await stream.read()) is not None:
+                request = split(raw, layout)
+                if request.rm_id and request.rm_id != rm.rm_id:
+                    self._access.check_rm(context, request.rm_id)
+                    self._rms.get(request.rm_id, layout.message)
+                    raise invalid_argument(
+                        f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
+                    )
+                intake.put(Entry(kind, 0, request, size=len(raw)))
+                await intake.room()
+        except (CallError, Malformed) as error:
+            # What came before it is carried out.
+            intake.end(error)
+        finally:
+            intake.end()
+
+    async def _carry_out(self, rm: Rm, kind: Kind, stream: Stream, intake: Intake) -> None:
+        """Carry out what was read, until there is nothing more."""
+        while (entry := await intake.take()) is not None:
             await rm.outbox.room.wait()
             await rm.settled.wait()
             rm.check()
+            assert entry.request is not None, "these streams carry requests with items only"
             with stream.to_completion():
-                await handle_request(self._engine, self._rms, rm, kind, request)
-            raw = await stream.read()
-            if raw is None:
-                return
-            request = split(raw, layout)
-            if request.rm_id and request.rm_id != rm.rm_id:
-                self._access.check_rm(context, request.rm_id)
-                self._rms.get(request.rm_id, layout.message)
-                raise invalid_argument(
-                    f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
-                )
+                await handle_request(self._engine, self._rms, rm, kind, entry.request)
 
     async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:
         kinds = (kind,)

@@ -100,7 +100,7 @@ class SessionService:
         write = talk.write(sealer, welcome, resend or [])
         try:
             async with feeding(rm, session, self._rms.events, self._share):
-                await stream.run(talk.read(), write, rm.outbox.wake)
+                await stream.run(talk.read(), talk.carry_out(), write, rm.outbox.wake)
         finally:
             rm.detach(Kind.SESSION, stream)
 

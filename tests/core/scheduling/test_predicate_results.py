@@ -1,22 +1,33 @@
 """What the RM's word about a node holds for: the node as the RM knows it, and one ask (§ 8.4)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pytest
 
 from licorne_core.commands import (
-    AnswerPredicates,
     FailMode,
     NodeAction,
     NodeRefusal,
     PredicatePolicy,
 )
-from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.effects import Effect
 from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.ids import AppId, NodeId, PartitionName
 from licorne_core.scheduling import predicate_checks, predicate_results
-from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
-from support.driver import Driver, placed
+from support.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import Driver, asked, placed
 from support.requests import assumed
 
 PARTITION = PartitionName("[rm1]default")
@@ -33,11 +44,6 @@ def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None
     return core
 
 
-def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
-    """The predicate checks among the effects."""
-    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
-
-
 def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
     """Answer until nothing is asked any more: all effects, and how many answers it took."""
     everything = list(effects)
@@ -52,7 +58,7 @@ def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Ef
             for name in check.nodes
             if (reason := judge(check.key, name))
         ]
-        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
+        answer = answering(check, refused)
         effects = core.do(answer)
         everything += effects
         waiting += asked(effects)
@@ -97,7 +103,7 @@ def test_each_ask_on_a_node_has_a_word_of_its_own(order: str) -> None:
             for name in check.nodes
             if name in taken
         ]
-        effects = core.do(AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused))
+        effects = core.do(answering(check, refused))
         new = [where for _, _, where in placed(effects)]
         assert not taken.intersection(new)
         assert len(set(new)) == len(new)
@@ -111,13 +117,13 @@ def test_one_check_is_asked_for_all_that_wait_again() -> None:
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
     (check,) = asked(effects)
-    effects = core.do(AnswerPredicates(rm_id=check.rm_id, check=check.check))
+    effects = core.do(answering(check))
     assert [key for _, key, _ in placed(effects)] == ["k0", "k1"]
     (again,) = asked(effects)
     assert again.nodes == ["n1", "n2"]
     assert (again.key, again.allocate) == ("k2", True)
     assert placed(core.do(asks(ask("one", "other", vcore=1)))) == []
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
+    effects = core.do(answering(again))
     assert [key for _, key, _ in placed(effects)] == ["k2", "k3"]
 
 
@@ -128,9 +134,9 @@ def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     core.do(releases(release("one", "there")))
     refused = [NodeRefusal(node_id=NodeId("n1"), reason="port in use")]
-    answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
+    answer = answering(check, refused)
     (again,) = asked(core.do(answer))
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
+    effects = core.do(answering(again))
     assert placed(effects) == [("one", "k", "n1")]
 
 
@@ -139,7 +145,7 @@ def test_what_is_told_gives_refused_classes_another_chance() -> None:
     core = cluster(1)
     effects = core.do(asks(ask("one", "friend", vcore=1, predicate="friendly")))
     (check,) = asked(effects)
-    answer = AnswerPredicates(rm_id=check.rm_id, check=check.check)
+    answer = answering(check)
     shy = core.do(asks(ask("one", "shy", vcore=1, predicate="shy")))
     alone, _ = answered(core, shy, lambda _, __: "no friend there")
     assert placed(alone) == []
@@ -165,7 +171,7 @@ def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
     counts = [len(check.nodes)]
     for _ in range(6):
         refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
-        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
+        answer = answering(check, refused)
         for check in asked(core.do(answer)):
             counts.append(len(check.nodes))
     assert counts == [9, 17, 33, 65, 76]
@@ -199,7 +205,7 @@ def test_what_stops_asks_is_remembered_as_long_as_they_wait() -> None:
         pairs += [(check.key, name) for name in check.nodes]
         assert len(pairs) <= 2 * count, "the RM is asked for ever"
         refused = [NodeRefusal(node_id=name, reason="no") for name in check.nodes]
-        answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
+        answer = answering(check, refused)
         waiting += asked(core.send(answer)) + asked(core.run())
     assert len(set(pairs)) == len(pairs) == 2 * count
 
@@ -242,9 +248,9 @@ def test_a_refusal_that_is_taken_back_gives_its_asks_another_chance() -> None:
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
     first, last = asked(core.do(asks(*wanted)))
     refusal = NodeRefusal(node_id=NodeId("n1"), reason="volume")
-    core.do(AnswerPredicates(rm_id=last.rm_id, check=last.check, refused=[refusal]))
-    (again,) = asked(core.do(AnswerPredicates(rm_id=first.rm_id, check=first.check)))
-    effects = core.do(AnswerPredicates(rm_id=again.rm_id, check=again.check))
+    core.do(answering(last, [refusal]))
+    (again,) = asked(core.do(answering(first)))
+    effects = core.do(answering(again))
     assert placed(effects) == [("one", "first", "n1")]
     assert [check.key for check in asked(effects)] == ["last"]
 

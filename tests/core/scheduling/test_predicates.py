@@ -1,7 +1,5 @@
 """Predicates: the RM decides which nodes its asks go to, and nobody waits for it (spec § 8.4)."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from licorne_core.commands import (
@@ -9,14 +7,16 @@ from licorne_core.commands import (
     FailMode,
     NodeAction,
     NodeRefusal,
+    PredicateAnswer,
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.effects import AskedCheck
 from licorne_core.ids import AppId, NodeId, RmId
 from licorne_core.reasons import NodesCheck
 from licorne_core.scheduling import predicate_checks, predicate_results
 from support.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -29,7 +29,7 @@ from support.builders import (
     releases,
     remove_apps,
 )
-from support.driver import Driver, placed, refused, released, states
+from support.driver import Driver, asked, placed, refused, released, states
 
 ONE_LEAF = config("[{name: a}]")
 POLICY = PredicatePolicy(deadline=2.0)
@@ -50,15 +50,10 @@ def cluster(
     return core
 
 
-def asked(effects: Iterable[Effect]) -> list[PredicatesAsked]:
-    """The predicate checks among the effects."""
-    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
-
-
-def answer(check: PredicatesAsked, **reasons: str) -> AnswerPredicates:
+def answer(check: AskedCheck, **reasons: str) -> AnswerPredicates:
     """The RM refuses these nodes for these reasons."""
     refusals = [NodeRefusal(node_id=NodeId(name), reason=why) for name, why in reasons.items()]
-    return AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refusals)
+    return answering(check, refusals)
 
 
 @pytest.mark.row(123)
@@ -285,7 +280,7 @@ def test_an_answer_to_no_check_is_ignored() -> None:
     """Unknown numbers, answers given twice and nodes that were not asked about do nothing."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), check=99)) == []
+    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(99)])) == []
     made = core.do(answer(check, elsewhere="no such node"))
     assert placed(made) == [("one", "k", "n1")]
     assert core.do(answer(check, n1="too late")) == []

@@ -1,9 +1,9 @@
 """Asks with a node of their own whose application has not started yet (spec §§ 5.2, 8.6, 10.5)."""
 
-from licorne_core.commands import AnswerPredicates, PredicatePolicy, Tick
-from licorne_core.effects import PredicatesAsked
-from licorne_core.ids import AppId, PartitionName, RmId
+from licorne_core.commands import PredicatePolicy, Tick
+from licorne_core.ids import AppId, PartitionName
 from support.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -17,7 +17,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import START, Driver, placed, states
+from support.driver import START, Driver, asked, placed, states
 
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}, {name: f}]")
 ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
@@ -56,9 +56,9 @@ def test_one_that_is_displaced_by_an_assumed_ask_may_go_too() -> None:
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
     driver.do(apps(app("assumed", "root.a"), app("older", "root.a")))
     effects = driver.do(asks(ask("assumed", "h", predicate="p", vcore=1)))
-    (check,) = [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+    (check,) = asked(effects)
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
-    answer = AnswerPredicates(rm_id=RmId("rm1"), check=check.check)
+    answer = answering(check)
     assert [key for _, key, _ in placed(driver.do(answer))] == ["h"]
     driver.do(remove_apps("older"))
     driver.wait(400)

@@ -16,9 +16,10 @@ from licorne_core.commands import (
     NodeRefusal,
     PredicatePolicy,
 )
-from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.effects import AskedCheck, Effect
 from licorne_core.ids import NodeId, PartitionName
 from support.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -30,7 +31,7 @@ from support.builders import (
     release,
     releases,
 )
-from support.driver import Driver, keys, placed, released
+from support.driver import Driver, asked, keys, placed, released
 
 DEFAULT = PartitionName("[rm1]default")
 DEADLINE = 10.0
@@ -44,18 +45,13 @@ SQUEEZES: dict[str, Command] = {
 """What leaves the node 1 short of what is on it."""
 
 
-def asked(effects: Sequence[Effect]) -> list[PredicatesAsked]:
-    """The checks among the effects."""
-    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
-
-
-def answer(check: PredicatesAsked, *refused: str) -> AnswerPredicates:
+def answer(check: AskedCheck, *refused: str) -> AnswerPredicates:
     """The RM refuses these nodes."""
     refusals = [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused]
-    return AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refusals)
+    return answering(check, refusals)
 
 
-def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, PredicatesAsked]:
+def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, AskedCheck]:
     """A core that has assumed k1 and then k2, and its check."""
     core = Driver(reservations=False)
     core.do(
@@ -83,7 +79,7 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
     """Answer yes to all checks that follow; the keys of what was allocated."""
     told = list(effects)
     for effect in told:
-        if isinstance(effect, PredicatesAsked):
+        if isinstance(effect, AskedCheck):
             told += core.do(answer(effect))
     return keys(told)
 

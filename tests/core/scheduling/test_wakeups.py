@@ -1,20 +1,20 @@
 """What wakes whom, seen from outside: a change lets the first that it helps go, and nobody else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
 from licorne_core.commands import (
-    AnswerPredicates,
     Command,
     NodeRefusal,
     PredicatePolicy,
     TerminationType,
     Tick,
 )
-from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.effects import AskedCheck
 from licorne_core.ids import NodeId, PartitionName
 from support.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -28,7 +28,7 @@ from support.builders import (
     reload,
     remove_apps,
 )
-from support.driver import START, Driver, keys, placed
+from support.driver import START, Driver, asked, keys, placed
 
 DEFAULT = PartitionName("[rm1]default")
 AWARE = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
@@ -46,18 +46,9 @@ def started(
     return core
 
 
-def asked(effects: Sequence[Effect]) -> list[PredicatesAsked]:
-    """The checks among the effects."""
-    return [effect for effect in effects if isinstance(effect, PredicatesAsked)]
-
-
-def refusal(check: PredicatesAsked, *refused: str) -> Command:
+def refusal(check: AskedCheck, *refused: str) -> Command:
     """The RM refuses these nodes."""
-    return AnswerPredicates(
-        rm_id=check.rm_id,
-        check=check.check,
-        refused=[NodeRefusal(node_id=NodeId(name), reason="no") for name in refused],
-    )
+    return answering(check, [NodeRefusal(node_id=NodeId(name), reason="no") for name in refused])
 
 
 def tried(core: Driver) -> int:

@@ -15,6 +15,7 @@ from licorne_core.commands import (
     Hold,
     NewApplication,
     NodeUpdate,
+    NotePredicatesSent,
     PredicatePolicy,
     RegisterRm,
     ReleaseRequest,
@@ -71,8 +72,8 @@ class Oracle:
         """
         self.told = {}
         self.waiting = {}
-        for check in asked:
-            self.partitions[check.partition].checks.said.append(check)
+        for effect in asked:
+            self.partitions[effect.partition].checks.said += effect.checks
         if isinstance(command, Tick):
             for name, partition in self.partitions.items():
                 on_hold = not self.runnable(name)
@@ -109,6 +110,7 @@ class Oracle:
         | UpdateApplications
         | UpdateAllocations
         | AnswerPredicates
+        | NotePredicatesSent
         | BeginReplay
         | EndReplay
         | SetHold,
@@ -128,6 +130,9 @@ class Oracle:
                 self._update_allocations(command, now)
             case AnswerPredicates():
                 self._answer(command, now)
+            case NotePredicatesSent():
+                for partition in self._partitions_of(rm_id):
+                    partition.note_sent(command.check, now)
             case BeginReplay():
                 self.holds[rm_id].add(Hold.REPLAY)
                 self.replays[rm_id] = []
@@ -140,10 +145,15 @@ class Oracle:
 
     def _answer(self, command: AnswerPredicates, now: float) -> None:
         """Numbers of checks are the RM's, so at most one partition has asked."""
-        refused = {str(node.node_id): node.reason or "refused" for node in command.refused}
-        for name, partition in self.partitions.items():
-            if name.startswith(f"[{command.rm_id}]"):
-                self.told[name] = take_answer(partition, command.check, refused, now)
+        for answer in command.answers:
+            refused = {str(node.node_id): node.reason or "refused" for node in answer.refused}
+            for name, partition in self.partitions.items():
+                if name.startswith(f"[{command.rm_id}]"):
+                    told = take_answer(partition, answer.check, refused, now)
+                    self.told.setdefault(name, []).extend(told)
+
+    def _partitions_of(self, rm_id: str) -> list[PartitionOracle]:
+        return [p for name, p in self.partitions.items() if name.startswith(f"[{rm_id}]")]
 
     def _reconfigure(self, command: UpdateConfiguration, now: float) -> None:
         if command.extra_config:

@@ -85,7 +85,7 @@ class AppRecord:
 
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
-    leaf.
+    leaf. `nowhere` are the classes of asks that found no node when they were looked at last.
     """
 
     app_id: str
@@ -99,6 +99,7 @@ class AppRecord:
     backs_off_until: float = 0.0
     starts_until: float | None = None
     arrivals: int = 0
+    nowhere: set[AskClass] = field(default_factory=set)
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
 
@@ -107,6 +108,8 @@ class AppRecord:
         assumed = [self.allocations[key].ask for key in self.assumed_keys()]
         alike = [one for one in [*self.asks.values(), *assumed] if one.ask_class == ask.ask_class]
         ask.attempted = ask.attempted or any(other.attempted for other in alike)
+        if not alike:
+            self.nowhere.discard(ask.ask_class)
         self.asks[ask.key] = ask
 
     def asks_in_order(self) -> list[AskRecord]:
@@ -147,11 +150,13 @@ class NodeRecord:
     attributes: dict[str, str] = field(default_factory=dict)
     foreign: dict[str, Amounts] = field(default_factory=dict)
     told: int = 0
+    narrowed: int = 0
     results: dict[tuple[AskClass, bool], str] = field(default_factory=dict)
 
-    def changed(self) -> None:
-        """Something changed here that the RM knows of."""
+    def changed(self, *, narrowed: bool = True) -> None:
+        """The RM changed something here; not `narrowed` if something merely went."""
         self.told += 1
+        self.narrowed += narrowed
         self.results.clear()
 
     def holds(self, size: Amounts) -> bool:

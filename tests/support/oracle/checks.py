@@ -15,6 +15,11 @@ def within_maxima(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     return all(_within_max(look, path, ask) for path in lineage(app.queue))
 
 
+def exceeds_cluster(look: Look, ask: AskRecord) -> bool:
+    """Whether the ask is more than what is left of all nodes together."""
+    return not _within_max(look, "root", ask)
+
+
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
     """Whether the RM has no say, or does not owe too many answers."""
     return ask.predicate is None or not look.full

@@ -5,10 +5,12 @@ with a reservation come first; then the first ask wins that all checks let throu
 a node, or else is old enough to have one reserved.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from support.oracle.books import AppRecord, AskRecord, NodeRecord
+from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import (
+    exceeds_cluster,
     fits,
     is_open,
     may_be_asked_about,
@@ -37,23 +39,25 @@ class Outcome(NamedTuple):
     """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
 
     `attempted` are the asks that were looked at and within the quota of their user, by application.
+    `nowhere` says of each class that was looked at whether there is no node for it.
     """
 
     decision: Decision | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
+    nowhere: dict[str, dict[AskClass, bool]]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
     decision = _reserved_pass(look)
-    outcome = Outcome(decision, [], {})
+    outcome = Outcome(decision, [], {}, {})
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
         if app.backs_off_until > look.now or (app.state == "Accepted" and not may_start(look, app)):
             continue
-        decision, backs_off = _decide_for(look, app, outcome.attempted.setdefault(app.app_id, []))
+        decision, backs_off = _decide_for(look, app, outcome)
         if backs_off:
             outcome.backing_off.append(app.app_id)
         elif decision is not None:
@@ -82,21 +86,23 @@ def _reserved_pass(look: Look) -> Decision | None:
     return None
 
 
-def _decide_for(
-    look: Look, app: AppRecord, attempted: list[AskRecord]
-) -> tuple[Decision | None, bool]:
+def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision | None, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.
     """
     threshold = look.queues[app.queue].backoff
+    attempted = outcome.attempted.setdefault(app.app_id, [])
+    nowhere = outcome.nowhere.setdefault(app.app_id, {})
     without_node = 0
     backs_off = False
     for ask in app.asks_in_order():
         backs_off = backs_off or 0 < threshold <= without_node
+        nowhere[ask.ask_class] = False
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
+        nowhere[ask.ask_class] = exceeds_cluster(look, ask)
         if within and not may_be_asked_about(look, ask):
             continue
         attempted.append(ask)
@@ -105,6 +111,9 @@ def _decide_for(
         node_id = _node_for(look, ask)
         if node_id is not None:
             return Decision(app.app_id, ask.key, node_id), backs_off
+        nowhere[ask.ask_class] = not (
+            look.is_silent_about(ask.ask_class) and _has_room_somewhere(look, ask)
+        )
         to_reserve = _node_to_reserve(look, ask)
         if to_reserve is not None:
             return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
@@ -116,6 +125,12 @@ def _node_for(look: Look, ask: AskRecord) -> str | None:
     """The first node in order that takes the ask."""
     fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
     return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
+
+
+def _has_room_somewhere(look: Look, ask: AskRecord) -> bool:
+    """Whether a node would take the ask but for what the RM said or did not say."""
+    unjudged = replace(ask, predicate="nobody was ever asked about this")
+    return _node_for(look, unjudged) is not None
 
 
 def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:

@@ -17,7 +17,8 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
     left: dict[Quota, Amounts] = {}
     for app in apps_in_order(look):
         for asks in _classes(app):
-            if asks[0].attempted and asks[0].required_node is None:
+            tried = asks[0].attempted and asks[0].ask_class in app.nowhere
+            if tried and asks[0].required_node is None:
                 rooms = [_room(look, left, quota, bound) for quota, bound in _bounds(look, app)]
                 fitting = _take(rooms, asks)
                 untold = [ask for ask in asks if not ask.told]

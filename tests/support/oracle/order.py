@@ -1,10 +1,18 @@
 """Who comes first, in the words of the specification: §§ 4.8-4.11, 5.2, 7.5."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import fsum
 from typing import Any, NamedTuple
 
-from support.oracle.books import Amounts, AppRecord, NodeOrder, NodeRecord, QueueRecord, lineage
+from support.oracle.books import (
+    Amounts,
+    AppRecord,
+    AskClass,
+    NodeOrder,
+    NodeRecord,
+    QueueRecord,
+    lineage,
+)
 from support.oracle.usage import Usage
 
 SCHEDULABLE = ("Accepted", "Running")
@@ -14,7 +22,8 @@ class Look(NamedTuple):
     """All that a decision depends on.
 
     `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
-    many asks are assumed that no more should be.
+    many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
+    class because the RM did not answer.
     """
 
     queues: dict[str, QueueRecord]
@@ -26,6 +35,7 @@ class Look(NamedTuple):
     now: float
     reserving: bool
     full: bool
+    is_silent_about: Callable[[AskClass], bool]
 
 
 def apps_in_order(

@@ -3,11 +3,10 @@
 from typing import Any
 
 from licorne_core.commands import NewApplication, NodeAction, NodeUpdate, PredicatePolicy
-from licorne_core.effects import PredicatesAsked
 from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
 from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
 from support.oracle.limits import group_of, is_limited
-from support.oracle.predicates import PredicateCheck, PredicateChecks, put_back
+from support.oracle.predicates import PredicateChecks, put_back
 from support.oracle.timers import Timers
 from support.oracle.usage import Usage
 
@@ -38,6 +37,7 @@ class PartitionOracle:
         self.most_assumed = most_assumed
         self.policy = policy
         self.unheard = False
+        self.was_full = False
         self.decisions = 0
         self.checks = PredicateChecks()
         self.timers = Timers()
@@ -194,7 +194,7 @@ class PartitionOracle:
         for key in app.assumed_keys():
             self.put_back(app, key)
         for allocation in app.allocations.values():
-            self.nodes[allocation.node_id].changed()
+            self.nodes[allocation.node_id].changed(narrowed=False)
         self.timers.cancel(("complete", app_id))
         self._clean_later(app.queue, now)
 
@@ -219,13 +219,17 @@ class PartitionOracle:
         ]
         return [(app, key) for _, app, key in sorted(assumed, key=lambda one: one[0])]
 
-    def await_answer(self, said: PredicatesAsked, now: float) -> PredicateCheck:
-        """The core asked for a check, and it has a deadline."""
-        assert self.policy is not None, f"core asks an RM that has no say: {said}"
-        deadline = now + self.policy.deadline
-        assert said.deadline == deadline, f"core waits until {said.deadline}, not {deadline}"
-        self.timers.set(("answer", str(said.check)), deadline)
-        return self.checks.open[said.check]
+    def note_sent(self, number: int, now: float) -> None:
+        """The checks up to this number were written: each has a deadline from now on."""
+        for check, asked in self.checks.open.items():
+            if check <= number and not asked.sent:
+                assert self.policy is not None, "core asks an RM that has no say"
+                asked.sent = True
+                self.timers.set(("answer", str(check)), now + self.policy.deadline)
+
+    def assumed_on(self, node: NodeRecord) -> int:
+        """How many asks wait for an answer, booked on the node."""
+        return len(self._assumed_on(node))
 
     def settle(self, app: AppRecord, now: float) -> None:
         """An application with nothing left is completing."""

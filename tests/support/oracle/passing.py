@@ -1,7 +1,6 @@
 """Time and answers: what happens to one partition without a decision (spec §§ 5.4, 8.3-8.6)."""
 
 from licorne_core.commands import FailMode
-from support.oracle.books import AppRecord, AskRecord, NodeRecord
 from support.oracle.deciding import Decision
 from support.oracle.feed import newly_waiting
 from support.oracle.partition import PartitionOracle
@@ -13,7 +12,7 @@ from support.oracle.predicates import (
     put_back,
     remember,
 )
-from support.oracle.turns import INSPECT, INSPECTION_SECONDS, look_at, make_known
+from support.oracle.turns import INSPECT, INSPECTION_SECONDS, confirm, look_at
 
 RESERVATION_SECONDS = 3600.0
 
@@ -56,7 +55,7 @@ def take_answer(
     partition: PartitionOracle, number: int, refused: dict[str, str], now: float
 ) -> list[Decision]:
     """The RM answers; the allocations that it is told of. Nobody waits for some answers."""
-    check = partition.checks.open.pop(number, None)
+    check = partition.checks.close(number)
     if check is None:
         return []
     partition.timers.cancel(("answer", str(number)))
@@ -67,11 +66,12 @@ def take_answer(
 
 def _give_up(partition: PartitionOracle, number: int, now: float) -> list[Decision]:
     """The RM is silent, and that counts as it said it should."""
-    check = partition.checks.open.pop(number)
+    check = partition.checks.close(number)
+    assert check is not None, f"check {number} has a deadline"
     assert partition.policy is not None, "a check has a deadline by a policy"
     if partition.policy.fail_mode is FailMode.OPEN:
         return _settle(partition, check, {}, now)
-    refused = {node.node_id: NO_ANSWER for node, _ in check.nodes}
+    refused = {node.node_id: NO_ANSWER for node in check.nodes}
     remember(check, refused)
     told = _settle(partition, check, refused, now)
     partition.unheard = True
@@ -85,44 +85,22 @@ def _settle(
 ) -> list[Decision]:
     """Make or put back what waited; where the node has changed, the RM has to be asked again."""
     told: list[Decision] = []
-    again: list[tuple[AppRecord, AskRecord, NodeRecord]] = []
-    for app_id, key in check.assumed:
+    for app_id, key in list(check.assumed):
         app = partition.apps[app_id]
         allocation = app.allocations[key]
         node = partition.nodes[allocation.node_id]
-        if not check.is_about(node):
-            again.append((app, allocation.ask, node))
-        elif node.node_id in refused:
-            put_back(app, key)
-        else:
+        accepted = node.node_id not in refused
+        if not check.counts(node, partition.assumed_on(node), accepted=accepted):
+            again = partition.checks.next(app_id, allocation.ask, partition.nodes, allocate=True)
+            assert list(again.nodes) == [node], f"core asks again about {again.nodes}, not {node}"
+            again.assumed.append((app_id, key))
+        elif accepted:
             allocation.assumed = False
-            make_known(partition, app, node, now)
+            confirm(partition, app, node, now)
             told.append(Decision(app_id, key, node.node_id))
-    _ask_again(partition, again, now)
+        else:
+            put_back(app, key)
     for _, ask in partition.reserved_asks():
         if ask.reservation in check.reservations and ask.reservation.node_id in refused:
             ask.reservation = None
     return told
-
-
-def _ask_again(
-    partition: PartitionOracle, again: list[tuple[AppRecord, AskRecord, NodeRecord]], now: float
-) -> None:
-    """One check does for all nodes that no other is about."""
-    checks = partition.checks
-    unasked = {
-        node.node_id: (app, ask)
-        for app, ask, node in reversed(again)
-        if checks.about(ask, node, allocate=True) is None
-    }
-    order = [node.node_id for _, _, node in again if node.node_id in unasked]
-    if order:
-        app, ask = unasked[order[0]]
-        said = checks.next(app.app_id, ask, partition.nodes, allocate=True)
-        wanted = list(dict.fromkeys(order))
-        assert list(said.nodes) == wanted, f"core asks again about {said.nodes}, not {wanted}"
-        partition.await_answer(said, now)
-    for app, ask, node in again:
-        check = checks.about(ask, node, allocate=True)
-        assert check is not None, f"{app.app_id} {ask.key} waits for no answer"
-        check.assumed.append((app.app_id, ask.key))

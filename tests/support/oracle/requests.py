@@ -94,7 +94,7 @@ def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
 def _drop_foreign(partition: PartitionOracle, key: str) -> None:
     for node in partition.nodes.values():
         if node.foreign.pop(key, None) is not None:
-            node.changed()
+            node.changed(narrowed=False)
 
 
 def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> None:
@@ -124,7 +124,7 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
     if key in app.allocations and app.state in ("Accepted", "Running"):
         app.arrivals += 1
         allocation = app.allocations.pop(key)
-        partition.nodes[allocation.node_id].changed()
+        partition.nodes[allocation.node_id].changed(narrowed=False)
         allocation.ask.arrival = app.arrivals
         allocation.ask.told = allocation.ask.attempted = False
         app.add(allocation.ask)
@@ -135,7 +135,7 @@ def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, n
     for key in [request.key] if request.key else [*app.asks, *app.allocations]:
         allocation = app.allocations.pop(key, None)
         if allocation is not None:
-            partition.nodes[allocation.node_id].changed()
+            partition.nodes[allocation.node_id].changed(narrowed=False)
         if request.termination is not TerminationType.TIMEOUT:
             app.asks.pop(key, None)
     if len(app.asks) + len(app.allocations) < had:

@@ -22,6 +22,9 @@ NO_STARTING_TAG = "application.stateaware.disable"
 def look_at(partition: PartitionOracle, now: float) -> Look:
     """The partition as it is."""
     usage = Usage(partition.queues, partition.apps, partition.nodes)
+    assumed = sum(len(app.assumed_keys()) for app in partition.apps.values())
+    full = assumed >= partition.most_assumed[partition.unheard]
+    partition.was_full = partition.was_full or full
     return Look(
         partition.queues,
         partition.apps,
@@ -31,8 +34,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         usage,
         now,
         partition.reserving,
-        sum(len(app.assumed_keys()) for app in partition.apps.values())
-        >= partition.most_assumed[partition.unheard],
+        full,
+        partition.checks.is_silent_about,
     )
 
 
@@ -48,7 +51,11 @@ def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
 
 
 def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
-    """The asks that a pass has looked at: an autoscaler may hear of them."""
+    """The asks that a pass has looked at: an autoscaler may hear of those that found no node."""
+    for app_id, looked_at in outcome.nowhere.items():
+        nowhere = partition.apps[app_id].nowhere
+        for ask_class, found_none in looked_at.items():
+            (nowhere.add if found_none else nowhere.discard)(ask_class)
     for app_id, asks in outcome.attempted.items():
         classes = {ask.ask_class for ask in asks}
         for ask in partition.apps[app_id].asks.values():
@@ -82,13 +89,17 @@ def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> boo
     partition.decisions += 1
     app.allocations[ask.key] = AllocationRecord(ask, node.node_id, assumed, partition.decisions)
     if not assumed:
-        make_known(partition, app, node, now)
+        node.changed()
+        confirm(partition, app, node, now)
     return not assumed
 
 
-def make_known(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now: float) -> None:
-    """The RM is told of an allocation: the application runs, or starts."""
-    node.changed()
+def confirm(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now: float) -> None:
+    """The RM agrees to a node, so the application runs, or starts.
+
+    What the RM said of the node before is void; what it is still to say it says knowing of this.
+    """
+    node.results.clear()
     _note_start(partition, app, now)
     app.state = "Running"
 
@@ -96,7 +107,9 @@ def make_known(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now
 def _must_ask(
     partition: PartitionOracle, ask: AskRecord, node: NodeRecord, *, allocate: bool
 ) -> bool:
+    """Where others are assumed, what the RM said of the node before does not count."""
     known = (ask.ask_class, allocate) in node.results
+    known = known and not (allocate and partition.assumed_on(node))
     return partition.policy is not None and ask.predicate is not None and not known
 
 
@@ -112,13 +125,13 @@ def _ask(
     """The check about the ask and the node: an open one, or the next that the core asked for."""
     checks = partition.checks
     check = checks.about(ask, node, allocate=allocate)
-    if check is None:
+    if check is None or (allocate and partition.assumed_on(node)):
         if checks.said and allocate:
             check_sense(look_at(partition, now), checks, ask, checks.said[0])
-        said = checks.next(app.app_id, ask, partition.nodes, allocate=allocate)
-        assert said.nodes[0] == node.node_id, f"core asks about {said.nodes} first, not {node}"
-        assert allocate or len(said.nodes) == 1, f"core asks to reserve one of {said.nodes}"
-        check = partition.await_answer(said, now)
+        check = checks.next(app.app_id, ask, partition.nodes, allocate=allocate)
+        asked = list(check.nodes)
+        assert asked[0] is node, f"core asks about {asked} first, not {node}"
+        assert allocate or len(asked) == 1, f"core asks to reserve one of {asked}"
     return check
 
 

@@ -132,7 +132,7 @@ class Site:
         self.scheduler = WatchedScheduler()
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
-        self.rms = Rms(self.engine.post, self.clock.now, BOUNDS, 16, events)
+        self.rms = Rms(self.engine.post, BOUNDS, 16, events)
         share = Share(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()

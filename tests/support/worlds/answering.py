@@ -7,8 +7,9 @@ script that was cut short is answered as before.
 from collections.abc import Iterable
 from zlib import crc32
 
-from licorne_core.commands import AnswerPredicates, Command, NodeRefusal
-from licorne_core.effects import Effect, PredicatesAsked
+from licorne_core.commands import AnswerPredicates, Command, NodeRefusal, PredicateAnswer
+from licorne_core.effects import AskedCheck, Effect, PredicatesAsked
+from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 
 REASONS = ("taint", "affinity", "volume")
@@ -22,37 +23,43 @@ class Answers:
     def __init__(self, scheduler: Scheduler) -> None:
         """Nobody was asked yet; what the RM goes by is known of the core's asks."""
         self._scheduler = scheduler
-        self._pending: list[tuple[int, AnswerPredicates]] = []
+        self._pending: list[tuple[int, RmId, PredicateAnswer]] = []
         self._asked: dict[str, int] = {}
 
     def hear(self, effects: Iterable[Effect]) -> None:
         """Think about the checks among the effects; asks of one opinion are judged alike."""
         for effect in effects:
             if isinstance(effect, PredicatesAsked):
-                self._consider(effect)
+                for check in effect.checks:
+                    self._consider(effect, check)
 
     def due(self) -> list[Command]:
-        """A step has passed: what is answered now."""
-        given = [answer for steps, answer in self._pending if steps <= 0]
-        self._pending = [(steps - 1, answer) for steps, answer in self._pending if steps > 0]
-        return list(given)
+        """A step has passed: what is answered now, each RM's answers together."""
+        given: dict[RmId, list[PredicateAnswer]] = {}
+        for steps, rm_id, answer in self._pending:
+            if steps <= 0:
+                given.setdefault(rm_id, []).append(answer)
+        self._pending = [
+            (steps - 1, rm_id, answer) for steps, rm_id, answer in self._pending if steps > 0
+        ]
+        return [AnswerPredicates(rm_id=rm_id, answers=answers) for rm_id, answers in given.items()]
 
-    def _consider(self, check: PredicatesAsked) -> None:
-        opinion = f"{check.rm_id} {self._opinion(check)}"
+    def _consider(self, asked: PredicatesAsked, check: AskedCheck) -> None:
+        opinion = f"{asked.rm_id} {self._opinion(asked, check)}"
         refused = [
             NodeRefusal(node_id=node_id, reason=REASONS[judged % len(REASONS)])
             for node_id in check.nodes
             for judged in [self._judge(f"{opinion} {node_id} {check.allocate}")]
             if judged % 5 < 2
         ]
-        patience = self._judge(f"{check.rm_id} {check.key} {check.nodes[0]}")
+        patience = self._judge(f"{asked.rm_id} {check.key} {check.nodes[0]}")
         delay = DELAYS[patience % len(DELAYS)]
         if delay is not None:
-            answer = AnswerPredicates(rm_id=check.rm_id, check=check.check, refused=refused)
-            self._pending.append((delay, answer))
+            answer = PredicateAnswer(check.check, refused)
+            self._pending.append((delay, asked.rm_id, answer))
 
-    def _opinion(self, check: PredicatesAsked) -> str | None:
-        partition = self._scheduler.partitions.get(check.partition)
+    def _opinion(self, asked: PredicatesAsked, check: AskedCheck) -> str | None:
+        partition = self._scheduler.partitions.get(asked.partition)
         app = partition.applications.get(check.app_id) if partition else None
         if app is None:
             return None

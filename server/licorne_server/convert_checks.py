@@ -1,0 +1,121 @@
+"""Predicate checks and their answers on the wire (spec §§ 1.6.12, 8.4).
+
+There may be a check for every ask, so both directions are made from bytes: written from pieces that
+are kept, and read without a parse where nothing is refused.
+"""
+
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
+from licorne_core.effects import AskedCheck, PredicatesAsked
+from licorne_core.ids import NodeId, RmId
+from licorne_server.caps import MAX_ID, MAX_REASON, MAX_REFUSALS
+from licorne_server.convert_out import MAX_RESPONSE_ITEMS, Kind, Payload
+from licorne_server.errors import Malformed, invalid_argument
+from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, varint
+
+NO_REASON = "no reason given"
+
+_ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
+_CHECKS = sp.PredicateChecks.CHECKS_FIELD_NUMBER
+_ANSWERS = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
+_REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
+_KEPT = 16_384
+
+
+class CheckEncoder:
+    """Writes the predicate checks of one RM, and remembers the pieces that repeat."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._pieces: dict[tuple[int, str], bytes] = {}
+
+    def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
+        """PredicateChecks with so many checks as a response may have."""
+        deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
+        tail = self._piece(_PARTITION, asked.partition) + deadline
+        for begin in range(0, len(asked.checks), MAX_RESPONSE_ITEMS):
+            checks = asked.checks[begin : begin + MAX_RESPONSE_ITEMS]
+            data = b"".join([self._check(check, tail) for check in checks])
+            last = checks[-1].check
+            yield Payload(Kind.CHECKS, "checks", data, len(checks), last_check=last)
+
+    def _check(self, check: AskedCheck, tail: bytes) -> bytes:
+        parts = [
+            _varint_field(_ID, check.check),
+            self._piece(_APPLICATION, check.app_id),
+            delimited(_KEY, check.key.encode()),
+            b"\x28\x01" if check.allocate else b"",
+            *(self._piece(_NODE, node) for node in check.nodes),
+            tail,
+        ]
+        return delimited(_CHECKS, b"".join(parts))
+
+    def _piece(self, field: int, text: str) -> bytes:
+        piece = self._pieces.get((field, text))
+        if piece is None:
+            if len(self._pieces) >= _KEPT:
+                self._pieces.clear()
+            piece = self._pieces[field, text] = delimited(field, text.encode())
+        return piece
+
+
+def predicate_answers(rm_id: RmId, raw: bytes) -> AnswerPredicates:
+    """A PredicateAnswers. The core ignores nodes that it did not ask about.
+
+    Raises:
+        CallError: an answer refuses more nodes than any predicate check has.
+        Malformed: the bytes are no PredicateAnswers.
+    """
+    reasons: dict[str, str] = {}
+    answers = [
+        _answer(raw[item.value : item.end], reasons)
+        for item in fields(raw)
+        if item.kind == LENGTH and item.number == _ANSWERS
+    ]
+    return AnswerPredicates(rm_id=rm_id, answers=answers)
+
+
+def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
+    if raw[:1] == b"\x08":
+        item = field_at(raw, 0, len(raw))
+        if item.end == len(raw):
+            # Most answers refuse nothing, and are only this.
+            return PredicateAnswer(varint(raw, item.value)[0])
+    count = sum(item.kind == LENGTH and item.number == _REFUSED for item in fields(raw))
+    if count > MAX_REFUSALS:
+        raise invalid_argument(
+            f"PredicateAnswer refuses {count} nodes, at most {MAX_REFUSALS} are asked about",
+            "predicate_answers.answers.refused",
+        )
+    try:
+        wire = sp.PredicateAnswer.FromString(raw)
+    except DecodeError as error:
+        raise Malformed(f"PredicateAnswer: {error}") from None
+    refused = [
+        NodeRefusal(node_id=NodeId(item.node_id), reason=_reason(item.reason, reasons))
+        for item in wire.refused
+        if len(item.node_id) <= MAX_ID
+    ]
+    return PredicateAnswer(wire.id, refused)
+
+
+def _reason(text: str, known: dict[str, str]) -> str:
+    """The reason as users will see it, never empty. Equal reasons are one object.
+
+    Line breaks and the like are blanks, so that it reads well in one line.
+    """
+    reason = known.get(text)
+    if reason is None:
+        shown = " ".join(text[: 2 * MAX_REASON].split())[:MAX_REASON]
+        if not shown.isprintable():
+            shown = ascii(shown)[1:-1][:MAX_REASON]
+        reason = known[text] = shown or NO_REASON
+    return reason
+
+
+def _varint_field(number: int, value: int) -> bytes:
+    return encode_varint(number << 3) + encode_varint(value)

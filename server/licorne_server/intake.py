@@ -1,0 +1,135 @@
+"""What was read from a stream and waits to be carried out: bounded, in order, and joined.
+
+Real shims send one item in each message. What has come while the last request was carried out is
+carried out as one, so that a turn of the core is not made for every item.
+"""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from licorne_server.convert_out import Kind
+from licorne_server.wire import Split
+
+MAX_WAITING = 1024 * 1024
+"""Bytes of requests that wait, above which no more are read."""
+
+ENTRY_COST = 256
+"""Bytes that each request counts for beside its own, so that their number is bounded too."""
+
+MAX_JOINED = 1_000
+"""Items of requests that are carried out as one."""
+
+
+class Entry(NamedTuple):
+    """A request that waits."""
+
+    kind: Kind
+    """What it is; SESSION for what is no request with items, and is carried out by itself."""
+    number: int
+    """Its number in the session; 0 for none."""
+    request: Split | None = None
+    """Its items. Without any it only counts as carried out when its turn comes."""
+    field: int = 0
+    """For the kind SESSION: which message of the session it is."""
+    payload: bytes = b""
+    """For the kind SESSION: that message."""
+    size: int = 0
+    """Its bytes."""
+
+
+class Intake:
+    """The requests of one stream that were read and not begun, oldest first."""
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self._waiting: deque[Entry] = deque()
+        self._size = 0
+        self._ended = False
+        # What the stream ends with, once all before it is done.
+        self._failure: Exception | None = None
+        # Set when there may be something to take, or the end.
+        self._news = asyncio.Event()
+        # Cleared while no more should be read.
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def room(self) -> None:
+        """Wait until more should be read."""
+        await self._room.wait()
+
+    def put(self, entry: Entry) -> None:
+        """Add a request that was read."""
+        self._waiting.append(entry)
+        self._size += entry.size + ENTRY_COST
+        self._news.set()
+        if self._size > MAX_WAITING:
+            self._room.clear()
+
+    def end(self, failure: Exception | None = None) -> None:
+        """Nothing more will come; after what waits `take` raises the failure, if there is one.
+
+        The first call counts.
+        """
+        if not self._ended:
+            self._ended = True
+            self._failure = failure
+            self._news.set()
+
+    async def take(self) -> Entry | None:
+        """Wait for the next requests, joined as far as their order allows; None at the end.
+
+        Requests of one kind are joined as long as no addition comes behind a removal: the core
+        makes the additions of a request first.
+
+        Raises:
+            Exception: what the stream ends with.
+        """
+        while not self._waiting:
+            if self._ended:
+                if self._failure is not None:
+                    raise self._failure
+                return None
+            self._news.clear()
+            await self._news.wait()
+        entry = self._pop()
+        if entry.kind is Kind.SESSION or entry.request is None:
+            return entry
+        return self._joined(entry, entry.request)
+
+    def _joined(self, first: Entry, request: Split) -> Entry:
+        """The entry and its neighbours as one, with the number of the last of them."""
+        if not self._joins(first, request):
+            return first
+        items = {field: list(found) for field, found in request.items.items()}
+        whole = Split(request.rm_id, items)
+        number = first.number
+        while self._joins(first, whole):
+            entry = self._pop()
+            number = entry.number
+            if entry.request is not None:
+                for field, found in entry.request.items.items():
+                    items[field] += found
+        return first._replace(number=number, request=whole)
+
+    def _joins(self, first: Entry, whole: Split) -> bool:
+        """Whether the next entry can be carried out together with those that were joined."""
+        if not self._waiting:
+            return False
+        entry = self._waiting[0]
+        if entry.request is None:
+            return entry.kind is not Kind.SESSION
+        if entry.kind is not first.kind:
+            return False
+        additions, removals = list(entry.request.items), list(whole.items)
+        count = sum(map(len, entry.request.items.values()))
+        if count + sum(map(len, whole.items.values())) > MAX_JOINED:
+            return False
+        return not (entry.request.items[additions[0]] and any(whole.items[f] for f in removals[1:]))
+
+    def _pop(self) -> Entry:
+        entry = self._waiting.popleft()
+        self._size -= entry.size + ENTRY_COST
+        if self._size <= MAX_WAITING:
+            self._room.set()
+        return entry
