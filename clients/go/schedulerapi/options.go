@@ -96,7 +96,7 @@ func (o Options) config(request *si.RegisterResourceManagerRequest) licorne.Conf
 		ExtraConfig: request.GetExtraConfig(),
 		BuildInfo:   request.GetBuildInfo(),
 		TLS:         o.TLS,
-		Predicates:  &licorne.PredicateOptions{Deadline: o.PredicateDeadline},
+		Predicates:  &licorne.PredicateOptions{Deadline: o.PredicateDeadline, InOrder: true},
 		Retry:       o.Retry,
 		Limits:      o.Limits,
 		Logger:      o.Logger,

@@ -49,18 +49,20 @@ func onBoth(t *testing.T, test func(*testing.T, backend)) {
 	}
 }
 
-// inProcess is the core that the shim was written for.
+// inProcess is the core that the shim was written for. It starts anew with every shim, as it does in
+// one process with it.
 type inProcess struct {
+	t        testing.TB
 	services *entrypoint.ServiceContext
 }
 
-func startInProcess(t testing.TB) *inProcess {
-	services := entrypoint.StartAllServicesWithParams(false, false)
-	t.Cleanup(services.StopAll)
-	return &inProcess{services}
-}
+func startInProcess(t testing.TB) *inProcess { return &inProcess{t: t} }
 
-func (p *inProcess) scheduler() api.SchedulerAPI { return p.services.RMProxy }
+func (p *inProcess) scheduler() api.SchedulerAPI {
+	p.services = entrypoint.StartAllServicesWithParams(false, false)
+	p.t.Cleanup(p.services.StopAll)
+	return p.services.RMProxy
+}
 
 func (p *inProcess) node(id string) (booked, bool) {
 	partition := p.services.Scheduler.GetClusterContext().GetPartition("[mycluster]default")
@@ -88,14 +90,22 @@ type server struct {
 
 var listening = regexp.MustCompile(`listening grpc=(\S+) http=(\S+)`)
 
+// shared serves all tests, one after the other: what an RM has is dropped when it registers anew.
+var shared *server
+
+// startLicorne starts the server for the first test, and lends it to the next ones.
 func startLicorne(t testing.TB) *server {
-	s := &server{t: t}
-	s.run("127.0.0.1:0", "127.0.0.1:0")
+	if shared == nil {
+		shared = &server{t: t}
+		shared.run("127.0.0.1:0", "127.0.0.1:0")
+	}
+	s := shared
+	s.t = t
 	t.Cleanup(func() {
 		if s.running != nil {
 			s.running.Stop()
+			s.running = nil
 		}
-		s.kill()
 	})
 	return s
 }
@@ -103,11 +113,7 @@ func startLicorne(t testing.TB) *server {
 // run starts the server and reads where it listens.
 func (s *server) run(grpc, http string) {
 	s.t.Helper()
-	binary := os.Getenv("LICORNE_BIN")
-	if binary == "" {
-		s.t.Fatal("LICORNE_BIN is not set: it is the path of the licorne command, as in .venv/bin/licorne")
-	}
-	s.process = exec.Command(binary, "serve", "--listen", grpc, "--http", http)
+	s.process = exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", grpc, "--http", http)
 	s.process.Stderr = os.Stderr
 	out, err := s.process.StdoutPipe()
 	if err != nil {
@@ -146,18 +152,27 @@ func (s *server) restart() {
 func (s *server) scheduler() api.SchedulerAPI {
 	s.t.Helper()
 	if s.running == nil {
-		made, err := schedulerapi.New(schedulerapi.Options{
-			Target:          s.grpc,
-			RecheckInterval: 200 * time.Millisecond,
-			Retry:           licorne.Retry{Maximum: 200 * time.Millisecond},
-			Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel()})),
-		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.running = made
+		s.running = s.with(func(*schedulerapi.Options) {})
 	}
 	return s.running
+}
+
+// with is a scheduler of its own, with other options.
+func (s *server) with(change func(*schedulerapi.Options)) api.SchedulerAPI {
+	s.t.Helper()
+	options := schedulerapi.Options{
+		Target:          s.grpc,
+		RecheckInterval: 200 * time.Millisecond,
+		Retry:           licorne.Retry{Maximum: 200 * time.Millisecond},
+		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel()})),
+	}
+	change(&options)
+	made, err := schedulerapi.New(options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(made.Stop)
+	return made
 }
 
 func logLevel() slog.Level {

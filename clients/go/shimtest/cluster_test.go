@@ -22,7 +22,7 @@ import (
 
 const (
 	// patient is how long a test waits for what has to come.
-	patient = 60 * time.Second
+	patient = 30 * time.Second
 	// turn is how often the shim looks for new pods; a second in a real one.
 	turn = 50 * time.Millisecond
 )
@@ -99,6 +99,7 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 		PolicyGroup: conf.GetSchedulerConf().PolicyGroup,
 		Version:     "1.8.0",
 		Config:      queues,
+		ExtraConfig: quiet,
 	}, s.callback)
 	if err != nil {
 		c.t.Fatalf("the shim cannot register: %v", err)
@@ -241,6 +242,7 @@ func (c *cluster) configure(queues string) {
 		ObjectMeta: metav1.ObjectMeta{Name: constants.ConfigMapName, Namespace: conf.GetSchedulerNamespace()},
 		Data:       map[string]string{"queues.yaml": queues},
 	}
+	maps.Copy(configMap.Data, quiet)
 	c.change(func(p *client.MockedAPIProvider) { p.AddConfigMap(configMap) })
 }
 

@@ -18,12 +18,22 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/plugin/predicates"
 )
 
+// quiet is a configuration that lets the shim and its core log errors only.
+var quiet = map[string]string{"log.level": "ERROR"}
+
 func TestMain(m *testing.M) {
-	quiet := map[string]string{"log.level": "ERROR"}
+	if os.Getenv("LICORNE_BIN") == "" {
+		fmt.Fprintln(os.Stderr, "LICORNE_BIN is not set: it is the path of the licorne command, as in .venv/bin/licorne")
+		os.Exit(1)
+	}
 	shimlog.UpdateLoggingConfig(quiet)
 	corelog.UpdateLoggingConfig(quiet)
 	predicates.EnableOptionalKubernetesFeatureGates()
-	os.Exit(m.Run())
+	code := m.Run()
+	if shared != nil {
+		shared.kill()
+	}
+	os.Exit(code)
 }
 
 // silent records no Kubernetes events.
@@ -132,6 +142,11 @@ func ofDaemonSet(node string) func(*v1.Pod) {
 		}}
 		pod.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	}
+}
+
+// inQueue puts the pod into another queue.
+func inQueue(name string) func(*v1.Pod) {
+	return func(pod *v1.Pod) { pod.Annotations[constants.AnnotationQueueName] = name }
 }
 
 // foreign makes the pod one of another scheduler, which runs on the node.

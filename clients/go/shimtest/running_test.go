@@ -186,12 +186,37 @@ func TestResizeInPlace(t *testing.T) {
 func TestQueuesFromConfigMap(t *testing.T) {
 	onBoth(t, func(t *testing.T, core backend) {
 		c := start(t, core, aNode("n1", 8))
-		c.configure(queues + "            resources: {max: {vcore: 1}}\n")
-		probe, names := pods("probe", 2, 600)
-		c.addPods(probe[0])
+		c.configure(queues + "            resources: {max: {vcore: 1}}\n          - name: other\n")
+		both, names := pods("app", 2, 600)
+		c.addPods(both[0])
 		c.comesToBind(names[0])
-		c.addPods(probe[1])
-		c.configure(queues + "            resources: {max: {vcore: 2}}\n")
+		c.addPods(both[1], aPod("beside", "beside", 600, inQueue("root.other")))
+		if bound := c.comesToBind("beside"); bound[names[1]] != "" {
+			t.Fatal("a pod runs beyond the quota")
+		}
+		c.configure(queues + "            resources: {max: {vcore: 2}}\n          - name: other\n")
 		c.comesToBind(names[1])
+	})
+}
+
+// A pod that no node can take is marked for the autoscaler. One that waits for its queue's turn is not.
+func TestAutoscaler(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 2))
+		c.configure(queues + "            resources: {max: {vcore: 1}}\n          - name: other\n")
+		both, names := pods("app", 2, 800)
+		c.addPods(both[0])
+		c.comesToBind(names[0])
+		c.addPods(both[1], aPod("big", "big", 1500, inQueue("root.other")))
+		until(t, func() bool { return c.condition("big").Reason == v1.PodReasonUnschedulable },
+			func() any { return c.condition("big") })
+		if condition := c.condition("big"); condition.Status != v1.ConditionFalse {
+			t.Fatalf("the condition is %v", condition)
+		}
+		if condition := c.condition(names[1]); condition.Reason == v1.PodReasonUnschedulable {
+			t.Fatalf("the pod that waits for its queue has the condition %v", condition)
+		}
+		c.addNodes(aNode("n2", 2))
+		c.comesToBind("big")
 	})
 }
