@@ -53,7 +53,10 @@ type rm struct {
 	running context.Context
 	end     context.CancelFunc
 	done    sync.WaitGroup
-	stopped sync.Once
+
+	life    sync.Mutex
+	started bool
+	ended   bool
 }
 
 // newRM makes a registration; the error says what is wrong with it.
@@ -134,7 +137,14 @@ func (r *rm) call(name string, callback func() error) {
 	}
 }
 
+// start runs the session, unless it was stopped before.
 func (r *rm) start() {
+	r.life.Lock()
+	defer r.life.Unlock()
+	if r.ended {
+		return
+	}
+	r.started = true
 	r.done.Add(2)
 	go func() {
 		defer r.done.Done()
@@ -162,14 +172,18 @@ func (r *rm) ready() error {
 
 // stop says goodbye. Nothing is called back after it.
 func (r *rm) stop() {
-	r.stopped.Do(func() {
+	r.life.Lock()
+	goodbye := r.started && !r.ended
+	r.ended = true
+	r.life.Unlock()
+	if goodbye {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
 		defer cancel()
-		if err := r.session.Close(ctx, false); err != nil && !errors.Is(err, licorne.ErrClosed) {
+		if err := r.session.Close(ctx, false); err != nil && r.running.Err() == nil {
 			r.log.Warn("the session ended without a goodbye", "error", err)
 		}
-		r.end()
-	})
+	}
+	r.end()
 	r.done.Wait()
 }
 
