@@ -19,6 +19,7 @@ from licorne_core.partition import Partition
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, headroom
 from licorne_core.resources import Items
+from licorne_core.scheduling.predicate_results import PredicateResults
 
 REASON = "request is waiting for cluster resources become available"
 
@@ -51,7 +52,7 @@ def scan(partition: Partition) -> Scan:
     rooms = _Rooms(partition.tree.root)
     for leaf in _leaves(partition.tree.root):
         for app in _applications(leaf):
-            for group in _groups(app):
+            for group in _groups(app, partition.results):
                 asks = rooms.take(app.quotas, group.ask_class.items, group.waiting)
                 yield Outstanding(leaf, app, group, asks)
 
@@ -129,8 +130,11 @@ def _applications(leaf: Queue) -> Iterable[Application]:
     return [app for app in leaf.applications.values() if app in leaf.ranking]
 
 
-def _groups(app: Application) -> list[AskGroup]:
-    """Those that were tried, found no node and may go to any, in order."""
+def _groups(app: Application, results: PredicateResults) -> list[AskGroup]:
+    """Those that were tried, found no node and may go to any, in order.
+
+    A node that is passed over because the RM did not answer was not refused.
+    """
     if not app.pending_count:
         return []
     ranked = app.ranking.ordered() if len(app.groups) > 1 else app.groups.values()
@@ -141,5 +145,6 @@ def _groups(app: Application) -> list[AskGroup]:
         and group.waiting
         and group.attempted
         and group.nowhere
+        and not results.is_silent_about(group.ask_class)
         and group.ask_class.required_node is None
     ]

@@ -94,9 +94,7 @@ class Partition:
             self.counters,
         )
         self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
-        self.scene = Scene(
-            self.changes, self.wakeups, self.escalation, self.predicates, self.results
-        )
+        self.scene = Scene(self.changes, self.wakeups, self.escalation, self.predicates)
         self.cycle = Cycle(
             self.tree.root,
             self.nodes,

@@ -145,19 +145,12 @@ class Engine:
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
         """Have a command handled in the next round; nobody waits for its effects.
 
-        A stopped engine drops it.
+        Answers to predicate checks go before all that waits, as they have a deadline. A stopped
+        engine drops the command.
         """
         if not self._stopped:
-            self._inbox.append(_Entry(command, is_current=is_current))
-            self._wake.set()
-
-    def answer(self, command: AnswerPredicates, *, is_current: Callable[[], bool]) -> None:
-        """Have answers of an RM handled before all that waits, and before the next turn.
-
-        They have a deadline, and what they settle may be what others wait for.
-        """
-        if not self._stopped:
-            self._answers.append(_Entry(command, is_current=is_current))
+            inbox = self._answers if isinstance(command, AnswerPredicates) else self._inbox
+            inbox.append(_Entry(command, is_current=is_current))
             self._wake.set()
 
     async def _run(self) -> None:

@@ -1,11 +1,14 @@
 """What was read from a stream and waits to be carried out: bounded, in order, and joined.
 
-Real shims send one item in each message. What has come while the last request was carried out is
-carried out as one, so that a turn of the core is not made for every item.
+Real shims send one item in each message. What waits is carried out as one, so that a turn of the
+core is not made for every item. A request that comes alone is carried out at once. While many come,
+each close behind the one before it, the next ones are waited for: gRPC hands messages over one by
+one, so that it does not show how many are there.
 """
 
 import asyncio
 from collections import deque
+from math import inf
 from typing import NamedTuple
 
 from licorne_server.convert_out import Kind
@@ -19,6 +22,18 @@ ENTRY_COST = 256
 
 MAX_JOINED = 1_000
 """Items of requests that are carried out as one."""
+
+CLOSE = 8
+"""So many requests in a row that came close behind one another make a rush."""
+
+RUSH_SECONDS = 0.004
+"""In a rush so many came within this time."""
+
+GATHER_SECONDS = 0.002
+"""How long the first request that waits in a rush gathers others behind it."""
+
+ENOUGH = 64
+"""With so many requests nothing more is gathered."""
 
 
 class Entry(NamedTuple):
@@ -46,6 +61,10 @@ class Intake:
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._ended = False
+        # When the last requests came, in the loop's time, and the first of those that wait.
+        self._loop = asyncio.get_running_loop()
+        self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
+        self._since = 0.0
         # What the stream ends with, once all before it is done.
         self._failure: Exception | None = None
         # Set when there may be something to take, or the end.
@@ -60,6 +79,10 @@ class Intake:
 
     def put(self, entry: Entry) -> None:
         """Add a request that was read."""
+        now = self._loop.time()
+        self._came.append(now)
+        if not self._waiting:
+            self._since = now
         self._waiting.append(entry)
         self._size += entry.size + ENTRY_COST
         self._news.set()
@@ -92,10 +115,18 @@ class Intake:
                 return None
             self._news.clear()
             await self._news.wait()
+        await self._gather()
         entry = self._pop()
         if entry.kind is Kind.SESSION or entry.request is None:
             return entry
         return self._joined(entry, entry.request)
+
+    async def _gather(self) -> None:
+        """In a rush, wait a moment for those that come behind what waits."""
+        is_rush = self._came[-1] - self._came[0] < RUSH_SECONDS
+        pause = self._since + GATHER_SECONDS - self._loop.time()
+        if is_rush and pause > 0 and len(self._waiting) < ENOUGH and not self._ended:
+            await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
         """The entry and its neighbours as one, with the number of the last of them."""

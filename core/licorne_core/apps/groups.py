@@ -82,8 +82,8 @@ class AskGroup:
     unplaceable: bool
     """Whether no node would take them when they were tried last."""
     nowhere: bool
-    """Whether a larger cluster would help: when they were tried last they exceeded its size, or
-    every node was too full for them or refused by the RM. Its silence is no refusal."""
+    """Whether they exceeded the size of the cluster when they were tried last, or no node took
+    them. A try that ends at another maximum says nothing of it."""
     over_queue: bool
     """Whether those who watch know the asks to exceed a queue's maximum (spec § 12.1.3)."""
     over_quota: bool

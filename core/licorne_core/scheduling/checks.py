@@ -24,7 +24,6 @@ from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.predicate_checks import PredicateChecks
-from licorne_core.scheduling.predicate_results import PredicateResults
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 
@@ -36,7 +35,6 @@ class Scene(NamedTuple):
     wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks
-    results: PredicateResults
 
 
 class ApplicationCheck(NamedTuple):

@@ -247,7 +247,10 @@ class Cycle:
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self._now)
         group.unplaceable = blocker is None
-        group.nowhere = isinstance(blocker, QuotaShortage) and blocker.quota is self._root
+        if not isinstance(blocker, QuotaShortage):
+            group.nowhere = False
+        elif blocker.quota is self._root:
+            group.nowhere = True
         if blocker is None:
             group.attempted = True
             found = self._index.best(group.ask_class)
@@ -257,14 +260,9 @@ class Cycle:
             if self._reserving:
                 self._scene.escalation.want_node(group, self._now)
             blocker = found
-            group.nowhere = not self._is_silence(found)
+            group.nowhere = True
         self._note_passed_over(group, blocker)
         return blocker
-
-    def _is_silence(self, supply: Supply) -> bool:
-        """Whether the nodes with room for the asks may be passed over for want of an answer."""
-        wanted = supply.wanted
-        return isinstance(wanted, AskClass) and self._scene.results.is_silent_about(wanted)
 
     def _to_reserve(self, app: Application, wants: ReservationRequest) -> Node | Blocker | None:
         """A node to reserve for the first ask that is old enough (spec §§ 8.5, 8.7).

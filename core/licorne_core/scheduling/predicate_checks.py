@@ -237,7 +237,8 @@ class PredicateChecks:
         """The nodes that come next for the class, as far as nothing is known of them yet."""
         return [
             node
-            for node in self._index.ahead(ask_class, count + 1)
+            # As many again may have been refused just now.
+            for node in self._index.ahead(ask_class, 2 * count + 1)
             if node is not candidate
             and (ask_class, True) not in node.results
             and self._open_about(ask_class, node, allocate=True) is None

@@ -4,11 +4,11 @@ Responses are read as bytes and parsed once, to be counted; nothing else happens
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import grpc
 
@@ -30,6 +30,7 @@ from licorne_server.bench.workload import batched, release
 OPTIONS = (("grpc.max_receive_message_length", -1),)
 UPDATE_ALLOCATION = "/si.v1.Scheduler/UpdateAllocation"
 
+T = TypeVar("T")
 RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
@@ -40,9 +41,10 @@ class BenchError(Exception):
 class Rm:
     """One registered RM with its streams. Use as a context manager."""
 
-    def __init__(self, target: str, rm_id: str) -> None:
-        """Nothing is connected before `register`."""
+    def __init__(self, target: str, rm_id: str, batch: int) -> None:
+        """Send `batch` items in each request. Nothing is connected before `connected`."""
         self.rm_id = rm_id
+        self._batch = batch
         self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
         self._stub = SchedulerStub(self._channel)
         self._applications = self._stub.UpdateApplication()
@@ -71,6 +73,10 @@ class Rm:
             call.cancel()
         await self._channel.close()
 
+    async def connected(self) -> None:
+        """Wait until the server can be spoken to."""
+        await self._channel.channel_ready()
+
     async def register(self, config: str) -> None:
         """Introduce the RM, and open its stream for allocations."""
         await self._stub.RegisterResourceManager(
@@ -80,37 +86,23 @@ class Rm:
 
     async def add_nodes(self, nodes: Iterable[NodeInfo]) -> None:
         """Send nodes and wait until all are taken."""
-        waiting = 0
-        for batch in batched(nodes):
-            waiting += len(batch)
-            await self._nodes.write(NodeRequest(rmID=self.rm_id, nodes=batch))
-        while waiting:
-            response = await self._nodes.read()
-            if not isinstance(response, NodeResponse):
-                raise BenchError("the stream for nodes ended")
-            refuse(response.rejected)
-            waiting -= len(response.accepted)
+        batches = list(batched(nodes, self._batch))
+        requests = (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches)
+        await together(put(self._nodes, requests), taken(self._nodes, sum(map(len, batches))))
 
     async def update_nodes(self, nodes: Iterable[NodeInfo]) -> None:
         """Send changes of nodes, which nobody answers."""
-        for batch in batched(nodes):
-            await self._nodes.write(NodeRequest(rmID=self.rm_id, nodes=batch))
+        batches = batched(nodes, self._batch)
+        await put(self._nodes, (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches))
 
     async def add_applications(self, applications: Iterable[AddApplicationRequest]) -> None:
         """Send applications, wait until all are taken, and read on in the background.
 
         Their state changes keep coming; left unread they would end in a full outbox.
         """
-        waiting = 0
-        for batch in batched(applications):
-            waiting += len(batch)
-            await self._applications.write(ApplicationRequest(rmID=self.rm_id, new=batch))
-        while waiting:
-            response = await self._applications.read()
-            if not isinstance(response, ApplicationResponse):
-                raise BenchError("the stream for applications ended")
-            refuse(response.rejected)
-            waiting -= len(response.accepted)
+        call, batches = self._applications, list(batched(applications, self._batch))
+        requests = (ApplicationRequest(rmID=self.rm_id, new=batch) for batch in batches)
+        await together(put(call, requests), taken(call, sum(map(len, batches))))
         self._drain = asyncio.create_task(self._read_applications())
 
     async def _read_applications(self) -> None:
@@ -138,10 +130,7 @@ class Rm:
 
     async def place(self, messages: Iterable[bytes], expected: int) -> list[bytes]:
         """Send everything while reading, until `expected` asks are placed; the raw responses."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.send(messages))
-            reading = group.create_task(self.placed(expected))
-        return reading.result()
+        return await together(self.send(messages), self.placed(expected))
 
     async def placed(self, expected: int) -> list[bytes]:
         """Read until `expected` asks are placed; the raw responses."""
@@ -213,6 +202,37 @@ class Rm:
             if response.new:
                 responses.append(data)
         return latencies, responses
+
+
+async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, Any, T]) -> T:
+    """Send while reading, and return what was read; the first failure ends both."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sending)
+            result = group.create_task(reading)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return result.result()
+
+
+async def put(call: grpc.aio.StreamStreamCall[T, Any], requests: Iterable[T]) -> None:
+    """Write requests to a stream that nobody else writes to."""
+    for request in requests:
+        await call.write(request)
+
+
+async def taken(
+    call: grpc.aio.StreamStreamCall[Any, NodeResponse]
+    | grpc.aio.StreamStreamCall[Any, ApplicationResponse],
+    waiting: int,
+) -> None:
+    """Read until so many nodes or applications are accepted."""
+    while waiting > 0:
+        response = await call.read()
+        if not isinstance(response, NodeResponse | ApplicationResponse):
+            raise BenchError("a stream ended")
+        refuse(response.rejected)
+        waiting -= len(response.accepted)
 
 
 def refuse(rejected: Iterable[object]) -> None:

@@ -20,7 +20,7 @@ from licorne_server.bench.driver import BenchError, Rm
 from licorne_server.bench.frames import frame, read_frames
 from licorne_server.bench.scenarios import Scenario
 
-SHAPE = ("queues", "apps", "asks", "nodes")
+SHAPE = ("queues", "apps", "asks", "nodes", "batch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +71,11 @@ async def flooding(target: str, rm_id: str, scenario: Scenario) -> AsyncIterator
 
 async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
     """The program."""
-    async with Rm(target, rm_id) as rm:
+    async with Rm(target, rm_id, scenario.batch) as rm:
         await rm.register(workload.configuration(scenario))
         await rm.add_nodes(workload.nodes(scenario))
         await rm.add_applications(workload.applications(scenario))
-        messages = workload.requests(rm_id, workload.asks(scenario))
+        messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         start = perf_counter()

@@ -2,15 +2,30 @@
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from statistics import median
 from typing import Any
 
-from licorne_server.bench.scenarios import Scenario
+from licorne_server.bench.scenarios import Kind, Scenario
 
 HEADERS = ("MEASURE", "MIN", "MEDIAN", "MAX")
+NOTHING = "-"
 Run = dict[str, float]
+Result = tuple[Scenario, Sequence[Run]]
+OVERVIEW = {
+    "ALLOCATIONS/S": "allocations_per_second",
+    "CPU US": "cpu_us_per_allocation",
+    "SERVER %": "server_core_percent",
+    "CLIENT %": "client_core_percent",
+    "REQUESTS": "requests",
+    "RESPONSES": "responses",
+    "CHECKS/ALLOCATION": "checks_per_allocation",
+    "ECHO/S": "echo_per_second",
+    "ECHO CPU US": "echo_cpu_us_per_allocation",
+    "OF ECHO %": "echo_percent",
+}
+"""The columns of a table with several scenarios, and the measures in them."""
 
 
 def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
@@ -41,7 +56,7 @@ def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
         "about": scenario.about,
         "nodes": scenario.nodes,
         "pods": scenario.pods,
-        "sort": scenario.sort,
+        **settings(scenario),
         "runs": [{name: rounded(value) for name, value in run.items()} for run in ordered],
         "summary": {
             name: {key: rounded(value) for key, value in values.items()}
@@ -49,6 +64,74 @@ def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
         },
         "environment": environment(),
     }
+
+
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """How the shape is run."""
+    found: dict[str, Any] = {
+        "sort": scenario.sort,
+        "batch": scenario.batch,
+        "wire": scenario.wire.value,
+    }
+    if scenario.kind is Kind.ASKED:
+        asking = scenario.asking
+        found["tagged"] = asking.tagged
+        found["refused_percent"] = asking.refused_percent
+        found["answer_after_seconds"] = asking.delay
+    return found
+
+
+def title(scenario: Scenario) -> str:
+    """What was measured, in a line."""
+    parts = [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
+    return f"{scenario.name}: {scenario.about} ({', '.join(parts)})"
+
+
+def setting_texts(scenario: Scenario) -> list[str]:
+    """How the shape is run, for people."""
+    texts = [scenario.sort, f"{scenario.batch:,} a request", scenario.wire.value]
+    if scenario.kind is Kind.ASKED:
+        asking = scenario.asking
+        texts.append("tagged" if asking.tagged else "untagged")
+        texts.append(f"{asking.refused_percent} % refused")
+        texts.append(f"answers after {asking.delay * 1000:g} ms")
+    return texts
+
+
+def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
+    """Headers, and a line of medians for each scenario; no columns that nobody fills."""
+    filled = {
+        header: measure
+        for header, measure in OVERVIEW.items()
+        if any(measure in runs[0] for _, runs in results)
+    }
+    asked = any(scenario.kind is Kind.ASKED for scenario, _ in results)
+    rows = []
+    for scenario, runs in results:
+        medians = {name: values["median"] for name, values in summary(runs).items()}
+        figures = [
+            readable(medians[measure]) if measure in medians else NOTHING
+            for measure in filled.values()
+        ]
+        rows.append([*described(scenario, asked=asked).values(), *figures])
+    return [*described(results[0][0], asked=asked), *filled], rows
+
+
+def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
+    """The cells that say which scenario it is; with `asked`, how checks are answered as well."""
+    cells = {
+        "SCENARIO": scenario.name,
+        "WIRE": scenario.wire.value,
+        "BATCH": f"{scenario.batch:,}",
+        "ASKS": f"{scenario.pods:,}",
+        "NODES": f"{scenario.nodes:,}",
+    }
+    if asked:
+        asking = scenario.asking if scenario.kind is Kind.ASKED else None
+        cells["TAGGED"] = NOTHING if asking is None else "yes" if asking.tagged else "no"
+        cells["REFUSED"] = NOTHING if asking is None else f"{asking.refused_percent}%"
+        cells["ANSWER AFTER"] = NOTHING if asking is None else f"{asking.delay * 1000:g} ms"
+    return cells
 
 
 def rounded(value: float) -> float:

@@ -7,25 +7,25 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from math import ceil
 from pathlib import Path
-from time import perf_counter
 
 import grpc
 
-from licorne.si.v1.si_pb2 import AllocationRequest, NodeInfo
-from licorne.v1.session_pb2 import UpdateRequest
+from licorne.si.v1.si_pb2 import NodeInfo
+from licorne.v1.session_pb2 import UpdateResponse
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench import workload
-from licorne_server.bench.asked import AskedRm
 from licorne_server.bench.ceiling import ceiling
 from licorne_server.bench.driver import BenchError, Rm
+from licorne_server.bench.echo import echo
 from licorne_server.bench.flood import flooding
-from licorne_server.bench.scenarios import Kind, Scenario
+from licorne_server.bench.meter import Cost, Meter
+from licorne_server.bench.scenarios import Kind, Scenario, Wire
 from licorne_server.bench.server_process import ServerProcess, running_server
+from licorne_server.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
 RM = "bench"
-PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
 RATE = 200.0
 # Asks that are sent before any latency counts.
 WARM_UP = 50
@@ -49,12 +49,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What a load did: the responses with allocations, how many, in what time, and the rest."""
+    """What a load did: the AllocationResponses, how many allocations in what time, and the rest.
+
+    `cost` is that of all that went on, which may have taken longer than the allocations counted.
+    `requests` are the messages that an echo is measured with; where there are none, there is none.
+    """
 
     responses: list[bytes]
     allocations: int
     seconds: float
-    cpu_seconds: float
+    cost: Cost
+    requests: list[bytes] = field(default_factory=list)
     extra: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -68,22 +73,39 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
             async with running_server(profile=options.profile) as server:
                 load = await LOADS[scenario.kind](server, scenario, options)
                 peak = server.usage().peak_rss
-            most = await ceiling(load.responses)
+            return {
+                **figures(load),
+                "peak_rss_mib": peak / MI,
+                **await ceilings(scenario, load),
+                **load.extra,
+            }
     except TimeoutError:
         raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
-    rate = load.allocations / load.seconds
+
+
+def figures(load: Load) -> dict[str, float]:
+    """What is measured of every load."""
     return {
         "allocations": load.allocations,
         "seconds": load.seconds,
-        "allocations_per_second": rate,
-        "cpu_us_per_allocation": load.cpu_seconds / load.allocations * 1e6,
-        "peak_rss_mib": peak / MI,
-        "ceiling_per_second": most,
-        "ceiling_percent": rate / most * 100,
-        **load.extra,
+        "allocations_per_second": load.allocations / load.seconds,
+        "cpu_us_per_allocation": load.cost.server / load.allocations * 1e6,
+        "server_core_percent": load.cost.server_core_percent,
+        "client_core_percent": load.cost.client_core_percent,
     }
+
+
+async def ceilings(scenario: Scenario, load: Load) -> dict[str, float]:
+    """What servers that decide nothing do with the same messages."""
+    rate = load.allocations / load.seconds
+    most = await ceiling(load.responses)
+    found = {"ceiling_per_second": most, "ceiling_percent": rate / most * 100}
+    if load.requests:
+        found |= await echo(scenario.wire, load.requests, load.responses, scenario.batch)
+        found["echo_percent"] = rate / found["echo_per_second"] * 100
+    return found
 
 
 @asynccontextmanager
@@ -95,7 +117,7 @@ async def prepared(
     full_at: int = 0,
 ) -> AsyncIterator[Rm]:
     """The scenario's RM, registered, with nodes; applications are not there yet."""
-    async with Rm(server.target, RM) as rm:
+    async with Rm(server.target, RM, scenario.batch) as rm:
         await rm.register(workload.configuration(scenario))
         await rm.add_nodes(workload.nodes(scenario, action=action, full_at=full_at))
         yield rm
@@ -105,24 +127,66 @@ async def timed(
     server: ServerProcess, work: Awaitable[list[bytes]], allocations: int, **extra: float
 ) -> Load:
     """Measure what it takes until the work is done."""
-    before, start = server.usage(), perf_counter()
+    meter = Meter(server.pid)
     responses = await work
-    seconds, after = perf_counter() - start, server.usage()
+    cost = meter.read()
     return Load(
         responses=responses,
         allocations=allocations,
-        seconds=seconds,
-        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+        seconds=cost.seconds,
+        cost=cost,
         extra=extra,
     )
 
 
 async def burst(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
     """All asks as fast as they can be sent, from the first send to the last allocation."""
+    if scenario.wire is Wire.SESSION:
+        return await session_burst(server, scenario)
     async with prepared(server, scenario) as rm:
         await rm.add_applications(workload.applications(scenario))
-        messages = workload.requests(RM, workload.asks(scenario))
-        return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        messages = workload.requests(RM, workload.asks(scenario), scenario.batch)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        traffic = {"requests": len(messages), "responses": len(load.responses)}
+        return replace(load, requests=messages, extra=traffic)
+
+
+async def session_burst(server: ServerProcess, scenario: Scenario) -> Load:
+    """The same over a session; its RM may be asked about nodes."""
+    asking, asked = scenario.asking, scenario.kind is Kind.ASKED
+    refused = workload.refused_nodes(scenario)
+    if len(refused) == scenario.nodes:
+        raise BenchError(
+            f"the RM refuses {asking.refused_percent} % of the nodes: that is all {len(refused)}"
+        )
+    async with SessionRm(server.target, RM, refused=refused, delay=asking.delay) as rm:
+        await rm.open(
+            workload.configuration(scenario),
+            workload.nodes(scenario),
+            workload.applications(scenario),
+            batch=scenario.batch,
+            asked=asked,
+        )
+        tags = workload.PREDICATE_CLASS if asked and asking.tagged else None
+        messages = workload.session_requests(workload.asks(scenario, tags=tags), scenario.batch)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        traffic = rm.traffic
+    extra: dict[str, float] = {"requests": traffic.requests, "responses": traffic.responses}
+    if asked:
+        extra["checks"] = traffic.checks
+        extra["checks_per_allocation"] = traffic.checks / scenario.pods
+        extra["nodes_per_check"] = traffic.nodes_asked / max(1, traffic.checks)
+    return replace(
+        load,
+        responses=[allocations_in(data) for data in load.responses],
+        requests=[] if asked else messages,
+        extra=extra,
+    )
+
+
+def allocations_in(response: bytes) -> bytes:
+    """The AllocationResponse in an UpdateResponse."""
+    return UpdateResponse.FromString(response).allocations.SerializeToString()
 
 
 async def blocked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
@@ -131,8 +195,8 @@ async def blocked(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         [(queue, app)] = workload.app_names(scenario)
         ahead = workload.ahead_names()
         await rm.add_applications(workload.application(queue, name) for name in [*ahead, app])
-        messages = workload.requests(RM, workload.unplaceable(app))
-        messages += workload.requests(RM, workload.asks(scenario))
+        messages = workload.requests(RM, workload.unplaceable(app), scenario.batch)
+        messages += workload.requests(RM, workload.asks(scenario), scenario.batch)
         return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
 
 
@@ -143,14 +207,14 @@ async def latency(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         asks = list(workload.asks(scenario))
         warm_up = min(WARM_UP, len(asks) // 2)
         await rm.steady(asks[:warm_up], RATE)
-        before, start = server.usage(), perf_counter()
+        meter = Meter(server.pid)
         latencies, responses = await rm.steady(asks[warm_up:], RATE)
-        seconds, after = perf_counter() - start, server.usage()
+        cost = meter.read()
         return Load(
             responses=responses,
             allocations=len(latencies),
-            seconds=seconds,
-            cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+            seconds=cost.seconds,
+            cost=cost,
             extra=percentiles("latency", latencies),
         )
 
@@ -163,13 +227,13 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
         await rm.add_applications(workload.applications(scenario))
         both = replace(scenario, asks=placed + scenario.pods)
         asks = workload.asks(both, sizes=(workload.LARGEST,))
-        load = await timed(server, rm.place(workload.requests(RM, asks), placed), placed)
+        messages = workload.requests(RM, asks, scenario.batch)
+        load = await timed(server, rm.place(messages, placed), placed)
         await pending(server, scenario.pods)
         await asyncio.sleep(SETTLE_SECONDS)
-        before = server.usage()
+        meter = Meter(server.pid)
         await asyncio.sleep(options.idle_seconds)
-        spent = server.usage().cpu_seconds - before.cpu_seconds
-        percent = spent / options.idle_seconds * 100
+        percent = meter.read().server_core_percent
         return replace(load, extra={"waiting": scenario.pods, "idle_cpu_percent": percent})
 
 
@@ -185,19 +249,19 @@ async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load
         asks = workload.asks(single)
         await rm.one_by_one(asks, RATE, reached(WARM_UP))
         alone = await rm.one_by_one(asks, RATE, reached(alone_count))
-        before = server.usage()
+        meter = Meter(server.pid)
         flooded = asyncio.create_task(flood.run())
         fewest = reached(FEWEST_BESIDE)
         beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
         result = await flooded
-        after = server.usage()
+        cost = meter.read()
     quiet, disturbed = percentiles("alone", alone), percentiles("beside", beside)
     slowdown = disturbed["beside_p99_ms"] / quiet["alone_p99_ms"]
     return Load(
         responses=result.responses,
         allocations=result.allocations,
         seconds=result.seconds,
-        cpu_seconds=after.cpu_seconds - before.cpu_seconds,
+        cost=cost,
         extra={**quiet, **disturbed, "p99_slowdown": slowdown},
     )
 
@@ -206,27 +270,13 @@ async def memory(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
     """All asks wait for nodes that are drained; then the nodes open and all are placed."""
     async with prepared(server, scenario, action=NodeInfo.CREATE_DRAIN) as rm:
         await rm.add_applications(workload.applications(scenario))
-        await rm.send(workload.requests(RM, workload.asks(scenario)))
+        await rm.send(workload.requests(RM, workload.asks(scenario), scenario.batch))
         await pending(server, scenario.pods)
         waiting = server.usage().rss / MI
         opened = workload.nodes(scenario, action=NodeInfo.DRAIN_TO_SCHEDULABLE)
         await rm.update_nodes(opened)
         placed = rm.placed(scenario.pods)
         return await timed(server, placed, scenario.pods, waiting_rss_mib=waiting)
-
-
-async def asked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
-    """A burst over a session whose RM is asked about nodes, and refuses one in ten."""
-    async with AskedRm(server.target, RM) as rm:
-        nodes, applications = workload.nodes(scenario), workload.applications(scenario)
-        await rm.open(workload.configuration(scenario), nodes, applications)
-        batches = workload.batched(workload.asks(scenario, tags=PREDICATE_CLASS))
-        requests = [
-            UpdateRequest(allocations=AllocationRequest(allocations=batch)) for batch in batches
-        ]
-        load = await timed(server, rm.place(requests, scenario.pods), scenario.pods)
-        extra = {"checks": rm.checks, "nodes_per_check": rm.nodes_asked / rm.checks}
-        return replace(load, extra=extra)
 
 
 async def pending(server: ServerProcess, expected: int) -> None:
@@ -264,5 +314,5 @@ LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load
     Kind.IDLE: idle,
     Kind.TWO_RMS: two_rms,
     Kind.MEMORY: memory,
-    Kind.ASKED: asked,
+    Kind.ASKED: burst,
 }

@@ -1,7 +1,9 @@
 """What can be measured, by name. The shapes are those that schedulers of this kind publish."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import product
 from math import ceil
 
 
@@ -17,9 +19,41 @@ class Kind(Enum):
     ASKED = "everything at once, and the RM decides which nodes will do"
 
 
+class Wire(Enum):
+    """How the RM talks to the server."""
+
+    SI = "si"
+    """The three streams of si.v1."""
+    SESSION = "session"
+    """One stream of licorne.v1.Session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How the RM answers predicate checks, and which asks it is asked about together."""
+
+    tagged: bool = True
+    """Whether all asks are of one predicate class; otherwise each is of its own."""
+    refused_percent: int = 0
+    """So many nodes of a hundred are refused."""
+    delay: float = 0.0
+    """Seconds from the receipt of a check to its answer."""
+
+    def refuses(self, number: int) -> bool:
+        """Whether the RM wants nothing on the node of this number; spread evenly over the nodes."""
+        return number * self.refused_percent % 100 < self.refused_percent
+
+    def accepted(self, nodes: int) -> int:
+        """How many of so many nodes the RM accepts."""
+        return sum(not self.refuses(number) for number in range(nodes))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A shape: `queues` leaves with `apps` applications each with `asks` asks each."""
+    """A shape: `queues` leaves with `apps` applications each with `asks` asks each.
+
+    `batch` is the number of items in each request.
+    """
 
     name: str
     about: str
@@ -29,15 +63,30 @@ class Scenario:
     asks: int = 1
     nodes: int = 5000
     sort: str = "fifo"
+    batch: int = 1000
+    wire: Wire = Wire.SI
+    asking: Asking = Asking()
 
     @property
     def pods(self) -> int:
         """All asks that are to be placed."""
         return self.queues * self.apps * self.asks
 
-    def scaled(self, *, nodes: int | None, pods: int | None, sort: str | None) -> "Scenario":
+    def scaled(
+        self,
+        *,
+        nodes: int | None = None,
+        pods: int | None = None,
+        sort: str | None = None,
+        batch: int | None = None,
+    ) -> "Scenario":
         """The same shape in another size: fewer asks first, then fewer applications and queues."""
-        shape = replace(self, nodes=nodes or self.nodes, sort=sort or self.sort)
+        shape = replace(
+            self,
+            nodes=nodes or self.nodes,
+            sort=sort or self.sort,
+            batch=batch or self.batch,
+        )
         if pods is None:
             return shape
         queues = min(self.queues, pods)
@@ -46,8 +95,8 @@ class Scenario:
 
     @property
     def pods_per_node(self) -> int:
-        """How many asks an evenly filled node takes."""
-        return ceil(self.pods / self.nodes)
+        """How many asks a node takes, if the nodes that the RM accepts are filled evenly."""
+        return ceil(self.pods / max(1, self.asking.accepted(self.nodes)))
 
 
 SCENARIOS = {
@@ -55,6 +104,21 @@ SCENARIOS = {
     for scenario in (
         Scenario(name="shim", about="5 queues x 80 apps x 125 asks", queues=5, apps=80, asks=125),
         Scenario(name="core", about="2 queues x 1 app x 5,000 asks", queues=2, asks=5000),
+        Scenario(
+            name="shim1",
+            about="shim with one item a request, over si.v1 and over a session",
+            queues=5,
+            apps=80,
+            asks=125,
+            batch=1,
+        ),
+        Scenario(
+            name="core1",
+            about="core with one item a request, over si.v1 and over a session",
+            queues=2,
+            asks=5000,
+            batch=1,
+        ),
         Scenario(name="onebigapp", about="one app with 20,000 asks", asks=20_000),
         Scenario(name="manyapps", about="1,000 apps x 10 asks in one queue", apps=1000, asks=10),
         Scenario(name="manyqueues", about="1,000 queues x 10 asks", queues=1000, asks=10),
@@ -90,10 +154,44 @@ SCENARIOS = {
         ),
         Scenario(
             name="predicates",
-            about="2 queues x 1 app x 10,000 asks, one node in ten refused by the RM",
+            about="2 queues x 1 app x 10,000 asks, and the RM is asked about nodes",
             kind=Kind.ASKED,
             queues=2,
             asks=10_000,
+            wire=Wire.SESSION,
+            asking=Asking(refused_percent=10),
         ),
     )
 }
+
+SINGLE = ("shim1", "core1")
+"""The scenarios with one item a request. They are run over both wires, unless one is named."""
+
+PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
+"""Asks and nodes."""
+PREDICATE_DELAYS = (0.0, 0.05)
+
+
+def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
+    """The scenario over each wire that it is run over, or over the one that is wanted.
+
+    Empty if the scenario cannot be run over that one.
+    """
+    if scenario.kind is not Kind.BURST:
+        return [scenario] if wire in (None, scenario.wire) else []
+    wanted = tuple(Wire) if scenario.name in SINGLE else (scenario.wire,)
+    return [replace(scenario, wire=each) for each in ((wire,) if wire else wanted)]
+
+
+def predicate_table(
+    scenario: Scenario, shapes: Iterable[tuple[int, int]] = PREDICATE_SHAPES
+) -> Sequence[Scenario]:
+    """A scenario with predicate checks in every shape, tagged or not, answered early or late."""
+    ways = product(shapes, (True, False), PREDICATE_DELAYS)
+    return [
+        replace(
+            scenario.scaled(nodes=nodes, pods=pods),
+            asking=replace(scenario.asking, tagged=tagged, delay=delay),
+        )
+        for (pods, nodes), tagged, delay in ways
+    ]

@@ -18,6 +18,7 @@ from licorne.si.v1.si_pb2 import (
     TerminationType,
     UserGroupInformation,
 )
+from licorne.v1.session_pb2 import UpdateRequest
 from licorne_server.bench.scenarios import Scenario
 
 T = TypeVar("T")
@@ -25,7 +26,6 @@ MI = 1024 * 1024
 # Two sizes of asks, so that the core cannot treat all alike. Milli-cores and bytes.
 SIZES = ((100, 128 * MI), (200, 512 * MI))
 LARGEST = SIZES[-1]
-BATCH = 1000
 # The least that a node has; more where the scenario needs it.
 NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
 UNPLACEABLE = 100
@@ -34,9 +34,10 @@ USERS = 1000
 """Users that applications are of in turn, each with a limit that counts and never blocks."""
 LIMIT = {"memory": "1Pi", "vcore": "100M"}
 HIGH_PRIORITY = 10
+PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
 
 
-def batched(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of `size`, the last one shorter."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
@@ -89,13 +90,24 @@ def nodes(
         room = 2 * scenario.pods_per_node
         capacity = resource(max(NODE_VCORE, vcore * room), max(NODE_MEMORY, memory * room))
     for number in range(scenario.nodes):
-        name = f"node-{number:05}"
+        name = node_name(number)
         yield NodeInfo(
             nodeID=name,
             action=action,
             attributes={"si/hostname": name},
             schedulableResource=capacity,
         )
+
+
+def node_name(number: int) -> str:
+    """The id of a node."""
+    return f"node-{number:05}"
+
+
+def refused_nodes(scenario: Scenario) -> frozenset[str]:
+    """The ids of the nodes that the RM refuses."""
+    refuses = scenario.asking.refuses
+    return frozenset(node_name(number) for number in range(scenario.nodes) if refuses(number))
 
 
 def app_names(scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -163,11 +175,19 @@ def unplaceable(app: str) -> Iterator[Allocation]:
         )
 
 
-def requests(rm_id: str, items: Iterable[Allocation]) -> list[bytes]:
+def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
     """Asks as messages on the wire, so that making them costs nothing later."""
     return [
-        AllocationRequest(rmID=rm_id, allocations=batch).SerializeToString()
-        for batch in batched(items)
+        AllocationRequest(rmID=rm_id, allocations=some).SerializeToString()
+        for some in batched(items, batch)
+    ]
+
+
+def session_requests(items: Iterable[Allocation], batch: int) -> list[bytes]:
+    """The same as messages of a session, without their numbers."""
+    return [
+        UpdateRequest(allocations=AllocationRequest(allocations=some)).SerializeToString()
+        for some in batched(items, batch)
     ]
 
 

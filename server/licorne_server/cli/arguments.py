@@ -25,3 +25,11 @@ def seconds(at_least: float) -> Callable[[str], float]:
     # argparse names the type when the text is no number at all.
     read.__name__ = "seconds"
     return read
+
+
+def percent(text: str) -> int:
+    """A whole number from 0 to 100."""
+    number = int(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 100")
+    return number

@@ -118,7 +118,7 @@ class Conversation:
             self._intake.put(Entry(kind, number, self._split(kind, payload), size=size))
         elif message == UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER:
             answers = predicate_answers(self._rm.rm_id, payload)
-            self._engine.answer(answers, is_current=self._rm.registration_guard())
+            self._engine.post(answers, is_current=self._rm.registration_guard())
             self._intake.put(Entry(Kind.CHECKS, number))
         elif message == UpdateRequest.HELLO_FIELD_NUMBER:
             raise invalid_argument("a stream has one Hello only", "hello")

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from licorne_core import outstanding
-from licorne_core.commands import PredicatePolicy, Tick
+from licorne_core.commands import NodeAction, NodeRefusal, PredicatePolicy, Tick
 from licorne_core.effects import ContainerStatesChanged, Effect
+from licorne_core.ids import NodeId
 from licorne_core.outstanding import REASON
+from licorne_core.scheduling import predicate_checks
 from support.builders import (
+    answering,
     app,
     apps,
     ask,
@@ -22,7 +25,7 @@ from support.builders import (
     releases,
     reload,
 )
-from support.driver import Driver, placed
+from support.driver import Driver, asked, placed
 
 
 def told(effects: Iterable[Effect]) -> list[str]:
@@ -115,13 +118,45 @@ def test_what_is_outstanding_is_told_after_a_reload_too() -> None:
     assert told(core.send(Tick())) == ["one/large"]
 
 
-def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
-    """Once per ask, though the RM was asked about a node for it in between, and said nothing."""
-    core = Driver()
+def asking() -> Driver:
+    """The same, with an RM that wants to be asked, and has answered nothing yet."""
+    core = Driver(reservations=False)
     core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=0.5)))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
-    core.do(asks(ask("one", "k", vcore=1, predicate="p")))
+    return core
+
+
+def test_an_ask_that_was_assumed_meanwhile_is_not_told_again() -> None:
+    """Once per ask, though the RM was asked about a node for it in between."""
+    core = asking()
+    refused = [NodeRefusal(node_id=NodeId("n1"), reason="taint")]
+    (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
+    core.do(answering(check, refused))
     assert told(core.wait(20)) == ["one/k"]
+    (check,) = asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11))))
+    core.do(answering(check, refused))
+    assert told(core.wait(20)) == []
+
+
+@pytest.mark.row(129)
+def test_an_ask_that_the_rm_does_not_answer_about_is_not_told() -> None:
+    """Nobody has refused it a node: neither while the answer is out, nor after its deadline."""
+    core = asking()
+    core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(15))))
+    # Ten are assumed, and five have no room beside them.
+    effects = core.wait(0.4)
+    assert told([*effects, *core.wait(60)]) == []
+
+
+@pytest.mark.row(129)
+def test_an_ask_that_waits_for_its_turn_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the RM owes many answers other asks are not tried, though there are nodes for them."""
+    monkeypatch.setattr(predicate_checks, "MAX_ASSUMED", 2)
+    core = Driver(reservations=False)
+    core.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=30)))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(9))))
+    assert told(core.wait(20)) == []
 
 
 def test_only_newcomers_that_are_let_in_wait_for_a_larger_cluster() -> None:

@@ -7,11 +7,13 @@ from licorne_core.commands import (
     FailMode,
     NodeAction,
     NodeRefusal,
+    NotePredicatesSent,
     PredicateAnswer,
     PredicatePolicy,
     TerminationType,
 )
-from licorne_core.effects import AskedCheck
+from licorne_core.effects import AskedCheck, PredicatesAsked
+from licorne_core.facts.allocations import PredicatesRefused
 from licorne_core.ids import AppId, NodeId, RmId
 from licorne_core.reasons import NodesCheck
 from licorne_core.scheduling import predicate_checks, predicate_results
@@ -33,6 +35,7 @@ from support.driver import Driver, asked, placed, refused, released, states
 
 ONE_LEAF = config("[{name: a}]")
 POLICY = PredicatePolicy(deadline=2.0)
+RM = RmId("rm1")
 
 
 def cluster(
@@ -58,13 +61,13 @@ def answer(check: AskedCheck, **reasons: str) -> AnswerPredicates:
 
 @pytest.mark.row(123)
 def test_nothing_is_told_before_the_rm_agrees() -> None:
-    """A check names the node and those that come next; acceptance makes the allocation."""
+    """A check names the node; acceptance makes the allocation."""
     core = cluster()
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     assert placed(effects) == []
     (check,) = asked(effects)
-    assert (check.key, check.allocate, check.nodes) == ("k", True, ["n1", "n2", "n3"])
-    assert check.deadline == core.now + 2.0
+    assert (check.key, check.allocate, check.nodes) == ("k", True, ["n1"])
+    assert [e.deadline for e in effects if isinstance(e, PredicatesAsked)] == [2.0]
     made = core.do(answer(check))
     assert placed(made) == [("one", "k", "n1")]
     assert states(made, "one") == ["Running"]
@@ -81,10 +84,12 @@ def test_an_assumed_ask_that_is_said_again_goes_on_waiting() -> None:
 
 @pytest.mark.row(123)
 def test_a_refused_node_is_never_used_and_another_is_chosen() -> None:
-    """The next node in order takes the ask, without another check where it was in the first."""
+    """After a refusal the check names more nodes; one that it has accepted needs no other."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    made = core.do(answer(check, n1="taint", n2="taint"))
+    (check,) = asked(core.do(answer(check, n1="taint")))
+    assert check.nodes == ["n2", "n3"]
+    made = core.do(answer(check, n2="taint"))
     assert placed(made) == [("one", "k", "n3")]
     assert asked(made) == []
 
@@ -108,16 +113,19 @@ def test_one_check_serves_all_asks_of_a_class() -> None:
     assert "n2" not in {where for _, _, where in placed(made)}
 
 
-def test_a_result_holds_as_long_as_its_node_stays_as_it_is() -> None:
-    """Accepted nodes are used without a check; after a change the RM is asked again."""
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_result_holds_as_long_as_its_node_stays_as_it_is(*, changed: bool) -> None:
+    """A node accepted beside the first takes another ask without a check, unless it has changed."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
-    core.do(answer(check))
-    known = core.do(asks(ask("one", "k2", vcore=1, predicate="p")))
-    assert (placed(known), asked(known)) == ([("one", "k2", "n2")], [])
-    core.do(nodes(node("n3", NodeAction.UPDATE, vcore=11)))
-    again = core.do(asks(ask("one", "k3", vcore=1, predicate="p")))
-    assert [check.nodes[0] for check in asked(again)] == ["n3"]
+    (check,) = asked(core.do(answer(check, n1="taint")))
+    assert check.nodes == ["n2", "n3"]
+    assert placed(core.do(answer(check))) == [("one", "k1", "n2")]
+    if changed:
+        core.do(nodes(node("n3", NodeAction.UPDATE, vcore=11)))
+    effects = core.do(asks(ask("one", "k2", vcore=1, predicate="p")))
+    assert placed(effects) == ([] if changed else [("one", "k2", "n3")])
+    assert [check.nodes for check in asked(effects)] == ([["n3"]] if changed else [])
 
 
 def test_a_node_that_was_refused_is_asked_about_again_when_it_changes() -> None:
@@ -128,6 +136,55 @@ def test_a_node_that_was_refused_is_asked_about_again_when_it_changes() -> None:
     assert asked(core.do(answer(check, n1="port in use"))) == []
     (again,) = asked(core.do(releases(release("one", "there"))))
     assert placed(core.do(answer(again))) == [("one", "k", "n1")]
+
+
+def test_a_check_has_no_deadline_before_it_is_written() -> None:
+    """The time until then is not the RM's; afterwards it counts."""
+    core = Driver(writes=False, reservations=False)
+    core.do(register(ONE_LEAF, predicates=POLICY))
+    core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
+    effects = core.do(*(asks(ask("one", f"k{n}", vcore=1, predicate=f"p{n}")) for n in range(3)))
+    first, second, third = asked(effects)
+    assert placed(core.wait(60)) == []
+    core.do(NotePredicatesSent(rm_id=RM, check=second.check))
+    core.do(answer(first))
+    assert (asked(core.wait(1.9)), asked(core.wait(0.2))) == ([], [])
+    explain = core.views.explain
+    (partition,) = core.scheduler.partitions
+    verdicts = [explain(partition, "one", f"k{n}").verdict for n in range(3)]
+    assert verdicts == ["allocated", "pending", "assumed"]
+    assert placed(core.do(answer(third))) == [("one", "k2", "n1")]
+
+
+def test_many_on_one_node_are_asked_about_once_each() -> None:
+    """The RM judges one after the other, so what it accepts voids no answer about the others."""
+    core = cluster(2)
+    wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(20)]
+    checks = asked(core.do(asks(*wanted)))
+    assert [check.key for check in checks] == [f"k{n}" for n in range(20)]
+    effects = core.do(
+        AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(check.check) for check in checks])
+    )
+    assert (len(placed(effects)), asked(effects)) == (20, [])
+
+
+def test_silence_is_no_reason() -> None:
+    """Explain names it for what it is, and no event tells of a refusal."""
+    core = cluster(1, reservations=False)
+    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    core.wait(3)
+    (partition,) = core.scheduler.partitions
+    assert "1 no answer in time" in core.views.explain(partition, "one", "k").summary
+    assert not [fact for fact in core.facts if isinstance(fact, PredicatesRefused)]
+
+
+def test_silence_makes_no_larger_checks() -> None:
+    """The next one names one node as the first did."""
+    core = cluster(4, reservations=False)
+    core.do(asks(ask("one", "k", vcore=4, predicate="p")))
+    counts = [len(check.nodes) for check in asked(core.wait(10 * POLICY.deadline))]
+    assert counts == [1] * len(counts)
+    assert len(counts) > 4
 
 
 def test_results_are_not_shared_between_classes() -> None:
@@ -250,7 +307,8 @@ def test_reasons_are_counted_and_explained() -> None:
     core = cluster()
     core.do(asks(ask("one", "there", vcore=8, on_node="n3")))
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    core.do(answer(check, n1="taint", n2="taint"))
+    (check,) = asked(core.do(answer(check, n1="taint")))
+    core.do(answer(check, n2="taint"))
     (partition,) = core.scheduler.partitions
     explanation = core.views.explain(partition, "one", "k")
     nodes_check = explanation.checks[-1]
@@ -280,7 +338,7 @@ def test_an_answer_to_no_check_is_ignored() -> None:
     """Unknown numbers, answers given twice and nodes that were not asked about do nothing."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
-    assert core.do(AnswerPredicates(rm_id=RmId("rm1"), answers=[PredicateAnswer(99)])) == []
+    assert core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(99)])) == []
     made = core.do(answer(check, elsewhere="no such node"))
     assert placed(made) == [("one", "k", "n1")]
     assert core.do(answer(check, n1="too late")) == []

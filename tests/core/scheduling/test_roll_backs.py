@@ -51,8 +51,8 @@ def answer(check: AskedCheck, *refused: str) -> AnswerPredicates:
     return answering(check, refusals)
 
 
-def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, AskedCheck]:
-    """A core that has assumed k1 and then k2, and its check."""
+def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedCheck]]:
+    """A core that has assumed k1 and then k2, and its checks."""
     core = Driver(reservations=False)
     core.do(
         register(
@@ -64,9 +64,9 @@ def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, AskedCheck]
         asks(ask("there", "held", vcore=2)),
     )
     both = (ask("one", key, vcore=3, predicate="p") for key in ("k1", "k2"))
-    (check,) = asked(core.do(asks(*both)))
+    checks = asked(core.do(asks(*both)))
     assert assumed(core) == ["k1", "k2"]
-    return core, check
+    return core, checks
 
 
 def assumed(core: Driver) -> list[str]:
@@ -78,20 +78,27 @@ def assumed(core: Driver) -> list[str]:
 def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
     """Answer yes to all checks that follow; the keys of what was allocated."""
     told = list(effects)
-    for effect in told:
-        if isinstance(effect, AskedCheck):
-            told += core.do(answer(effect))
+    waiting = asked(effects)
+    for check in waiting:
+        effects = core.do(answer(check))
+        told += effects
+        waiting += asked(effects)
     return keys(told)
+
+
+def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
+    """Answer yes to these checks; all that comes of it."""
+    return core.do(*map(answer, checks))
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_the_latest_is_taken_back_when_the_node_has_less_room(how: str) -> None:
     """The one before it still fits, and is allocated once the RM agrees to the node as it is."""
-    core, check = assuming()
+    core, checks = assuming()
     effects = core.do(SQUEEZES[how])
     assert assumed(core) == ["k1"]
     assert released(effects) == []
-    assert accept_all(core, [*effects, *core.do(answer(check))]) == (
+    assert accept_all(core, [*effects, *accept(core, checks)]) == (
         ["new", "k1"] if how == "placement" else ["k1"]
     )
     assert core.views.explain(DEFAULT, "one", "k2").verdict == "pending"
@@ -109,10 +116,10 @@ def test_silence_that_counts_as_consent_means_the_node_as_it_is(how: str) -> Non
 
 def test_all_that_does_not_fit_is_taken_back() -> None:
     """As many as have to be, and what the RM knows of is never told to stop (spec § 7.2)."""
-    core, check = assuming()
+    core, checks = assuming()
     effects = core.do(nodes(node("n1", NodeAction.UPDATE, vcore=1)))
     assert (assumed(core), released(effects)) == ([], [])
-    assert placed(core.do(answer(check))) == []
+    assert placed(accept(core, checks)) == []
 
 
 def test_what_wants_nothing_of_what_is_missing_stays() -> None:
@@ -129,23 +136,23 @@ def test_what_wants_nothing_of_what_is_missing_stays() -> None:
 
 def test_what_is_taken_back_waits_in_its_old_place() -> None:
     """Before asks of its class that came later; it goes when there is room again."""
-    core, check = assuming()
+    core, checks = assuming()
     core.do(asks(ask("one", "k3", vcore=3, predicate="p")))
     core.do(SQUEEZES["shrunk"])
     core.do(nodes(node("n1", NodeAction.UPDATE, vcore=8)))
     assert assumed(core) == ["k1", "k2"]
-    core.do(answer(check))
+    accept(core, checks)
     assert core.views.explain(DEFAULT, "one", "k3").verdict == "pending"
 
 
 @pytest.mark.parametrize("fail_mode", FailMode)
 def test_a_drained_node_gives_all_back(fail_mode: FailMode) -> None:
     """The RM was asked about a node that took asks: neither its yes nor its silence counts."""
-    core, check = assuming(fail_mode)
+    core, checks = assuming(fail_mode)
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     assert assumed(core) == []
     assert placed(core.wait(3 * DEADLINE)) == []
-    assert placed(core.do(answer(check))) == []
+    assert placed(accept(core, checks)) == []
     effects = core.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
     assert accept_all(core, effects) == ["k1", "k2"]
 
@@ -175,8 +182,8 @@ def test_a_node_that_leaves_gives_even_those_back_that_require_it() -> None:
 
 def test_what_is_taken_back_gives_its_room_to_others() -> None:
     """On the node, in the queue and in the application, at once."""
-    core, check = assuming()
+    core, checks = assuming()
     core.do(asks(ask("there", "plain", vcore=3)))
     assert core.views.explain(DEFAULT, "there", "plain").verdict == "pending"
     assert keys(core.do(releases(release("one", "k1")))) == ["plain"]
-    assert accept_all(core, core.do(answer(check))) == ["k2"]
+    assert accept_all(core, accept(core, checks)) == ["k2"]

@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 
 from licorne_server.__main__ import main
-from licorne_server.bench.scenarios import SCENARIOS
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.report import Run
+from licorne_server.bench.runs import Options
+from licorne_server.bench.scenarios import (
+    PREDICATE_DELAYS,
+    SCENARIOS,
+    SINGLE,
+    Kind,
+    Scenario,
+    Wire,
+)
 
 SMOKE = "core"
 """The scenario that is tried with the other tests."""
@@ -21,11 +31,23 @@ COMMON = {
     "seconds",
     "allocations_per_second",
     "cpu_us_per_allocation",
+    "server_core_percent",
+    "client_core_percent",
     "peak_rss_mib",
     "ceiling_per_second",
     "ceiling_percent",
 }
+BURST = {
+    "requests",
+    "responses",
+    "echo_per_second",
+    "echo_cpu_us_per_allocation",
+    "echo_server_core_percent",
+    "echo_client_core_percent",
+    "echo_percent",
+}
 EXTRA = {
+    **{name: BURST for name, scenario in SCENARIOS.items() if scenario.kind is Kind.BURST},
     "latency": {"latency_p50_ms", "latency_p99_ms", "latency_samples"},
     "idle": {"waiting", "idle_cpu_percent"},
     "tworms": {
@@ -35,7 +57,7 @@ EXTRA = {
         "p99_slowdown",
     },
     "memory": {"waiting_rss_mib"},
-    "predicates": {"checks", "nodes_per_check"},
+    "predicates": {"checks", "checks_per_allocation", "nodes_per_check", "requests", "responses"},
 }
 
 
@@ -58,15 +80,78 @@ def test_every_scenario_measures_what_it_promises(name: str) -> None:
     """The JSON on stdout is whole, and the talk is on stderr."""
     done = bench(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5", "--json")
     assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert (result["scenario"], result["nodes"], result["pods"]) == (name, 20, 200)
-    [run] = result["runs"]
-    assert run.keys() == COMMON | EXTRA.get(name, set())
-    assert result["summary"].keys() == run.keys()
-    assert run["allocations"] > 0
-    assert run["allocations_per_second"] > 0
-    assert run["ceiling_per_second"] > 0
+    printed = json.loads(done.stdout)
+    results = printed if name in SINGLE else [printed]
+    assert len(results) == (2 if name in SINGLE else 1)
+    for result in results:
+        assert (result["scenario"], result["nodes"], result["pods"]) == (name, 20, 200)
+        [run] = result["runs"]
+        assert run.keys() == COMMON | EXTRA.get(name, set())
+        assert result["summary"].keys() == run.keys()
+        assert run["allocations"] > 0
+        assert run["allocations_per_second"] > 0
+        assert run["ceiling_per_second"] > 0
     assert "run 1 of 1" in done.stderr
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_takes_one_item_a_request(name: str) -> None:
+    """Requests of any size bring the same allocations."""
+    done = bench(
+        *(name, "--nodes", "20", "--pods", "200", "--seconds", "0.5"), "--batch", "1", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    for result in printed if name in SINGLE else [printed]:
+        assert result["batch"] == 1
+        assert result["runs"][0]["allocations"] > 0
+
+
+@pytest.mark.bench
+def test_bursts_are_run_over_a_session() -> None:
+    """The wire is named in the result."""
+    done = bench("core", "--nodes", "5", "--pods", "50", "--wire", "session", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["wire"] == "session"
+    assert result["runs"][0]["allocations"] == 50
+
+
+@pytest.mark.bench
+def test_both_wires_are_in_one_table() -> None:
+    """A line for each, and the echo beside it."""
+    done = bench("core1", "--nodes", "5", "--pods", "50")
+    assert done.returncode == 0, done.stderr
+    header, *rows = done.stdout.splitlines()
+    assert "OF ECHO %" in header
+    assert [row.split()[:5] for row in rows] == [
+        ["core1", wire, "1", "50", "5"] for wire in ("si", "session")
+    ]
+
+
+@pytest.mark.bench
+def test_one_command_has_a_table_of_predicates() -> None:
+    """A named shape is run tagged and not, answered at once and late."""
+    done = bench("predicates", "--table", "--nodes", "5", "--pods", "100", "--json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert [(result["tagged"], result["answer_after_seconds"]) for result in results] == [
+        (tagged, delay) for tagged in (True, False) for delay in PREDICATE_DELAYS
+    ]
+    for result in results:
+        [run] = result["runs"]
+        assert (run["allocations"], result["pods"], result["nodes"]) == (100, 100, 5)
+        assert run["checks"] > 0
+        assert result["refused_percent"] == 0
+
+
+@pytest.mark.bench
+def test_nothing_is_measured_if_every_node_is_refused() -> None:
+    """The answer is an error that says so."""
+    done = bench("predicates", "--nodes", "5", "--pods", "50", "--refuse", "100")
+    assert done.returncode == 2
+    assert "the RM refuses 100 % of the nodes: that is all 5" in done.stderr
 
 
 @pytest.mark.bench
@@ -76,7 +161,7 @@ def test_runs_are_repeated_and_summed_up() -> None:
     assert done.returncode == 0, done.stderr
     first, header, *rows = done.stdout.splitlines()
     assert first.startswith("core: ")
-    assert first.endswith("(50 asks, 5 nodes, fair)")
+    assert first.endswith("(50 asks, 5 nodes, fair, 1,000 a request, si)")
     assert header.split() == ["MEASURE", "MIN", "MEDIAN", "MAX"]
     assert any(row.startswith("allocations per second ") for row in rows)
 
@@ -89,6 +174,55 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     profile = pstats.Stats(str(file)).get_stats_profile()
     assert "handle" in profile.func_profiles
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("idle", "--wire", "session"), "--wire: idle cannot be run over session"),
+        (("predicates", "--wire", "si"), "--wire: predicates cannot be run over si"),
+        (("shim", "--refuse", "0"), "--refuse is for predicates only"),
+        (("shim1", "--table"), "--table is for predicates only"),
+        (("all", "--answer-after", "0"), "--answer-after is for predicates only"),
+        (("predicates", "--table", "--untagged"), "--untagged: the table has both ways"),
+        (("predicates", "--table", "--answer-after=1"), "--answer-after: the table has both ways"),
+        (
+            ("core1", "--profile", "x"),
+            "--profile: there would be several servers; choose one scenario and wire",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is started, and the message names the option."""
+    assert main(["bench", *arguments]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"licorne: {said}\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_failure_does_not_lose_what_was_measured_before(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is printed as it would be with the rest, and the exit code tells of the failure."""
+
+    async def run_once(scenario: Scenario, _: Options) -> Run:
+        if scenario.wire is Wire.SESSION:
+            raise BenchError("the session ended")
+        return {"allocations_per_second": 1234.0}
+
+    monkeypatch.setattr("licorne_server.cli.bench.run_once", run_once)
+    assert main(["bench", "core1", *options]) == 2
+    shown = capsys.readouterr()
+    assert "licorne: the session ended\n" in shown.err
+    if options:
+        [result] = json.loads(shown.out)
+        assert result["wire"] == "si"
+    else:
+        _, line = shown.out.splitlines()
+        assert line.split() == ["core1", "si", "1", "10,000", "5,000", "1,234"]
 
 
 @pytest.mark.parametrize("arguments", [("nosuch",), ("shim", "--nodes", "0"), ("shim", "--pods=x")])

@@ -1,11 +1,14 @@
 """Shapes of scenarios and the messages made of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from licorne.si.v1.si_pb2 import AllocationRequest
+from licorne.v1.session_pb2 import UpdateRequest
 from licorne_core.config import load
 from licorne_server.bench import workload
-from licorne_server.bench.scenarios import SCENARIOS
+from licorne_server.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -22,6 +25,12 @@ def test_full_size_is_what_is_advertised() -> None:
     """Without options the shapes are those that the results are compared by."""
     sizes = {name: (s.queues, s.apps, s.asks, s.nodes) for name, s in SCENARIOS.items()}
     assert sizes["shim"] == (5, 80, 125, 5000)
+    assert sizes["shim1"] == sizes["shim"]
+    assert sizes["core1"] == sizes["core"]
+    batches = {name: scenario.batch for name, scenario in SCENARIOS.items()}
+    assert {name for name, batch in batches.items() if batch == 1} == {"shim1", "core1"}
+    assert {*batches.values()} == {1, 1000}
+    assert SCENARIOS["predicates"].asking == Asking(tagged=True, refused_percent=10, delay=0.0)
     assert sizes["core"] == (2, 1, 5000, 5000)
     assert sizes["onebigapp"] == (1, 1, 20_000, 5000)
     assert sizes["manyapps"] == (1, 1000, 10, 5000)
@@ -35,7 +44,8 @@ def test_asks_of_all_applications_come_mixed() -> None:
     """Keys are unique, the batches are full, and every application has its share."""
     shape = SCENARIOS["shim"].scaled(nodes=10, pods=4000, sort=None)
     messages = [
-        AllocationRequest.FromString(m) for m in workload.requests("x", workload.asks(shape))
+        AllocationRequest.FromString(m)
+        for m in workload.requests("x", workload.asks(shape), shape.batch)
     ]
     assert [len(message.allocations) for message in messages] == [1000] * 4
     asks = [ask for message in messages for ask in message.allocations]
@@ -67,3 +77,66 @@ def test_unplaceable_asks_are_larger_than_any_node() -> None:
 def test_configurations_are_valid(name: str) -> None:
     """The core takes the configuration of every scenario."""
     load(workload.configuration(SCENARIOS[name]))
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_requests_have_the_wanted_number_of_items(batch: int) -> None:
+    """Over both wires all asks are sent, so many in each request, the rest in the last."""
+    shape = SCENARIOS["shim1"].scaled(pods=400, batch=batch)
+    asks = list(workload.asks(shape))
+    over_si = [
+        AllocationRequest.FromString(m) for m in workload.requests("x", iter(asks), shape.batch)
+    ]
+    over_session = [
+        UpdateRequest.FromString(m).allocations
+        for m in workload.session_requests(iter(asks), shape.batch)
+    ]
+    for requests in (over_si, over_session):
+        assert [ask for request in requests for ask in request.allocations] == asks
+        assert {len(request.allocations) for request in requests[:-1]} == {batch}
+
+
+def test_single_items_go_over_both_wires() -> None:
+    """Other scenarios keep to the wire that they are compared by, unless another is named."""
+    wires = {name: [each.wire for each in over(s, None)] for name, s in SCENARIOS.items()}
+    assert wires["shim1"] == wires["core1"] == [Wire.SI, Wire.SESSION]
+    assert wires["shim"] == wires["latency"] == [Wire.SI]
+    assert wires["predicates"] == [Wire.SESSION]
+    assert [each.wire for each in over(SCENARIOS["shim"], Wire.SESSION)] == [Wire.SESSION]
+    assert [each.wire for each in over(SCENARIOS["shim1"], Wire.SI)] == [Wire.SI]
+    assert over(SCENARIOS["latency"], Wire.SESSION) == []
+
+
+@pytest.mark.parametrize("percent", [0, 1, 10, 30, 50, 99, 100])
+def test_the_wanted_share_of_nodes_is_refused(percent: int) -> None:
+    """In any hundred nodes in a row, and each decision stays."""
+    asking = Asking(refused_percent=percent)
+    for first in (0, 37):
+        assert sum(map(asking.refuses, range(first, first + 100))) == percent
+    assert asking.accepted(200) == 200 - 2 * percent
+
+
+def test_everything_fits_on_the_nodes_that_are_accepted() -> None:
+    """However few these are."""
+    asking = Asking(refused_percent=98)
+    shape = replace(SCENARIOS["predicates"].scaled(nodes=100, pods=2000), asking=asking)
+    nodes, refused = list(workload.nodes(shape)), workload.refused_nodes(shape)
+    assert len(refused) == 98
+    vcore = sum(
+        node.schedulableResource.resources["vcore"].value
+        for node in nodes
+        if node.nodeID not in refused
+    )
+    assert vcore >= shape.pods * workload.LARGEST[0]
+
+
+def test_the_table_of_predicates_is_complete() -> None:
+    """Five shapes, tagged and not, answered at once and after 50 ms."""
+    table = predicate_table(SCENARIOS["predicates"])
+    shapes = [(100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000)]
+    assert [(s.pods, s.nodes, s.asking.tagged, s.asking.delay) for s in table] == [
+        (*shape, tagged, delay)
+        for shape in shapes
+        for tagged in (True, False)
+        for delay in (0.0, 0.05)
+    ]

@@ -37,6 +37,9 @@ partitions:
         (("fake-rm", "--round", "0"), "--round: 0 is not a time of at least 1 s"),
         (("fake-rm", "--round", "0.00001"), "--round: 0.00001 is not a time of at least 1 s"),
         (("bench", "idle", "--seconds", "-5"), "--seconds: -5 is not a time of at least 0.1 s"),
+        (("bench", "shim", "--batch", "0"), "--batch: 0 is not at least 1"),
+        (("bench", "predicates", "--refuse", "101"), "--refuse: 101 is not between 0 and 100"),
+        (("bench", "predicates", "--refuse", "few"), "--refuse: invalid percent value: 'few'"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(

@@ -107,9 +107,9 @@ class AppRecord:
         """An ask is pending from now on; those of its class, assumed ones too, have one lot."""
         assumed = [self.allocations[key].ask for key in self.assumed_keys()]
         alike = [one for one in [*self.asks.values(), *assumed] if one.ask_class == ask.ask_class]
-        ask.attempted = ask.attempted or any(other.attempted for other in alike)
-        if not alike:
+        if not (alike or ask.attempted):
             self.nowhere.discard(ask.ask_class)
+        ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
 
     def asks_in_order(self) -> list[AskRecord]:

@@ -15,9 +15,9 @@ def within_maxima(look: Look, app: AppRecord, ask: AskRecord) -> bool:
     return all(_within_max(look, path, ask) for path in lineage(app.queue))
 
 
-def exceeds_cluster(look: Look, ask: AskRecord) -> bool:
-    """Whether the ask is more than what is left of all nodes together."""
-    return not _within_max(look, "root", ask)
+def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """Whether the ask is more than what is left of all nodes together, and no other queue's."""
+    return [path for path in lineage(app.queue) if not _within_max(look, path, ask)] == ["root"]
 
 
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:

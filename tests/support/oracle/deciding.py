@@ -5,12 +5,11 @@ with a reservation come first; then the first ask wins that all checks let throu
 a node, or else is old enough to have one reserved.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import (
-    exceeds_cluster,
+    exceeds_cluster_only,
     fits,
     is_open,
     may_be_asked_about,
@@ -98,11 +97,11 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision 
     backs_off = False
     for ask in app.asks_in_order():
         backs_off = backs_off or 0 < threshold <= without_node
-        nowhere[ask.ask_class] = False
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
-        nowhere[ask.ask_class] = exceeds_cluster(look, ask)
+        if within or exceeds_cluster_only(look, app, ask):
+            nowhere[ask.ask_class] = not within
         if within and not may_be_asked_about(look, ask):
             continue
         attempted.append(ask)
@@ -111,9 +110,7 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision 
         node_id = _node_for(look, ask)
         if node_id is not None:
             return Decision(app.app_id, ask.key, node_id), backs_off
-        nowhere[ask.ask_class] = not (
-            look.is_silent_about(ask.ask_class) and _has_room_somewhere(look, ask)
-        )
+        nowhere[ask.ask_class] = True
         to_reserve = _node_to_reserve(look, ask)
         if to_reserve is not None:
             return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
@@ -125,12 +122,6 @@ def _node_for(look: Look, ask: AskRecord) -> str | None:
     """The first node in order that takes the ask."""
     fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
     return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
-
-
-def _has_room_somewhere(look: Look, ask: AskRecord) -> bool:
-    """Whether a node would take the ask but for what the RM said or did not say."""
-    unjudged = replace(ask, predicate="nobody was ever asked about this")
-    return _node_for(look, unjudged) is not None
 
 
 def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:

@@ -17,8 +17,10 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
     left: dict[Quota, Amounts] = {}
     for app in apps_in_order(look):
         for asks in _classes(app):
-            tried = asks[0].attempted and asks[0].ask_class in app.nowhere
-            if tried and asks[0].required_node is None:
+            ask_class = asks[0].ask_class
+            in_vain = asks[0].attempted and ask_class in app.nowhere
+            in_vain = in_vain and not look.is_silent_about(ask_class)
+            if in_vain and asks[0].required_node is None:
                 rooms = [_room(look, left, quota, bound) for quota, bound in _bounds(look, app)]
                 fitting = _take(rooms, asks)
                 untold = [ask for ask in asks if not ask.told]

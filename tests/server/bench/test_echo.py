@@ -1,0 +1,35 @@
+"""What the transport alone does with the messages of a run."""
+
+import pytest
+
+from licorne.si.v1.si_pb2 import Allocation, AllocationResponse
+from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
+from licorne_server.bench import workload
+from licorne_server.bench.echo import answered, echo
+from licorne_server.bench.scenarios import SCENARIOS, Wire
+
+ITEMS = [Allocation(allocationKey=f"k{number}", nodeID="n") for number in range(5)]
+
+
+def test_an_answer_has_as_many_items_as_its_request() -> None:
+    """As the messages of either wire, none left out."""
+    batches = list(workload.batched(ITEMS, 2))
+    over_si = [AllocationResponse.FromString(m) for m in answered(Wire.SI, batches)]
+    assert [[*response.new] for response in over_si] == batches
+    over_session = [UpdateResponse.FromString(m) for m in answered(Wire.SESSION, batches)]
+    assert [[*response.allocations.new] for response in over_session] == batches
+    assert [response.number for response in over_session] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("wire", Wire)
+async def test_the_echo_answers_every_request(wire: Wire) -> None:
+    """The clients of both wires get all that they expect, and the cost is that of real work."""
+    shape = SCENARIOS["core1"].scaled(nodes=2, pods=100)
+    asks = list(workload.asks(shape))
+    if wire is Wire.SI:
+        requests = workload.requests("x", asks, 1)
+    else:
+        requests = workload.session_requests(asks, 1)
+        assert UpdateRequest.FromString(requests[0]).allocations.allocations[0] == asks[0]
+    found = await echo(wire, requests, [AllocationResponse(new=asks).SerializeToString()], 1)
+    assert all(value > 0 for value in found.values())

@@ -1,0 +1,118 @@
+"""The RM of the benchmark that is asked about nodes, against a server that keeps to a script."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.si.v1.si_pb2 import Allocation, AllocationResponse, RejectedAllocation
+from licorne.v1.session_pb2 import PredicateCheck, PredicateChecks, UpdateRequest, UpdateResponse
+from licorne_server.bench.bare_server import Behaviour, EveryMethod
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.session_rm import SessionRm
+
+PATIENCE = 30.0
+LATE = 0.5
+"""Seconds. One answer after the other would take this for each."""
+
+
+def checks(first: int, *nodes: Sequence[str]) -> UpdateResponse:
+    """A message with a check for each list of nodes, ids from `first` on."""
+    listed = [PredicateCheck(id=number, node_ids=ids) for number, ids in enumerate(nodes, first)]
+    return UpdateResponse(number=first, predicate_checks=PredicateChecks(checks=listed))
+
+
+PLACED = UpdateResponse(
+    number=99, allocations=AllocationResponse(new=[Allocation(allocationKey="k", nodeID="good")])
+)
+
+
+class Script:
+    """Sends responses at once, notes what comes back, and places an ask after so many answers."""
+
+    def __init__(self, responses: Sequence[UpdateResponse], last: UpdateResponse = PLACED) -> None:
+        """`last` follows when each message with checks was answered."""
+        self.responses = responses
+        self.last = last
+        self.requests: list[UpdateRequest] = []
+        self.sent_at = 0.0
+        self.answered_at: list[float] = []
+
+    async def run(
+        self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, bytes]
+    ) -> None:
+        """Serve the one stream."""
+        loop = asyncio.get_running_loop()
+        self.sent_at = loop.time()
+        for response in self.responses:
+            await context.write(response.SerializeToString())
+        while len(self.answered_at) < len(self.responses):
+            self.requests.append(UpdateRequest.FromString(await context.read()))
+            if self.requests[-1].HasField("predicate_answers"):
+                self.answered_at.append(loop.time())
+        await context.write(self.last.SerializeToString())
+        while await context.read() is not grpc.aio.EOF:
+            pass
+
+
+@asynccontextmanager
+async def served(behaviour: Behaviour) -> AsyncIterator[str]:
+    """A server that does so; its address."""
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((EveryMethod(behaviour),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+async def placed(script: Script, *, refused: frozenset[str] = frozenset(), delay: float = 0) -> int:
+    """How many responses had allocations, with an RM that wants one ask placed."""
+    async with (
+        served(script.run) as target,
+        SessionRm(target, "x", refused=refused, delay=delay) as rm,
+    ):
+        async with asyncio.timeout(PATIENCE):
+            return len(await rm.place([UpdateRequest().SerializeToString()], 1))
+
+
+async def test_all_checks_of_a_message_are_answered_in_one() -> None:
+    """In their order, with the refused nodes and no others."""
+    script = Script([checks(1, ["good"], ["bad", "good"]), checks(3, ["good", "bad"])])
+    assert await placed(script, refused=frozenset({"bad"})) == 1
+    answers = [r for r in script.requests if r.HasField("predicate_answers")]
+    assert [
+        [(a.id, [node.node_id for node in a.refused]) for a in request.predicate_answers.answers]
+        for request in answers
+    ] == [[(1, []), (2, ["bad"])], [(3, ["bad"])]]
+    numbers = [request.number for request in script.requests]
+    assert numbers == [*range(1, len(numbers) + 1)]
+
+
+async def test_late_answers_come_in_order_and_each_after_its_own_time() -> None:
+    """None comes early, and they do not wait for each other."""
+    script = Script([checks(number, ["good"]) for number in range(1, 41)])
+    await placed(script, delay=LATE)
+    ids = [a.id for request in script.requests for a in request.predicate_answers.answers]
+    assert ids == [*range(1, 41)]
+    assert script.answered_at[0] - script.sent_at >= LATE
+    assert script.answered_at[-1] - script.sent_at < LATE * len(ids)
+
+
+@pytest.mark.parametrize(
+    "allocations",
+    [
+        AllocationResponse(rejectedAllocations=[RejectedAllocation(allocationKey="k")]),
+        AllocationResponse(new=[Allocation(allocationKey="k", nodeID="bad")]),
+    ],
+)
+async def test_a_server_that_errs_is_not_measured(allocations: AllocationResponse) -> None:
+    """Nothing may be rejected, and nothing may be placed where it was refused."""
+    script = Script([checks(1, ["bad"])], last=UpdateResponse(number=2, allocations=allocations))
+    with pytest.raises(BenchError, match="rejected"):
+        await placed(script, refused=frozenset({"bad"}))
