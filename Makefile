@@ -5,13 +5,15 @@ BIN := .venv/bin
 GEN := .venv-gen/bin
 SCENARIO ?= shim
 JOBS ?= 1
+GO := $(shell command -v go 2>/dev/null)
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help install demo run bench test test-go test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,7 +53,14 @@ mutants: install ## do the tests notice planted defects? make mutants ONLY=name 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
 
-check: lint types imports gen-check test ## all that CI runs
+test-go: install ## the Go client: format, lint and tests; needs Go
+	@test -n "$(GO)" || { echo 'test-go: no Go toolchain is installed' >&2; exit 1; }
+	@unformatted=$$(cd clients/go && gofmt -l .); test -z "$$unformatted" || \
+	  { echo "test-go: gofmt would change $$unformatted" >&2; exit 1; }
+	@cd clients/go && go vet ./... && go run $(STATICCHECK) ./...
+	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race ./...
+
+check: lint types imports gen-check test $(if $(GO),test-go) ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check

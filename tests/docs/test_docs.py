@@ -19,7 +19,7 @@ from support.page_commands import Served, Shell, commands, populate, serving
 from support.pages import ROOT, Block, Page, pages
 
 PAGES = pages()
-LANGUAGES = {"python", "sh", "text", "yaml"}
+LANGUAGES = {"go", "python", "sh", "text", "yaml"}
 NOT_RUN = {"clients/README.md": 1}
 """How many blocks of a page are not run. Each says why, and this many are known."""
 
@@ -107,6 +107,20 @@ def test_links_lead_somewhere(page: Page) -> None:
 def test_configurations_load(block: Block) -> None:
     """Every configuration that is shown is one, and gives no warning."""
     assert load(block.text, strict=True).warnings == ()
+
+
+@pytest.mark.parametrize("block", blocks("go"), ids=str)
+def test_go_is_from_a_program(block: Block) -> None:
+    """Every Go snippet is a part of a Go file, which `make test-go` compiles."""
+    snippet = [line.strip() for line in block.text.splitlines()]
+    programs = (ROOT / "clients" / "go").rglob("*.go")
+    files = ([line.strip() for line in path.read_text("utf-8").splitlines()] for path in programs)
+    assert any(
+        file[start : start + len(snippet)] == snippet
+        for file in files
+        for start, line in enumerate(file)
+        if line == snippet[0]
+    )
 
 
 @pytest.mark.parametrize("name", sorted({block.page for block in blocks("python")}))

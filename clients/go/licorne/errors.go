@@ -12,30 +12,31 @@ var ErrClosed = errors.New("licorne: the client was closed")
 // ErrNotTold is returned by Close if the server could not be told of the end.
 var ErrNotTold = errors.New("licorne: the server was not told of the end, because there was no session")
 
-// FencedError: a newer instance of this RM has taken over. This one must stop.
+// FencedError says that a newer instance of this RM has taken over. This one must stop.
 type FencedError struct{ Text string }
 
-// UnauthorizedError: the server does not know who we are, or does not let us act as this RM.
+// UnauthorizedError says that the server does not know who we are, or does not let us act as this RM.
 type UnauthorizedError struct{ Text string }
 
-// ProtocolError: the server does not speak the protocol of this client; Text says where they differ.
+// ProtocolError says that the server does not speak the protocol of this client, and where they differ.
 type ProtocolError struct{ Text string }
 
-// RegistrationError: the server refused the RM's id, its version, policy group, build info or extra
-// configuration; Text says which.
+// RegistrationError says that the server refused the RM's id, its version, policy group, build info or
+// extra configuration, and which of them.
 type RegistrationError struct{ Text string }
 
-// LostError: there was no session for longer than Retry.GiveUpAfter, or a call got no answer.
+// LostError says that there was no session for longer than Retry.GiveUpAfter, or no answer to a call.
 type LostError struct{ Text string }
 
-// ConfigError: the server refused the queue configuration.
+// ConfigError says that the server refused the queue configuration.
 type ConfigError struct {
 	Text string
 	// Problems are all that the server found there, as it worded them.
 	Problems []string
 }
 
-// InvalidError: a field of a Config or of an item cannot be sent. Nothing of the call was done.
+// InvalidError says that a field of a Config or of an item can never be sent. Nothing of the call was
+// done.
 type InvalidError struct {
 	// Field names the field, such as "allocations[3].allocationKey".
 	Field string

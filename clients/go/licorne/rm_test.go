@@ -295,3 +295,7 @@ func expectSaid(t *testing.T, requests []*licornev1.UpdateRequest, wanted ...str
 		t.Fatalf("the server was told\n  %s\nand not\n  %s", strings.Join(got, "\n  "), strings.Join(wanted, "\n  "))
 	}
 }
+
+func nodeRequest(id string) *si.NodeRequest {
+	return &si.NodeRequest{Nodes: []*si.NodeInfo{node(id, si.NodeInfo_CREATE)}}
+}

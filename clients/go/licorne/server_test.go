@@ -116,12 +116,7 @@ func (s *scripted) register(stamp ...uint64) (*scriptedStream, []*licornev1.Upda
 	if len(stamp) == 2 {
 		stream.stamp = [2]uint64{stamp[0], stamp[1]}
 	}
-	stream.welcome(&licornev1.Welcome{ResumeToken: "token", HeartbeatSeconds: 30, MaxItems: 1000}, 0)
-	replayed := stream.takeReplay()
-	stream.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_ReplayResult{
-		ReplayResult: &licornev1.ReplayResult{Complete: true},
-	}})
-	return stream, replayed
+	return stream, stream.register()
 }
 
 // resume accepts a stream as one that resumes the session of an older one, of which the requests up
@@ -148,6 +143,29 @@ type scriptedStream struct {
 	// sent is the number of the last response, processed that of the last request, acknowledged the
 	// highest number that the client acknowledged.
 	sent, processed, acknowledged uint64
+}
+
+// register welcomes the client to a new session and takes its replay.
+func (s *scriptedStream) register() []*licornev1.UpdateRequest {
+	s.t.Helper()
+	s.welcome(&licornev1.Welcome{ResumeToken: "token", HeartbeatSeconds: 30, MaxItems: 1000}, 0)
+	replayed := s.takeReplay()
+	s.replayComplete()
+	return replayed
+}
+
+func (s *scriptedStream) replayComplete() {
+	s.t.Helper()
+	s.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_ReplayResult{
+		ReplayResult: &licornev1.ReplayResult{Complete: true},
+	}})
+}
+
+func (s *scriptedStream) drain(retryAfter uint32) {
+	s.t.Helper()
+	s.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_Drain{
+		Drain: &licornev1.Drain{Reason: "update", RetryAfterMilliseconds: retryAfter},
+	}})
 }
 
 // read reads one message, or returns the error that the stream ended with.

@@ -1,6 +1,7 @@
 package licorne
 
 import (
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
@@ -99,12 +100,15 @@ func (s *session) reconfigure(queues string, extra map[string]string) {
 
 // welcome takes the server's answer to the hello. It returns the requests to send again if the
 // session is resumed. A lower stamp than the last one is an error: it comes from a server that does
-// not own this RM any more.
+// not own this RM any more. So is a resumption of what was given up since the hello.
 func (s *session) welcome(response *licornev1.UpdateResponse) ([]*batch, error) {
 	at := stampOf(response)
 	if at.before(s.stamp) {
 		return nil, fmt.Errorf("the server answers for epoch %d, session %d; we are at epoch %d, session %d",
 			at.epoch, at.session, s.stamp.epoch, s.stamp.session)
+	}
+	if s.token == "" && response.GetWelcome().GetResumed() {
+		return nil, errors.New("the session was given up since the hello: a replay is needed")
 	}
 	s.stamp = at
 	s.token = response.GetWelcome().GetResumeToken()

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licorne"
+	"licorne.dev/clients/go/licornev1"
+)
+
+// connect is the first line: who connects where, and how.
+type connect struct {
+	Target   string `json:"target"`
+	RMID     string `json:"rm_id"`
+	Instance uint64 `json:"instance"`
+	Queues   string `json:"queues"`
+	Retry    *struct {
+		Initial int64 `json:"initial_ms"`
+		Maximum int64 `json:"maximum_ms"`
+	} `json:"retry"`
+	Predicates *struct {
+		Deadline int64             `json:"deadline_ms"`
+		FailOpen bool              `json:"fail_open"`
+		Refuse   map[string]string `json:"refuse"`
+	} `json:"predicates"`
+	ContainerStates bool `json:"container_states"`
+	Events          bool `json:"events"`
+	TLS             *struct {
+		CA   string `json:"ca"`
+		Cert string `json:"cert"`
+		Key  string `json:"key"`
+	} `json:"tls"`
+}
+
+// peer is a client and what it is to answer.
+type peer struct {
+	client *licorne.Client
+	out    *output
+	ended  chan struct{}
+
+	mu sync.Mutex
+	// changed is signalled when the peer may answer checks again.
+	changed *sync.Cond
+	muted   bool
+	// refuse maps nodes to the reason with which they are refused.
+	refuse map[string]string
+}
+
+func newPeer(c connect, out *output) (*peer, error) {
+	p := &peer{out: out, ended: make(chan struct{})}
+	p.changed = sync.NewCond(&p.mu)
+	config := licorne.Config{
+		Target: c.Target, RMID: c.RMID, Instance: c.Instance, Queues: c.Queues,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+	}
+	if c.Retry != nil {
+		config.Retry.Initial = time.Duration(c.Retry.Initial) * time.Millisecond
+		config.Retry.Maximum = time.Duration(c.Retry.Maximum) * time.Millisecond
+	}
+	handlers := licorne.Handlers{
+		Nodes: p.nodes, Applications: p.applications, Allocations: p.allocations, Session: p.session,
+	}
+	if c.Predicates != nil {
+		p.refuse = c.Predicates.Refuse
+		config.Predicates = &licorne.PredicateOptions{
+			Deadline: time.Duration(c.Predicates.Deadline) * time.Millisecond, FailOpen: c.Predicates.FailOpen,
+		}
+		handlers.Check = p.check
+	}
+	if c.ContainerStates {
+		handlers.ContainerStates = p.containerStates
+	}
+	if c.Events {
+		handlers.Events = p.events
+	}
+	if c.TLS != nil {
+		var err error
+		if config.TLS, err = readTLS(c.TLS.CA, c.TLS.Cert, c.TLS.Key); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	p.client, err = licorne.New(config, handlers)
+	return p, err
+}
+
+func readTLS(ca, cert, key string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		text, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, err
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("no certificate in %s", ca)
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
+
+// run uses the client to its end.
+func (p *peer) run() {
+	defer close(p.ended)
+	if err := p.client.Run(context.Background()); err != nil && !errors.Is(err, licorne.ErrClosed) {
+		slog.Warn("the client has ended", "error", err)
+	}
+}
+
+func (p *peer) mute(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.muted = on
+	p.changed.Broadcast()
+}
+
+// check refuses the nodes that it was told to. While the peer is muted it waits.
+func (p *peer) check(check *licornev1.PredicateCheck) map[string]string {
+	p.out.write(line{"event": "check", "key": check.GetAllocationKey(), "nodes": check.GetNodeIds()})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.muted {
+		p.changed.Wait()
+	}
+	return p.refuse
+}
+
+func (p *peer) session(change licorne.SessionChange) {
+	switch change.State {
+	case licorne.SessionReplayed, licorne.SessionResumed:
+		p.out.write(line{"event": "connected", "resumed": change.State == licorne.SessionResumed})
+	case licorne.SessionLost:
+		p.out.write(line{"event": "lost"})
+	case licorne.SessionEnded:
+		err := change.Err
+		if err == nil {
+			err = licorne.ErrClosed
+		}
+		p.out.write(line{"event": "final", "error": nameOf(err), "text": err.Error()})
+	}
+}
+
+func (p *peer) nodes(response *si.NodeResponse) {
+	for _, item := range response.GetAccepted() {
+		p.out.write(line{"event": "node_accepted", "id": item.GetNodeID()})
+	}
+	for _, item := range response.GetRejected() {
+		p.out.write(line{"event": "node_rejected", "id": item.GetNodeID(), "reason": item.GetReason()})
+	}
+}
+
+func (p *peer) applications(response *si.ApplicationResponse) {
+	for _, item := range response.GetAccepted() {
+		p.out.write(line{"event": "application_accepted", "id": item.GetApplicationID()})
+	}
+	for _, item := range response.GetRejected() {
+		p.out.write(line{"event": "application_rejected", "id": item.GetApplicationID(), "reason": item.GetReason()})
+	}
+	for _, item := range response.GetUpdated() {
+		p.out.write(line{"event": "application_state", "id": item.GetApplicationID(), "state": item.GetState()})
+	}
+}
+
+func (p *peer) allocations(response *si.AllocationResponse) {
+	for _, item := range response.GetNew() {
+		p.out.write(line{
+			"event": "allocated", "key": item.GetAllocationKey(), "node": item.GetNodeID(), "app": item.GetApplicationID(),
+		})
+	}
+	for _, item := range response.GetReleased() {
+		p.out.write(line{
+			"event": "released", "key": item.GetAllocationKey(),
+			"type": item.GetTerminationType().String(), "message": item.GetMessage(),
+		})
+	}
+	for _, item := range response.GetRejectedAllocations() {
+		p.out.write(line{"event": "ask_rejected", "key": item.GetAllocationKey(), "reason": item.GetReason()})
+	}
+}
+
+func (p *peer) containerStates(states []*si.UpdateContainerSchedulingStateRequest) {
+	for _, item := range states {
+		p.out.write(line{"event": "container_state", "key": item.GetAllocationKey(), "reason": item.GetReason()})
+	}
+}
+
+func (p *peer) events(firstID uint64, records []*si.EventRecord) {
+	for i, item := range records {
+		p.out.write(line{"event": "event", "id": firstID + uint64(i), "object": item.GetObjectID()})
+	}
+}

@@ -1,0 +1,222 @@
+package licorne_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"licorne.dev/clients/go/licorne"
+	"licorne.dev/clients/go/licornev1"
+)
+
+// The errors after which no further try can help end the client, each as what it is.
+func TestFinalErrors(t *testing.T) {
+	cases := map[string]struct {
+		status error
+		is     func(error) bool
+	}{
+		"unauthenticated": {refusal(codes.Unauthenticated, "who?", ""), isA[*licorne.UnauthorizedError]},
+		"permission":      {refusal(codes.PermissionDenied, "not you", ""), isA[*licorne.UnauthorizedError]},
+		"aborted":         {refusal(codes.Aborted, "fenced", ""), isA[*licorne.FencedError]},
+		"fenced":          {refusal(codes.FailedPrecondition, "older", "INSTANCE_FENCED"), isA[*licorne.FencedError]},
+		"protocol":        {refusal(codes.FailedPrecondition, "protocol 1", "PROTOCOL_UNKNOWN"), isA[*licorne.ProtocolError]},
+		"unimplemented":   {refusal(codes.Unimplemented, "no such service", ""), isA[*licorne.ProtocolError]},
+		"argument":        {refusal(codes.InvalidArgument, "a number is wrong", "", "number"), isA[*licorne.ProtocolError]},
+		"registration": {
+			refusal(codes.InvalidArgument, "registration of RM failed: version is too long", "", "version"),
+			isA[*licorne.RegistrationError],
+		},
+		"configuration": {
+			refusal(codes.InvalidArgument, "registration of RM failed: one\ntwo", "CONFIG_INVALID", "queues"),
+			func(err error) bool {
+				var invalid *licorne.ConfigError
+				return errors.As(err, &invalid) && strings.Join(invalid.Problems, "|") == "one|two"
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t)
+			r := newRM(t, server.address)
+			r.start()
+			server.accept().end(c.status)
+			err := r.awaitEnd()
+			if !c.is(err) {
+				t.Fatalf("Run returned %T: %v", err, err)
+			}
+			if ready := r.client.Ready(context.Background()); !errors.Is(ready, err) {
+				t.Fatalf("Ready returned %v", ready)
+			}
+			if later := r.client.UpdateAllocations(nil); !isA[*licorne.InvalidError](later) {
+				t.Fatalf("a call without a request returned %v", later)
+			}
+			if later := r.client.UpdateNodes(nodeRequest("n1")); !errors.Is(later, err) {
+				t.Fatalf("a later call returned %v", later)
+			}
+		})
+	}
+}
+
+// Any other end is followed by another try.
+func TestOtherErrors(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	for _, status := range []error{
+		refusal(codes.Unavailable, "later", ""), refusal(codes.Internal, "a defect", ""),
+		refusal(codes.ResourceExhausted, "too many", ""), refusal(codes.FailedPrecondition, "who?", "RM_NOT_REGISTERED"), nil,
+	} {
+		server.accept().end(status)
+	}
+	server.register()
+	r.ready()
+}
+
+// A session that does not come in time ends the client, if that is wanted.
+func TestGiveUp(t *testing.T) {
+	server := serve(t)
+	server.grpc.Stop()
+	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) { config.Retry.GiveUpAfter = time.Millisecond })
+	if err := r.awaitEnd(); !isA[*licorne.LostError](err) {
+		t.Fatalf("Run returned %v", err)
+	}
+}
+
+// The end of the context sends what is queued and says goodbye. Run returns nil.
+func TestGoodbyeAtEndOfContext(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	stream, _ := server.register()
+	r.ready()
+	blockWriter(t, r)
+	r.asks(ask("last"))
+	r.cancel()
+	var lines []string
+	for len(lines) == 0 || !strings.HasPrefix(lines[len(lines)-1], "goodbye") {
+		lines = append(lines, said(stream.next())...)
+	}
+	if ending := strings.Join(lines[len(lines)-2:], ","); ending != "ask last,goodbye false" {
+		t.Fatalf("the stream ends with %s", ending)
+	}
+	stream.end(nil)
+	if err := r.awaitEnd(); err != nil {
+		t.Fatalf("Run returned %v", err)
+	}
+	if err := r.client.UpdateNodes(nodeRequest("n1")); !errors.Is(err, licorne.ErrClosed) {
+		t.Fatalf("a later call returned %v", err)
+	}
+	if err := r.client.Close(context.Background(), false); err != nil {
+		t.Fatalf("Close returned %v", err)
+	}
+}
+
+// Close can ask the server to forget the RM. Handlers are told of the end last.
+func TestUnregister(t *testing.T) {
+	server := serve(t)
+	var r *rm
+	r = newRM(t, server.address, func(_ *licorne.Config, handlers *licorne.Handlers) {
+		handlers.Session = func(change licorne.SessionChange) { r.sessions(change) }
+	})
+	r.start()
+	stream, _ := server.register()
+	r.ready()
+	closed := make(chan error, 1)
+	go func() { closed <- r.client.Close(context.Background(), true) }()
+	expectSaid(t, []*licornev1.UpdateRequest{stream.next()}, "goodbye true")
+	stream.end(nil)
+	if err := <-closed; err != nil {
+		t.Fatalf("Close returned %v", err)
+	}
+	r.expect("session replayed", "session ended")
+}
+
+// A server that cannot be told makes Close say so.
+func TestCloseWithoutSession(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	server.accept()
+	if err := r.client.Close(context.Background(), true); !errors.Is(err, licorne.ErrNotTold) {
+		t.Fatalf("Close returned %v", err)
+	}
+	idle := newRM(t, server.address)
+	if err := idle.client.Close(context.Background(), false); !errors.Is(err, licorne.ErrNotTold) {
+		t.Fatalf("Close returned %v", err)
+	}
+	if err := idle.client.Run(context.Background()); !errors.Is(err, licorne.ErrClosed) {
+		t.Fatalf("Run returned %v", err)
+	}
+}
+
+// Close breaks off when its context ends.
+func TestCloseInTime(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	server.register()
+	r.ready()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if err := r.client.Close(ctx, false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Close returned %v", err)
+	}
+	if err := r.awaitEnd(); err != nil {
+		t.Fatalf("Run returned %v", err)
+	}
+}
+
+// A server that drains is told goodbye after what waits. The client comes back and resumes.
+func TestDrain(t *testing.T) {
+	server := serve(t)
+	var r *rm
+	r = newRM(t, server.address, func(_ *licorne.Config, handlers *licorne.Handlers) {
+		handlers.Session = func(change licorne.SessionChange) { r.sessions(change) }
+	})
+	r.start()
+	first, _ := server.register()
+	r.ready()
+	first.drain(5)
+	goodbye := first.next()
+	expectSaid(t, []*licornev1.UpdateRequest{goodbye}, "goodbye false")
+	first.end(nil)
+	server.resume(first, goodbye.GetNumber())
+	r.expect("session replayed", "session draining", "session resumed")
+}
+
+// A lost stream is told, with the reason.
+func TestLostIsTold(t *testing.T) {
+	server := serve(t)
+	lost := make(chan licorne.SessionChange, 8)
+	r := run(t, server.address, func(_ *licorne.Config, handlers *licorne.Handlers) {
+		handlers.Session = func(change licorne.SessionChange) { lost <- change }
+	})
+	first, _ := server.register()
+	r.ready()
+	<-lost
+	first.cut()
+	if change := <-lost; change.State != licorne.SessionLost || !strings.Contains(change.Err.Error(), "cut by the test") {
+		t.Fatalf("told: %+v", change)
+	}
+}
+
+// A server that falls silent is left.
+func TestSilence(t *testing.T) {
+	server := serve(t)
+	run(t, server.address)
+	stream := server.accept()
+	stream.welcome(&licornev1.Welcome{ResumeToken: "token", HeartbeatSeconds: 1}, 0)
+	stream.takeReplay()
+	heartbeat := stream.receive()
+	if heartbeat.GetHeartbeat() == nil {
+		t.Fatalf("no heartbeat: %v", heartbeat)
+	}
+	if again := server.accept(); again.hello.GetResumeToken() != "token" {
+		t.Fatal("the hello does not ask to resume")
+	}
+}
+
+func isA[E error](err error) bool {
+	var wanted E
+	return errors.As(err, &wanted)
+}

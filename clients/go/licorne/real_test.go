@@ -1,0 +1,135 @@
+package licorne_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"testing"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licorne"
+)
+
+const queues = `
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: q}]}]
+`
+
+var listening = regexp.MustCompile(`listening grpc=(\S+)`)
+
+// realServer starts `licorne serve` on an address. It returns the address that it listens on, and a
+// function that kills it.
+func realServer(t *testing.T, address string) (string, func()) {
+	t.Helper()
+	program := exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", address, "--http", "127.0.0.1:0")
+	program.Stderr = os.Stderr
+	output, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := sync.OnceFunc(func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	})
+	t.Cleanup(kill)
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if found := listening.FindStringSubmatch(lines.Text()); found != nil {
+			return found[1], kill
+		}
+	}
+	t.Fatal("the server does not say where it listens")
+	return "", nil
+}
+
+// ledger counts what the handlers of an RM were told of each ask.
+type ledger struct {
+	mu        sync.Mutex
+	allocated map[string]int
+	odd       []string
+	replays   int
+}
+
+func (l *ledger) apply(_ *licorne.Config, handlers *licorne.Handlers) {
+	handlers.Allocations = func(response *si.AllocationResponse) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, item := range response.GetNew() {
+			l.allocated[item.GetAllocationKey()]++
+		}
+		for _, item := range response.GetReleased() {
+			l.odd = append(l.odd, "released "+item.GetAllocationKey())
+		}
+		for _, item := range response.GetRejectedAllocations() {
+			l.odd = append(l.odd, "rejected "+item.GetAllocationKey()+": "+item.GetReason())
+		}
+	}
+	handlers.Session = func(change licorne.SessionChange) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if change.State == licorne.SessionReplayed {
+			l.replays++
+		}
+	}
+}
+
+func (l *ledger) count() (allocated, replays int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.allocated), l.replays
+}
+
+// A server that is killed and started again is told everything, tells nothing twice, and schedules on.
+func TestRealServer(t *testing.T) {
+	if os.Getenv("LICORNE_BIN") == "" {
+		t.Skip("LICORNE_BIN names no server")
+	}
+	address, kill := realServer(t, "127.0.0.1:0")
+	books := &ledger{allocated: make(map[string]int)}
+	r := newRM(t, address, books.apply, func(config *licorne.Config, _ *licorne.Handlers) { config.Queues = queues })
+	large := node("n1", si.NodeInfo_CREATE)
+	large.SchedulableResource = amounts(1_000_000)
+	r.nodes(large)
+	r.submit(application("a1"))
+	r.start()
+	r.ready()
+	var calls sync.WaitGroup
+	for worker := range 10 {
+		calls.Add(1)
+		go func() {
+			defer calls.Done()
+			for i := range 100 {
+				r.asks(ask(fmt.Sprintf("k%d-%d", worker, i)))
+			}
+		}()
+	}
+	calls.Wait()
+	await(t, "1,000 asks are allocated", func() bool { allocated, _ := books.count(); return allocated == 1000 })
+	kill()
+	_, _ = realServer(t, address)
+	await(t, "the server has everything again", func() bool { _, replays := books.count(); return replays == 2 })
+	for i := range 100 {
+		r.asks(ask(fmt.Sprintf("late%d", i)))
+	}
+	await(t, "100 more asks are allocated", func() bool { allocated, _ := books.count(); return allocated == 1100 })
+	books.mu.Lock()
+	defer books.mu.Unlock()
+	for key, times := range books.allocated {
+		if times != 1 {
+			t.Errorf("the allocation of %s was told %d times", key, times)
+		}
+	}
+	if len(books.odd) > 0 {
+		t.Errorf("the handlers were told also: %v", books.odd)
+	}
+	if stats := r.client.Stats(); stats.Allocations != 1100 || stats.Asks != 0 {
+		t.Errorf("stats: %+v", stats)
+	}
+}
