@@ -23,8 +23,8 @@ import (
 const (
 	// patient is how long a test waits for what has to come.
 	patient = 30 * time.Second
-	// turn is how often the shim looks for new pods; a second in a real one.
-	turn = 50 * time.Millisecond
+	// quickTurn is how often the shim looks for new pods, which is a second in a real one.
+	quickTurn = 50 * time.Millisecond
 )
 
 // cluster plays Kubernetes: it has nodes and pods, runs what is bound, and tells the shim. It outlives
@@ -38,6 +38,8 @@ type cluster struct {
 	binds      map[string][]string // the nodes that each pod was bound to, in order
 	conditions map[string]v1.PodCondition
 	onBind     func(pod string)
+	turn       time.Duration                     // how often the shim looks for new pods
+	late       bool                              // bound pods do not run before the test says so
 	changes    []func(*client.MockedAPIProvider) // that the shim has not been told of
 	changed    *sync.Cond
 	shim       *shim
@@ -59,6 +61,7 @@ func newCluster(t testing.TB) *cluster {
 		pods:       map[string]*v1.Pod{},
 		binds:      map[string][]string{},
 		conditions: map[string]v1.PodCondition{},
+		turn:       quickTurn,
 	}
 	c.changed = sync.NewCond(&c.mu)
 	t.Cleanup(c.stopShim)
@@ -109,7 +112,7 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	}
 	s.done.Add(2)
 	go c.tell(s)
-	go s.schedule()
+	go s.schedule(c.turn)
 }
 
 // stopShim ends the shim's process, if there is one. The core is not told.
@@ -127,7 +130,7 @@ func (c *cluster) stopShim() {
 }
 
 // schedule has the applications take their turns.
-func (s *shim) schedule() {
+func (s *shim) schedule(turn time.Duration) {
 	defer s.done.Done()
 	clock := time.NewTicker(turn)
 	defer clock.Stop()
@@ -250,10 +253,12 @@ func (c *cluster) configure(queues string) {
 func (c *cluster) bind(pod *v1.Pod, node string) error {
 	c.mu.Lock()
 	c.binds[pod.Name] = append(c.binds[pod.Name], node)
-	c.editPod(pod.Name, func(pod *v1.Pod) {
-		pod.Spec.NodeName = node
-		pod.Status.Phase = v1.PodRunning
-	})
+	if !c.late {
+		c.editPod(pod.Name, func(pod *v1.Pod) {
+			pod.Spec.NodeName = node
+			pod.Status.Phase = v1.PodRunning
+		})
+	}
 	onBind := c.onBind
 	c.mu.Unlock()
 	if onBind != nil {
