@@ -35,7 +35,8 @@ GO_PACKAGES = {
     "licorne/si/v1/si.proto": "github.com/apache/yunikorn-scheduler-interface/lib/go/si",
     **dict.fromkeys(GO_SOURCES, f"{GO_MODULE}/licornev1"),
 }
-GO_PACKAGE_MARK = """// Package licornev1 is generated from proto/licorne/v1; nothing is hand-written.
+GO_PACKAGE_MARK = """\
+// Package licornev1 is generated from proto/licorne/v1; nothing in it is hand-written.
 package licornev1
 """
 GO_PLUGINS = (

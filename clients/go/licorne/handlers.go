@@ -12,7 +12,8 @@ import (
 //
 // All but Check and StateDump are called one at a time, in the order of the stream, from one
 // goroutine. Check runs in a goroutine of its own beside them, one check at a time, in the order in
-// which the server asked. StateDump runs in a third one. No lock of the client is held, so that a
+// which the server asked; with PredicateOptions.InOrder it runs in line with them. StateDump runs in a
+// third one. No lock of the client is held, so that a
 // handler may call the Update methods. A handler must not wait for Close or for the end of Run:
 // both wait for the handlers.
 //

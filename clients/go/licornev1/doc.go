@@ -1,2 +1,2 @@
-// Package licornev1 is generated from proto/licorne/v1; nothing is hand-written.
+// Package licornev1 is generated from proto/licorne/v1; nothing in it is hand-written.
 package licornev1
