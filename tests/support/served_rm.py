@@ -27,6 +27,8 @@ from support.shim import (
     serving,
 )
 
+Request = si.NodeRequest | si.ApplicationRequest | si.AllocationRequest
+
 NOWHERE = "nowhere"
 """A partition that nobody has: what is sent to it is refused, and shows how far the server is."""
 
@@ -108,9 +110,19 @@ class ServedRm(Shown):
     """An RM, whoever looks at it over REST, its administrator and the clock."""
 
     def __init__(
-        self, server: Server, shim: Shim, client: aiohttp.ClientSession, clock: VirtualClock
+        self,
+        server: Server,
+        shim: Shim,
+        client: aiohttp.ClientSession,
+        clock: VirtualClock,
+        *,
+        one_item: bool = False,
     ) -> None:
-        """Nothing is registered and no stream is open yet."""
+        """Nothing is registered and no stream is open yet.
+
+        With `one_item` each message has one item only, as those of real shims.
+        """
+        self.one_item = one_item
         super().__init__(server, client, shim.rm_id)
         self.shim = shim
         self.clock = clock
@@ -136,16 +148,16 @@ class ServedRm(Shown):
 
     async def tell_nodes(self, *nodes: si.NodeInfo) -> list[str]:
         """Send nodes; returns the reasons of those that were refused."""
-        reasons: list[str] = []
         probe = self._probe()
         last = si.NodeInfo(nodeID=probe, action=si.NodeInfo.CREATE)
         last.attributes["si/node-partition"] = NOWHERE
-        await self._nodes.send(si.NodeRequest(rmID=self.rm_id, nodes=[*nodes, last]))
-        answer: si.NodeResponse = await self._nodes.next()
-        refused = {item.nodeID: item.reason for item in answer.rejected}
-        assert refused.pop(probe)
-        reasons += refused.values()
-        return reasons
+        await self._send(self._nodes, si.NodeRequest(rmID=self.rm_id, nodes=[*nodes, last]))
+        refused: dict[str, str] = {}
+        while probe not in refused:
+            answer: si.NodeResponse = await self._nodes.next()
+            refused |= {item.nodeID: item.reason for item in answer.rejected}
+        del refused[probe]
+        return list(refused.values())
 
     async def submit(self, *new: si.AddApplicationRequest) -> dict[str, str]:
         """Submit applications; returns the reasons of those that were refused."""
@@ -183,13 +195,18 @@ class ServedRm(Shown):
         await self.still()
         await self.clock.advance(seconds)
 
+    async def _send(self, call: Call, message: Request) -> None:
+        """Send the message, or a message for each of its items."""
+        for part in one_by_one(message) if self.one_item else [message]:
+            await call.send(part)
+
     def _probe(self) -> str:
         self._probes += 1
         return f"probe-{self._probes}"
 
     async def _applications_said(self, **message: Any) -> dict[str, str]:
         """Send it, and a refused application behind it: then read up to that."""
-        await self._applications.send(si.ApplicationRequest(rmID=self.rm_id, **message))
+        await self._send(self._applications, si.ApplicationRequest(rmID=self.rm_id, **message))
         probe = self._probe()
         last = si.AddApplicationRequest(applicationID=probe, partitionName=NOWHERE)
         await self._applications.send(si.ApplicationRequest(rmID=self.rm_id, new=[last]))
@@ -206,7 +223,7 @@ class ServedRm(Shown):
 
     async def _allocations_said(self, **message: Any) -> dict[str, str]:
         """Send it, and a refused ask behind it: then read up to that."""
-        await self._allocations.send(si.AllocationRequest(rmID=self.rm_id, **message))
+        await self._send(self._allocations, si.AllocationRequest(rmID=self.rm_id, **message))
         probe = self._probe()
         last = ask(probe, partitionName=NOWHERE)
         await self._allocations.send(si.AllocationRequest(rmID=self.rm_id, allocations=[last]))
@@ -223,8 +240,26 @@ class ServedRm(Shown):
         return refused
 
 
+def one_by_one(message: Request) -> list[Request]:
+    """A message for each item: what is added, then what is removed."""
+    rm_id = message.rmID
+    match message:
+        case si.NodeRequest():
+            return [si.NodeRequest(rmID=rm_id, nodes=[node]) for node in message.nodes]
+        case si.ApplicationRequest():
+            return [
+                *(si.ApplicationRequest(rmID=rm_id, new=[new]) for new in message.new),
+                *(si.ApplicationRequest(rmID=rm_id, remove=[gone]) for gone in message.remove),
+            ]
+    gone = message.releases.allocationsToRelease
+    return [
+        *(si.AllocationRequest(rmID=rm_id, allocations=[item]) for item in message.allocations),
+        *(si.AllocationRequest(rmID=rm_id, releases=releases(item)) for item in gone),
+    ]
+
+
 @asynccontextmanager
-async def served_rm() -> AsyncIterator[ServedRm]:
+async def served_rm(*, one_item: bool = False) -> AsyncIterator[ServedRm]:
     """A server with REST under a clock that stands still, and an RM that has not registered."""
     clock = VirtualClock()
     async with (
@@ -232,4 +267,4 @@ async def served_rm() -> AsyncIterator[ServedRm]:
         connected(server) as channel,
         aiohttp.ClientSession() as client,
     ):
-        yield ServedRm(server, Shim(channel), client, clock)
+        yield ServedRm(server, Shim(channel), client, clock, one_item=one_item)

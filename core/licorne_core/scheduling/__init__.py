@@ -56,7 +56,8 @@ Every structure has its own under «Always true». Over all of them (`invariants
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
-L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
+L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer to a
+    check that was written.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
 (`tuning.py`): both decide the same.

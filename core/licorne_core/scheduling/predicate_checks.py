@@ -184,8 +184,9 @@ class PredicateChecks:
         when it knows of the first.
         """
         check = self._open_about(group.ask_class, node, allocate=True)
-        if check is not None and not node.assumed:
-            return check
+        if check is not None:
+            # Those that come next are asked about as well.
+            return self._put(ask, [node], allocate=True) if node.assumed else check
         spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
         count = min(BATCH, group.waiting + spare) - 1
         ahead = self._ahead(group.ask_class, node, count) if count else ()
