@@ -18,9 +18,8 @@ type keeper struct {
 	rm   *rm
 	wake chan struct{}
 
-	mu    sync.Mutex
-	due   map[string]bool // keys that the server has to be told of; true: it has them elsewhere
-	hello bool            // a session has begun since the last turn
+	mu  sync.Mutex
+	due map[string]bool // keys that the server has to be told of; true: it has them elsewhere
 }
 
 func newKeeper(rm *rm) *keeper {
@@ -32,18 +31,6 @@ func (k *keeper) add(key string, elsewhere bool) {
 	k.mu.Lock()
 	k.due[key] = k.due[key] || elsewhere
 	k.mu.Unlock()
-	k.poke()
-}
-
-// welcomed notes that the server can be reached.
-func (k *keeper) welcomed() {
-	k.mu.Lock()
-	k.hello = true
-	k.mu.Unlock()
-	k.poke()
-}
-
-func (k *keeper) poke() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -76,12 +63,9 @@ func (k *keeper) run(ctx context.Context) {
 // turn does what was asked for since the last one.
 func (k *keeper) turn() {
 	k.mu.Lock()
-	due, hello := k.due, k.hello
-	k.due, k.hello = map[string]bool{}, false
+	due := k.due
+	k.due = map[string]bool{}
 	k.mu.Unlock()
-	if hello {
-		k.rm.configuration.repeat()
-	}
 	for key, elsewhere := range due {
 		k.place(key, elsewhere)
 	}

@@ -41,9 +41,9 @@ type Options struct {
 	Logger *slog.Logger
 	// MetricsHook is called with what was measured, from any goroutine. It must return at once.
 	MetricsHook func(Metric, float64)
-	// Ended is called once if the session of an RM has ended for good, with the reason: a newer
-	// instance has taken over, or the server does not let this one in any more. The shim's process
-	// should end then. It is not called after Stop.
+	// Ended is called once if the session of a registered RM has ended for good, with the reason: a
+	// newer instance has taken over, or the server does not let this one in any more. The shim's
+	// process should end then. It is not called after Stop.
 	Ended func(error)
 }
 

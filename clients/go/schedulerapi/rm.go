@@ -2,7 +2,6 @@ package schedulerapi
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -54,9 +53,10 @@ type rm struct {
 	end     context.CancelFunc
 	done    sync.WaitGroup
 
-	life    sync.Mutex
-	started bool
-	ended   bool
+	life       sync.Mutex
+	started    bool
+	ended      bool
+	registered chan error // gets the outcome of the registration
 }
 
 // newRM makes a registration; the error says what is wrong with it.
@@ -79,6 +79,8 @@ func newDetached(options Options, rmID string, callback api.ResourceManagerCallb
 		callback: callback,
 		books:    newBooks(),
 		refusals: newRefusals(options.RecheckInterval),
+
+		registered: make(chan error, 1),
 	}
 	r.running, r.end = context.WithCancel(context.Background())
 	r.keeper = newKeeper(r)
@@ -139,34 +141,41 @@ func (r *rm) call(name string, callback func() error) {
 
 // start runs the session, unless it was stopped before.
 func (r *rm) start() {
+	r.background(func() {
+		err := r.session.Run(r.running)
+		r.end()
+		if err != nil && <-r.registered == nil {
+			r.log.Error("the session has ended for good", "error", err)
+			r.options.Ended(err)
+		}
+	})
+	r.background(func() { r.keeper.run(r.running) })
+}
+
+// background does work in a goroutine of its own, which stop waits for.
+func (r *rm) background(work func()) {
 	r.life.Lock()
 	defer r.life.Unlock()
 	if r.ended {
 		return
 	}
 	r.started = true
-	r.done.Add(2)
+	r.done.Add(1)
 	go func() {
 		defer r.done.Done()
-		err := r.session.Run(r.running)
-		r.end()
-		if err != nil {
-			r.log.Error("the session has ended for good", "error", err)
-			r.options.Ended(err)
-		}
-	}()
-	go func() {
-		defer r.done.Done()
-		r.keeper.run(r.running)
+		work()
 	}()
 }
 
-// ready waits for the first session.
+// ready waits for the first session, once. It returns what the server has against it.
 func (r *rm) ready() error {
-	err := r.session.Ready(r.running)
-	if errors.Is(err, context.Canceled) {
-		return ErrStopped
+	err := r.session.Ready(context.Background())
+	r.life.Lock()
+	if r.ended {
+		err = ErrStopped
 	}
+	r.life.Unlock()
+	r.registered <- err
 	return err
 }
 
@@ -195,7 +204,7 @@ func (r *rm) changed(change licorne.SessionChange) {
 		r.log.Warn("the session was lost", "address", change.Address, "error", change.Err)
 	case licorne.SessionReplayed, licorne.SessionResumed:
 		r.log.Info("the session goes on", "state", change.State.String(), "address", change.Address)
-		r.keeper.welcomed()
+		r.background(r.configuration.repeat)
 	case licorne.SessionDraining, licorne.SessionEnded:
 	}
 }
@@ -283,10 +292,7 @@ func (r *rm) updateNode(request *si.NodeRequest) error {
 
 // tellLater tells the shim of something when it has returned from its own call.
 func (r *rm) tellLater(response *si.AllocationResponse) {
-	go r.tell("UpdateAllocation", func() error {
-		if r.running.Err() != nil {
-			return nil
-		}
-		return r.callback.UpdateAllocation(response)
+	r.background(func() {
+		r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(response) })
 	})
 }

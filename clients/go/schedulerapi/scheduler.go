@@ -12,8 +12,8 @@ import (
 // ErrStopped is returned by calls after Stop.
 var ErrStopped = errors.New("schedulerapi: the scheduler was stopped")
 
-// Scheduler is the scheduler core as the shim sees it. All methods may be called from any goroutine,
-// also from one that the shim was called back in.
+// Scheduler is the scheduler core as the shim sees it. All methods may be called from any goroutine.
+// Those that update may be called from within a callback, too.
 //
 // The items of a request must not be changed after the call.
 type Scheduler struct {

@@ -152,7 +152,39 @@ func TestStopEndsTheWait(t *testing.T) {
 		}
 	}
 	s.Stop()
-	if err := <-result; !errors.Is(err, ErrStopped) && !errors.Is(err, licorne.ErrClosed) {
+	if err := <-result; !errors.Is(err, ErrStopped) {
 		t.Fatalf("the registration returned %v", err)
 	}
 }
+
+// The end of a session is told, but not that of a registration that has failed already.
+func TestEnded(t *testing.T) {
+	fenced := &licorne.FencedError{Text: "a newer one"}
+	for _, one := range []struct {
+		registers error
+		want      int
+	}{{nil, 1}, {fenced, 0}} {
+		told := make(chan error, 2)
+		options := Options{Ended: func(err error) { told <- err }}.withDefaults()
+		r := newDetached(options, "rm", &fakeShim{})
+		r.attach(&ending{script: &script{}, ready: one.registers, end: fenced})
+		r.start()
+		if err := r.ready(); !errors.Is(err, one.registers) {
+			t.Fatalf("the registration returned %v", err)
+		}
+		r.done.Wait()
+		r.stop()
+		if len(told) != one.want {
+			t.Fatalf("it was told %d times, want %d", len(told), one.want)
+		}
+	}
+}
+
+// ending is a session that ends by itself.
+type ending struct {
+	*script
+	ready, end error
+}
+
+func (e *ending) Ready(context.Context) error { return e.ready }
+func (e *ending) Run(context.Context) error   { return e.end }

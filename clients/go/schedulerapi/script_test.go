@@ -236,6 +236,9 @@ func setStage(t *testing.T, change ...func(*Options)) *stage {
 	s.rm.attach(s.server)
 	s.handlers = s.rm.handlers()
 	s.rm.start()
+	if err := s.rm.ready(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(s.rm.stop)
 	for _, node := range []string{"n1", "n2", "n3"} {
 		s.node(node, si.NodeInfo_CREATE)
