@@ -53,18 +53,19 @@ mutants: install ## do the tests notice planted defects? make mutants ONLY=name 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
 
+# Without -count=1 Go would take the results from its cache, as it does not see that the server has changed.
 test-go: install ## the Go client: format, lint and tests; needs Go
 	@test -n "$(GO)" || { echo 'test-go: no Go toolchain is installed' >&2; exit 1; }
 	@unformatted=$$(cd clients/go && gofmt -l .); test -z "$$unformatted" || \
 	  { echo "test-go: gofmt would change $$unformatted" >&2; exit 1; }
 	@cd clients/go && go vet ./... && go run $(STATICCHECK) ./...
-	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race ./...
+	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race -count=1 ./...
 	@$(MAKE) --no-print-directory test-shim
 
 # Without vet, which would go through all of Kubernetes.
 test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the first time
 	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
-	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -vet=off ./...
+	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
 check: lint types imports gen-check test $(if $(GO),test-go) ## all that CI runs
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("core", "server", "clients/python", "docs", "proto", "tests")
+SOURCES = ("core", "server", "clients/python", "clients/conformance", "docs", "proto", "tests")
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

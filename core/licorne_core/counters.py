@@ -20,6 +20,8 @@ class Counters:
     allocations_made: int = 0
     allocations_recovered: int = 0
     allocations_rejected: int = 0
+    rejection_time: float = 0.0
+    """When an ask or allocation was rejected last, in unix seconds; 0 for never."""
     allocations_released: int = 0
     applications_submitted: int = 0
     applications_accepted: int = 0

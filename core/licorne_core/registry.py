@@ -28,6 +28,10 @@ MAX_REMOVED = 1024
 """Partitions of one RM that its configuration dropped and that are still known as such."""
 
 
+MAX_FAILED_NODES = 1024
+"""Nodes of one RM that could not be put anywhere and are still known as such."""
+
+
 class ReplayCounts:
     """What arrived since a replay began."""
 
@@ -69,6 +73,8 @@ class Rm:
         self._found: dict[str, Partition] = {}
         self._reached: dict[Partition, None] = {}
         self.replay: ReplayCounts | None = None
+        # Nodes that came for a partition that is not there, so that nothing on them is counted.
+        self.failed_nodes: dict[NodeId, None] = {}
         self.journal.on = self.extra.event_tracking
 
     @property

@@ -29,6 +29,8 @@ class RmReport:
     config: str
     checksum: str
     extra_config: Mapping[str, str]
+    failed_nodes: tuple[NodeId, ...]
+    """Nodes that came for a partition that is not there, and have not come again since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

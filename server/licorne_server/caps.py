@@ -1,34 +1,47 @@
 """Caps on the size and number of things on the wire, and checks of texts (reliability: bombs).
 
-A cap is checked before any work is done for the thing that it bounds.
+A cap is checked before any work is done for the thing that it bounds. Nothing that a Kubernetes
+cluster can hold is beyond a cap: an object of it has 1.5 MiB at the most, its annotations 256 KiB.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from licorne_core.config import document
 from licorne_core.errors import shown
+from licorne_core.handlers import bounds
 
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 MAX_ITEMS = 100_000
 """Items (nodes, applications, asks, releases) in one message."""
 
-MAX_ITEM_BYTES = 256 * 1024
+MAX_ITEM_BYTES = 6 * 1024 * 1024
+"""A pod of 1.5 MiB has 174,762 labels at the most. A label takes 9 bytes there at the least, and 20
+more as a tag, because the shim puts a prefix before its name. That makes 4.9 MiB."""
+
+MAX_ENTRIES = 200_000
+"""Tags, attributes, amounts and groups of one item: beyond that many, however small they are, they
+take too much memory for their bytes."""
+
 ADVISED_ITEMS = 1_000
 """What Welcome tells clients to keep to."""
 
 MAX_ID = 512
 MAX_RM_ID = 128
-MAX_NAME = 253
+MAX_ANNOTATION = 256 * 1024
+"""What a shim takes from annotations may have as much as all annotations of an object."""
+
 MAX_QUEUE_PATH = 4096
-MAX_TYPES = 64
-MAX_TAGS = 64
-MAX_TAG_BYTES = 64 * 1024
-MAX_ATTRIBUTES = 256
-MAX_GROUPS = 1024
+MAX_TYPES = bounds.MAX_RESOURCE_TYPES
 MAX_CONFIG_BYTES = document.MAX_BYTES
+MAX_EXTRA_BYTES = 3 * 1024 * 1024
+"""The extra configuration: two config maps."""
+
 MAX_RMS = 1024
 MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check has more."""
+
+MAX_STATE_DUMP = 1024 * 1024
+"""Bytes of the JSON that an RM adds to a state dump."""
 
 MAX_REASON = 256
 """Characters of a reason for which an RM refuses a node; the rest is cut off."""
@@ -63,15 +76,24 @@ def map_problem(field: str, size: int, limit: int) -> str:
     return f"{field} has {size} entries, at most {limit} are allowed" if size > limit else ""
 
 
-def tags_problem(field: str, tags: Mapping[str, str], limit: int = MAX_TAGS) -> str:
-    """What is wrong with a map of texts, or the empty text."""
-    if len(tags) > limit:
-        return map_problem(field, len(tags), limit)
-    size = 0
-    for key, value in tags.items():
-        size += len(key) + len(value)
+def size_problem(field: str, size: int, limit: int) -> str:
+    """What is wrong with a number of bytes, or the empty text."""
+    return f"{field} has {size} bytes, at most {limit} are allowed" if size > limit else ""
+
+
+def bytes_of(texts: Iterable[str]) -> int:
+    """How many bytes the texts have together."""
+    return sum(len(text.encode()) for text in texts)
+
+
+def extra_problem(field: str, extra: Mapping[str, str]) -> str:
+    """What is wrong with an extra configuration, or the empty text."""
+    return size_problem(field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES)
+
+
+def tags_problem(field: str, tags: Iterable[str]) -> str:
+    """What is wrong with the keys of a map of texts, or the empty text."""
+    for key in tags:
         if len(key) > MAX_ID or not key.isprintable():
             return text_problem(f"{field} key", key)
-    if size > MAX_TAG_BYTES:
-        return f"{field} has {size} characters, at most {MAX_TAG_BYTES} are allowed"
     return ""

@@ -1,6 +1,6 @@
 """One thread beside the event loop, in which configurations are parsed and printed.
 
-The largest configuration that is allowed takes up to a second to parse. In the loop nobody would be
+The largest configuration that is allowed takes some seconds to parse. In the loop nobody would be
 served meanwhile.
 """
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+import structlog
 from google.protobuf.message import DecodeError
 
 from licorne.si.v1 import si_pb2 as si
@@ -16,10 +17,8 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.asks import NO_TAGS, Ask, AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_server.caps import (
+    MAX_ANNOTATION,
     MAX_ID,
-    MAX_ITEM_BYTES,
-    MAX_NAME,
-    MAX_TAGS,
     MAX_TYPES,
     id_problem,
     map_problem,
@@ -27,72 +26,55 @@ from licorne_server.caps import (
     text_problem,
 )
 from licorne_server.errors import Malformed
-from licorne_server.wire import fields, text_of
+from licorne_server.items import BadItem, check, check_item, without_entries
+
+log = structlog.get_logger(__name__)
 
 _KEY_TAG = 0x0A
+_TAGS = si.Allocation.ALLOCATIONTAGS_FIELD_NUMBER
+_SIZES = (si.Allocation.RESOURCEPERALLOC_FIELD_NUMBER,)
 _KEPT = 20_000
 """Distinct kinds of asks that are remembered for each RM."""
 
 _KEPT_BYTES = 2048
 """Larger asks are not remembered."""
 
+CREATION_TIME = "creationtime"
+REQUIRED_NODE = "yunikorn.apache.org/requirednode"
+FOREIGN = "foreign"
 PREDICATE_CLASS = "licorne/predicate-class"
-OWN_TAGS = frozenset({"creationtime", "kubernetes.io/meta/podname"})
+OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname"})
 """Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
 
+_MEANT = frozenset({CREATION_TIME, REQUIRED_NODE, FOREIGN, PREDICATE_CLASS})
+"""The tags that mean something here, in lower case; all others only describe."""
+
 _NO_POLICY = si.PreemptionPolicy()
-
-
-class BadItem(Exception):
-    """An item that cannot be taken; the text is the reason that its RM reads."""
-
-
-def check(problem: str) -> None:
-    """Refuse the item if there is a problem."""
-    if problem:
-        raise BadItem(problem)
-
-
-def check_size(what: str, raw: bytes) -> None:
-    """Refuse an item that is too large to be parsed."""
-    if len(raw) > MAX_ITEM_BYTES:
-        raise BadItem(f"{what} has {len(raw)} bytes, at most {MAX_ITEM_BYTES} are allowed")
 
 
 def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
     """The amounts by name.
 
     Raises:
-        BadItem: there are too many names, or one is no name.
+        BadItem: there are more than a partition can have, or a name is none.
     """
     resources = resource.resources
     check(map_problem(field, len(resources), MAX_TYPES))
     for name in resources:
-        check(id_problem(f"{field} name", name, MAX_NAME))
+        check(id_problem(f"{field} name", name))
     return {name: resources[name].value for name in sorted(resources)}
 
 
-def read_texts(field: str, texts: Mapping[str, str], limit: int) -> dict[str, str]:
+def read_texts(field: str, texts: Mapping[str, str]) -> dict[str, str]:
     """A map of texts.
 
     Raises:
-        BadItem: it is beyond a cap.
+        BadItem: a key is no name.
     """
-    if len(texts) > limit:
-        raise BadItem(map_problem(field, len(texts), limit))
     # For a map of protobuf this is twice as fast as dict().
     read = {name: texts[name] for name in texts}
-    check(tags_problem(field, read, limit))
+    check(tags_problem(field, read))
     return read
-
-
-def ids_of(raw: bytes, key_field: int, app_field: int) -> tuple[str, str]:
-    """Key and application id of an unparsed item, cut off where an id would be too long."""
-    found = {key_field: "", app_field: ""}
-    for item in fields(raw):
-        if item.number in found:
-            found[item.number] = text_of(raw, item)[:MAX_ID]
-    return found[key_field], found[app_field]
 
 
 class AskReader:
@@ -145,8 +127,23 @@ class AskReader:
         )
 
     def _read(self, raw: bytes) -> Ask:
+        """Parse an ask.
+
+        What runs on a node must be counted there. So if it cannot be taken as it is, it is taken
+        without the tags that only describe it.
+        """
+        try:
+            return self._parse(raw)
+        except BadItem as problem:
+            ask = self._parse(without_entries(raw, _TAGS, _MEANT))
+            if ask.node_id is None:
+                raise
+            log.warning("allocation taken without its tags", key=ask.key, reason=str(problem))
+            return ask
+
+    def _parse(self, raw: bytes) -> Ask:
         """Parse an ask, and remember it by the bytes behind its key."""
-        check_size("allocation", raw)
+        check_item("allocation", raw, _SIZES)
         try:
             wire = si.Allocation.FromString(raw)
         except DecodeError as error:
@@ -169,7 +166,7 @@ class AskReader:
         tags: Mapping[str, str] = NO_TAGS
         create_time, required, foreign, opinion = None, "", False, None
         if len(wire.allocationTags):
-            tags = read_texts("allocationTags", wire.allocationTags, MAX_TAGS)
+            tags = read_texts("allocationTags", wire.allocationTags)
             for name, value in tags.items():
                 match name.lower():
                     case "creationtime":
@@ -185,7 +182,7 @@ class AskReader:
         policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
         return Ask(
             AllocationKey(wire.allocationKey),
-            AppId(self._name("applicationID", app_id)),
+            AppId(self._name("applicationID", app_id, MAX_ANNOTATION)),
             self._class(
                 wire.resourcePerAlloc.SerializeToString(), required, self._predicate(opinion, tags)
             ),
@@ -197,18 +194,29 @@ class AskReader:
             policy.allowPreemptSelf,
             policy.allowPreemptOther,
             wire.placeholder,
-            self._name("taskGroupName", wire.taskGroupName),
+            self._task_group(wire),
             tags,
         )
 
-    def _name(self, field: str, value: str) -> str:
+    def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
         """The one object for a name, which is checked when it comes for the first time."""
         known = self._names.get(value)
         if known is None:
-            check(text_problem(field, value))
+            check(text_problem(field, value, limit))
+            if len(value) > MAX_ID:
+                return value
             _make_room(self._names)
             known = self._names[value] = value
         return known
+
+    def _task_group(self, wire: si.Allocation) -> str:
+        """The name of the task group; empty if it is none and the allocation is to be counted."""
+        try:
+            return self._name("taskGroupName", wire.taskGroupName, MAX_ANNOTATION)
+        except BadItem:
+            if not wire.nodeID:
+                raise
+            return ""
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
         """The text by which asks share the RM's answers; none here, as the RM is not asked.
@@ -223,6 +231,8 @@ class AskReader:
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
             made = AskClass.of(amounts, NodeId(required) if required else None, predicate)
+            if len(raw) > _KEPT_BYTES:
+                return made
             _make_room(self._same)
             _make_room(self._classes)
             known = self._classes[raw, required, predicate] = self._same.setdefault(made, made)

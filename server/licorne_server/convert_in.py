@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import structlog
 from google.protobuf.message import DecodeError, Message
 
 from licorne.si.v1 import si_pb2 as si
@@ -38,30 +39,32 @@ from licorne_core.effects import (
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.caps import (
-    MAX_ATTRIBUTES,
+    MAX_ANNOTATION,
     MAX_CONFIG_BYTES,
-    MAX_GROUPS,
+    MAX_ID,
     MAX_QUEUE_PATH,
-    MAX_TAGS,
+    bytes_of,
+    extra_problem,
     id_problem,
-    map_problem,
     rm_id_problem,
+    size_problem,
     tags_problem,
     text_problem,
 )
-from licorne_server.convert_asks import (
-    AskReader,
-    BadItem,
-    check,
-    check_size,
-    ids_of,
-    read_resources,
-    read_texts,
-)
+from licorne_server.convert_asks import AskReader, read_resources, read_texts
 from licorne_server.errors import Malformed, invalid_argument
+from licorne_server.items import BadItem, check, check_item, texts_of, without_entries
 from licorne_server.wire import Split
 
+log = structlog.get_logger(__name__)
+
 NODE_PARTITION = "si/node-partition"
+_ATTRIBUTES = si.NodeInfo.ATTRIBUTES_FIELD_NUMBER
+_CAPACITY = (si.NodeInfo.SCHEDULABLERESOURCE_FIELD_NUMBER,)
+_OF_APPLICATIONS = (
+    si.AddApplicationRequest.UGI_FIELD_NUMBER,
+    si.AddApplicationRequest.PLACEHOLDERASK_FIELD_NUMBER,
+)
 REGISTRATION_FAILED = "registration of RM failed: "
 _ACTIONS = {
     si.NodeInfo.CREATE: NodeAction.CREATE,
@@ -72,6 +75,9 @@ _ACTIONS = {
     si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
 }
 _TERMINATIONS = {kind.value: kind for kind in TerminationType}
+READ_BYTES = 256 * 1024
+"""Bytes of items that are read before everything else gets a turn of the loop."""
+
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
 R = TypeVar("R")
@@ -113,16 +119,13 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     Raises:
         CallError: INVALID_ARGUMENT, naming the field.
     """
-    config_size = len(wire.config.encode())
     problems = {
         "rmID": rm_id_problem(wire.rmID),
         "version": text_problem("version", wire.version),
         "policyGroup": text_problem("policyGroup", wire.policyGroup),
         "buildInfo": tags_problem("buildInfo", wire.buildInfo),
-        "extraConfig": map_problem("extraConfig", len(wire.extraConfig), MAX_ATTRIBUTES),
-        "config": f"config has {config_size} bytes, at most {MAX_CONFIG_BYTES} are allowed"
-        if config_size > MAX_CONFIG_BYTES
-        else "",
+        "extraConfig": extra_problem("extraConfig", wire.extraConfig),
+        "config": size_problem("config", bytes_of((wire.config,)), MAX_CONFIG_BYTES),
     }
     for name, problem in problems.items():
         if problem:
@@ -190,42 +193,65 @@ async def _gather(
     taken: list[T] = []
     refused: list[R] = []
     for run in slices(items, portion):
+        size = 0
         for raw in run:
             try:
                 taken.append(read(raw))
             except BadItem as problem:
                 refused.append(refuse(raw, str(problem)))
+            size += len(raw)
+            if size > READ_BYTES:
+                size = 0
+                await asyncio.sleep(0)
         if len(items) > portion:
             await asyncio.sleep(0)
     return taken, refused
 
 
 def _refused_node(raw: bytes, reason: str) -> NodeRejection:
-    return NodeRejection(node_id=NodeId(ids_of(raw, 1, 0)[0]), reason=reason)
+    [node_id] = texts_of(raw, {1: MAX_ID})
+    return NodeRejection(node_id=NodeId(node_id), reason=reason)
 
 
 def _refused_application(raw: bytes, reason: str) -> ApplicationRejection:
-    return ApplicationRejection(app_id=AppId(ids_of(raw, 1, 0)[0]), reason=reason)
+    [app_id] = texts_of(raw, {1: MAX_ANNOTATION})
+    return ApplicationRejection(app_id=AppId(app_id), reason=reason)
 
 
 def _refused_ask(raw: bytes, reason: str) -> AllocationRejection:
-    key, app_id = ids_of(raw, 1, 9)
+    key, app_id = texts_of(raw, {1: MAX_ID, 9: MAX_ANNOTATION})
     return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
 
 
 def _refused_release(raw: bytes, reason: str) -> AllocationRejection:
-    key, app_id = ids_of(raw, 6, 2)
+    key, app_id = texts_of(raw, {6: MAX_ID, 2: MAX_ANNOTATION})
     return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
 
 
 def _node(raw: bytes) -> NodeUpdate:
-    check_size("node", raw)
+    """A node; if it cannot be taken as it is, without the attributes that only describe it.
+
+    Nothing that runs there could be counted without the node.
+    """
+    try:
+        return _whole_node(raw)
+    except BadItem as problem:
+        lighter = without_entries(raw, _ATTRIBUTES, {NODE_PARTITION})
+        if len(lighter) == len(raw):
+            raise
+        node = _whole_node(lighter)
+        log.warning("node taken without its attributes", node=node.node_id, reason=str(problem))
+        return node
+
+
+def _whole_node(raw: bytes) -> NodeUpdate:
+    check_item("node", raw, _CAPACITY)
     wire = parse(si.NodeInfo, raw)
     check(id_problem("nodeID", wire.nodeID))
     action = _ACTIONS.get(wire.action)
     if action is None:
         raise BadItem(f"node {wire.nodeID}: unknown action {wire.action}")
-    attributes = read_texts("attributes", wire.attributes, MAX_ATTRIBUTES)
+    attributes = read_texts("attributes", wire.attributes)
     partition = attributes.get(NODE_PARTITION, "")
     check(text_problem(NODE_PARTITION, partition))
     capacity = None
@@ -241,9 +267,9 @@ def _node(raw: bytes) -> NodeUpdate:
 
 
 def _new_application(raw: bytes) -> NewApplication:
-    check_size("application", raw)
+    check_item("application", raw, _OF_APPLICATIONS)
     wire = parse(si.AddApplicationRequest, raw)
-    check(id_problem("applicationID", wire.applicationID))
+    check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
     check(text_problem("queueName", wire.queueName, MAX_QUEUE_PATH))
     check(text_problem("gangSchedulingStyle", wire.gangSchedulingStyle))
@@ -252,7 +278,7 @@ def _new_application(raw: bytes) -> NewApplication:
         queue_name=wire.queueName,
         partition=wire.partitionName,
         user=_user(wire.ugi),
-        tags=read_texts("tags", wire.tags, MAX_TAGS),
+        tags=read_texts("tags", wire.tags),
         execution_timeout=wire.executionTimeoutMilliSeconds,
         placeholder_ask=read_resources("placeholderAsk", wire.placeholderAsk),
         gang_scheduling_style=wire.gangSchedulingStyle,
@@ -260,26 +286,25 @@ def _new_application(raw: bytes) -> NewApplication:
 
 
 def _user(wire: si.UserGroupInformation) -> UserGroup:
-    check(text_problem("ugi.user", wire.user))
-    check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
-    for group in wire.groups:
-        check(text_problem("ugi.groups", group))
-    return UserGroup(wire.user, tuple(wire.groups))
+    """The user with the groups that a configuration can name: those without control characters."""
+    check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
+    check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))
+    return UserGroup(wire.user, tuple(group for group in wire.groups if group.isprintable()))
 
 
 def _removal(raw: bytes) -> RemoveApplication:
-    check_size("removal", raw)
+    check_item("removal", raw)
     wire = parse(si.RemoveApplicationRequest, raw)
-    check(id_problem("applicationID", wire.applicationID))
+    check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
     return RemoveApplication(app_id=AppId(wire.applicationID), partition=wire.partitionName)
 
 
 def _release(raw: bytes) -> ReleaseRequest:
-    check_size("release", raw)
+    check_item("release", raw)
     wire = parse(si.AllocationRelease, raw)
     check(text_problem("allocationKey", wire.allocationKey))
-    check(text_problem("applicationID", wire.applicationID))
+    check(text_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
     termination = _TERMINATIONS.get(wire.terminationType)
     if termination is None:

@@ -12,7 +12,7 @@ from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields
 
 NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
 ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
-_LAST_MESSAGE = UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER
+_LAST_MESSAGE = UpdateRequest.STATE_DUMP_FIELD_NUMBER
 _RESPONSE_FIELDS = {
     Kind.NODES: UpdateResponse.NODES_FIELD_NUMBER,
     Kind.APPLICATIONS: UpdateResponse.APPLICATIONS_FIELD_NUMBER,

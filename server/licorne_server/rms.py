@@ -36,6 +36,7 @@ from licorne_server.errors import (
 )
 from licorne_server.event_log import EventLogs
 from licorne_server.outbox import Bounds, Outbox
+from licorne_server.rm_state import RmState, problem
 from licorne_server.sessions import Session
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited
@@ -60,6 +61,8 @@ class Rm:
     """Reads this registration's asks."""
     session: Session | None
     """The session that the RM is served over; None while it is served over `si.v1`."""
+    state: RmState
+    """The question for what the RM adds to a state dump."""
     streams: dict[Kind, Stream]
     """The open streams."""
     halted: str
@@ -78,6 +81,7 @@ class Rm:
         self.check_encoder = CheckEncoder()
         self.reader = AskReader()
         self.session = None
+        self.state = RmState()
         self.streams = {}
         self.halted = ""
         self.resyncs = 0
@@ -98,6 +102,8 @@ class Rm:
         self.check_encoder = CheckEncoder()
         self.reader = AskReader()
         self.session = None
+        self.state.void()
+        self.state = RmState()
         self.halted = ""
 
     def open_session(self, session: Session) -> None:
@@ -239,6 +245,19 @@ class Rms:
         if rm is None:
             raise not_registered(rm_id, message)
         return rm
+
+    async def state_of(self, rm_id: str) -> str:
+        """What an RM adds to a state dump: a JSON document, which may say why there is none."""
+        rm = self.find(rm_id)
+        if rm is None:
+            return problem("the RM is not registered any more")
+        if rm.session is None:
+            return problem("the RM is served over si.v1, which cannot ask for its state")
+        if not rm.session.callbacks.state_dump:
+            return problem("the RM does not add its state")
+        if Kind.SESSION not in rm.streams:
+            return problem("the RM is not connected")
+        return await rm.state.wanted(rm.outbox)
 
     def check_open(self) -> None:
         """Refuse new streams and registrations of a server that is about to stop.

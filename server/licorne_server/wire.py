@@ -4,11 +4,14 @@ A request is split into the bytes of its items, and each item is parsed on its o
 time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from licorne_server.caps import MAX_ITEMS
 from licorne_server.errors import Malformed, invalid_argument
+
+Place = tuple[int, int, int, int]
+"""A field that holds bytes: its number, where it begins, and where its value begins and ends."""
 
 VARINT = 0
 LENGTH = 2
@@ -101,16 +104,42 @@ def fields(raw: bytes) -> Iterator[Field]:
         position = item.end
 
 
-def text_of(raw: bytes, item: Field) -> str:
-    """The text in a field.
+def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS) -> tuple[int, list[Place]]:
+    """Count the fields of a message, and find those of the wanted numbers that hold bytes.
+
+    It stops behind field number `most` + 1. Items of very many fields go through this loop, so
+    that it is written for speed.
+    """
+    count, position, stop = 0, 0, len(raw)
+    found: list[Place] = []
+    last = stop - 1
+    while position < stop and count <= most:
+        begin = position
+        tag = raw[position]
+        if tag & 0x87 == LENGTH and position < last and raw[position + 1] < 0x80 and tag > 7:
+            value = position + 2
+            position = value + raw[position + 1]
+            number, kind = tag >> 3, LENGTH
+            if position > stop:
+                raise Malformed(f"field {number} ends behind the message")
+        else:
+            number, kind, _, value, position = field_at(raw, position, stop)
+        count += 1
+        if kind == LENGTH and number in wanted:
+            found.append((number, begin, value, position))
+    return count, found
+
+
+def text_of(number: int, raw: bytes) -> str:
+    """The text in the bytes of the field of that number.
 
     Raises:
         Malformed: it is not UTF-8.
     """
     try:
-        return raw[item.value : item.end].decode()
+        return raw.decode()
     except UnicodeDecodeError:
-        raise Malformed(f"field {item.number} is not UTF-8") from None
+        raise Malformed(f"field {number} is not UTF-8") from None
 
 
 def encode_varint(value: int) -> bytes:
@@ -153,7 +182,7 @@ def split(raw: bytes, layout: Layout) -> Split:
         if item.number == layout.nested:
             splitter.nested(item.value, item.end)
         elif item.number == layout.rm_id:
-            rm_id = text_of(raw, item)
+            rm_id = text_of(item.number, raw[item.value : item.end])
     return Split(rm_id, splitter.items)
 
 

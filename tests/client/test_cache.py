@@ -133,7 +133,7 @@ def test_a_known_ask_is_resized_where_it_is() -> None:
         (ask("bad", vcore=2**63), "between 0 and"),
         (Ask(key="bad", application_id="app", resources={"vcore": 1.5}), "vcore is 1.5"),  # type: ignore[dict-item]
         (Ask(key="bad\ud800", application_id="app", resources=CORES), "lone surrogate"),
-        (Ask(key="bad", application_id="a" * 2**21, resources=CORES), "it has 2097"),
+        (Ask(key="bad", application_id="a" * 2**23, resources=CORES), "it has 8388"),
     ],
 )
 def test_what_cannot_be_sent_changes_nothing(bad: Ask, reason: str) -> None:

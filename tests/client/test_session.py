@@ -132,6 +132,18 @@ def test_too_much_unacknowledged_gives_up_resumption_only_for_a_while() -> None:
     assert session.resumable
 
 
+def test_a_session_that_was_given_up_is_not_resumed() -> None:
+    """What waited was dropped after the hello; the next one asks for a replay, which has it."""
+    session = new_session()
+    welcomed(session)
+    assert session.hello().hello.resume_token == "token-1"
+    session.forget()
+    with pytest.raises(ConnectionLost, match="given up"):
+        welcomed(session, resumed=True)
+    assert session.hello().hello.resume_token == ""
+    assert welcomed(session, number=2) is None
+
+
 def test_a_goodbye_is_never_repeated() -> None:
     """A goodbye that got lost is not sent again when the stream is resumed."""
     session = new_session()

@@ -5,6 +5,7 @@ import pytest
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import BeginReplay, EndReplay, Hold, NodeAction, SetHold, Tick
 from licorne_core.effects import Effect, NodesAnswered, ReplayEnded
+from licorne_core.handlers import bounds
 from licorne_core.ids import AllocationKey, AppId, RmId
 from licorne_core.partition import Partition
 from licorne_core.resources import INT64_MAX
@@ -89,17 +90,32 @@ def test_what_is_available_stays_exact_below_zero() -> None:
     assert partition(driver).nodes.by_id[node("n0").node_id].available == {"vcore": 10 - 2**61}
 
 
-def test_one_resource_type_too_many_is_refused() -> None:
+def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition hears of so many resource types and no more, from asks and nodes alike."""
     driver = started(LEAF, 10)
     odd = [
         Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)
     ]
+    monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
     effects = driver.do(asks(*odd))
     assert len(refused(effects)) == 300 - 255
-    assert "one too many" in refused(effects)["k299"]
+    assert refused(effects)["k299"] == (
+        "resource type type299 is one too many: partition [rm1]default takes 256"
+    )
     assert "one too many" in node_refusals(driver.do(nodes(node("late", novelty=1))))[0]
     assert keys(driver.do(asks(ask("one", "known", vcore=1)))) == ["known"]
+
+
+def test_what_is_refused_takes_no_place_among_the_resource_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An ask with too many types leaves the places that there are to those that come after it."""
+    monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 4)
+    driver = started(LEAF, 10)
+    many = Ask(AllocationKey("many"), AppId("one"), AskClass.of(dict.fromkeys("abcdef", 1)))
+    assert "resource type d is one too many" in refused(driver.do(asks(many)))["many"]
+    few = Ask(AllocationKey("few"), AppId("one"), AskClass.of(dict.fromkeys("xyz", 1)))
+    assert refused(driver.do(asks(few))) == {}
 
 
 def test_nothing_is_kept_of_what_has_gone() -> None:

@@ -40,7 +40,7 @@ def driver() -> Driver:
 def test_registering_again_cleans_everything_of_that_rm(driver: Driver) -> None:
     """After a second registration nodes, applications and usage are gone, and ids are free."""
     driver.do(register(LEAF, rm="one"))
-    assert driver.views.nodes(ONE) == []
+    assert driver.views.node_ids(ONE) == []
     assert driver.views.applications(ONE) == []
     root = driver.views.queues(ONE)
     assert (root.allocated, root.pending, root.max) == ({}, {}, {})

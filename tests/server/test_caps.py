@@ -3,9 +3,9 @@
 import pytest
 
 from licorne_server.caps import (
+    MAX_EXTRA_BYTES,
     MAX_ID,
-    MAX_TAG_BYTES,
-    MAX_TAGS,
+    extra_problem,
     id_problem,
     map_problem,
     rm_id_problem,
@@ -24,17 +24,18 @@ def test_what_is_as_long_as_allowed_is_fine() -> None:
     """The bounds themselves are allowed, one more is not."""
     assert not id_problem("key", "k" * MAX_ID)
     assert text_problem("key", "k" * (MAX_ID + 1)).startswith(f"key has {MAX_ID + 1} characters")
-    assert not map_problem("tags", MAX_TAGS, MAX_TAGS)
-    assert (
-        map_problem("tags", MAX_TAGS + 1, MAX_TAGS) == "tags has 65 entries, at most 64 are allowed"
+    assert not map_problem("types", 64, 64)
+    assert map_problem("types", 65, 64) == "types has 65 entries, at most 64 are allowed"
+    assert not tags_problem("tags", ["k" * MAX_ID])
+    assert tags_problem("tags", ["k" * (MAX_ID + 1)]).startswith(
+        f"tags key has {MAX_ID + 1} characters"
     )
 
 
-def test_keys_of_tags_count_like_their_values() -> None:
-    """All text of a map is bounded together, whichever side it stands on."""
-    keys = {f"{n:0{MAX_ID}}": "" for n in range(MAX_TAGS)}
-    left = MAX_TAG_BYTES - MAX_ID * MAX_TAGS
-    assert not tags_problem("tags", {**keys, next(iter(keys)): "v" * left})
-    assert tags_problem("tags", {**keys, next(iter(keys)): "v" * (left + 1)}) == (
-        f"tags has {MAX_TAG_BYTES + 1} characters, at most {MAX_TAG_BYTES} are allowed"
+def test_keys_of_the_extra_configuration_count_like_its_values() -> None:
+    """All of it is bounded together in bytes, whichever side a text stands on."""
+    left = MAX_EXTRA_BYTES - len("é".encode()) - 1
+    assert not extra_problem("extraConfig", {"é": "v" * left, "k": ""})
+    assert extra_problem("extraConfig", {"é": "v" * left, "k": "v"}) == (
+        f"extraConfig has {MAX_EXTRA_BYTES + 1} bytes, at most {MAX_EXTRA_BYTES} are allowed"
     )

@@ -20,7 +20,7 @@ from licorne_core.effects import (
     Release,
 )
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.convert_asks import AskReader, BadItem
+from licorne_server.convert_asks import AskReader
 from licorne_server.convert_out import (
     AllocationEncoder,
     Kind,
@@ -29,6 +29,7 @@ from licorne_server.convert_out import (
     payloads,
 )
 from licorne_server.errors import Malformed
+from licorne_server.items import BadItem
 from support.shim import ask, resource
 
 RM = RmId("rm")

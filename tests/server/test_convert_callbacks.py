@@ -9,10 +9,11 @@ from licorne_core.commands import FailMode, PredicatePolicy
 from licorne_core.effects import ContainerState, ContainerStatesChanged, PredicatesAsked
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.caps import MAX_REASON, MAX_REFUSALS
-from licorne_server.convert_asks import AskingReader, AskReader, BadItem
+from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_callbacks import NO_REASON, policy, predicate_answer
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError, Malformed
+from licorne_server.items import BadItem
 from licorne_server.wire import delimited
 from support.shim import ask
 

@@ -5,8 +5,9 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.asks import Allocation
 from licorne_core.ids import NodeId
-from licorne_server.convert_asks import AskReader, BadItem
+from licorne_server.convert_asks import AskReader
 from licorne_server.convert_out import AllocationEncoder
+from licorne_server.items import BadItem
 from support.shim import ask
 
 

@@ -74,8 +74,9 @@ async def test_text_that_is_no_utf8_is_malformed(
         ({"rmID": "[rm]"}, "rmID must not hold '[' or ']': [rm]"),
         ({"rmID": "r" * 129}, "rmID has 129 characters, at most 128 are allowed: "),
         ({"rmID": "a\tb"}, "rmID holds control characters: a\\tb"),
-        ({"rmID": "x", "config": " " * (MIB + 1)}, "config has 1048577 bytes"),
-        ({"rmID": "x", "buildInfo": {f"{i}": "" for i in range(65)}}, "buildInfo has 65 entries"),
+        ({"rmID": "x", "config": " " * (2 * MIB + 1)}, "config has 2097153 bytes"),
+        ({"rmID": "x", "extraConfig": {"k": "v" * 3 * MIB}}, "extraConfig has 3145729 bytes"),
+        ({"rmID": "x", "buildInfo": {"a\tb": ""}}, "buildInfo key holds control characters: a\\tb"),
     ],
 )
 async def test_bad_registration_is_refused(

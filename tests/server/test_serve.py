@@ -168,7 +168,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         (("--listen", "localhost:99999"), "not an address, HOST:PORT was expected"),
         (("--config", "/no/such/file"), "cannot read /no/such/file"),
         (("--tls-cert", "cert.pem"), "--tls-cert and --tls-key are needed together"),
-        (("--config", "/dev/zero"), "/dev/zero is larger than 262144 bytes"),
+        (("--config", "/dev/zero"), "/dev/zero is larger than 2097152 bytes"),
         (("--drain", "nan"), "drain must be a number of seconds from 0 up: nan"),
         (("--drain", "-1"), "drain must be a number of seconds from 0 up: -1.0"),
         (("--rm-identity", "a"), "--rm-identity: RM=NAME was expected: 'a'"),

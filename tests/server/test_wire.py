@@ -104,3 +104,25 @@ def test_number_of_too_many_bytes_is_malformed() -> None:
     assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)
     with pytest.raises(Malformed, match="a number has too many bytes"):
         wire.varint(b"\x80" * 10 + b"\x01", 0)
+
+
+@given(st.binary(max_size=60) | ASKS.map(lambda asks: b"".join(map(serialized, asks))))
+def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
+    """The quick look at a message counts and finds what the slow one does, or refuses it too."""
+    fields: list[wire.Field] | None = None
+    with suppress(Malformed):
+        fields = list(wire.fields(raw))
+    if fields is None:
+        with pytest.raises(Malformed):
+            wire.skim(raw)
+        return
+    texts = [item for item in fields if item.kind == wire.LENGTH]
+    numbers = {item.number for item in texts}
+    places = [(item.number, item.begin, item.value, item.end) for item in texts]
+    assert wire.skim(raw, numbers) == (len(fields), places)
+    assert wire.skim(raw, (), 1)[0] == min(len(fields), 2)
+
+
+def serialized(asked: si.Allocation) -> bytes:
+    """An ask as bytes."""
+    return asked.SerializeToString()

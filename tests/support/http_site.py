@@ -1,5 +1,7 @@
 """A client of the HTTP listener, with the core that answers and what the server says of itself."""
 
+import asyncio
+import io
 import json
 import re
 from collections import deque
@@ -28,6 +30,19 @@ class Site:
     events: EventLogs
     figures: Figures = field(default_factory=Figures)
     history: deque[Sample] = field(default_factory=deque)
+    states: dict[str, str] = field(default_factory=dict)
+    """What RMs add to a dump, by RM."""
+
+    asked: list[str] = field(default_factory=list)
+    """The RMs that were asked for it."""
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while they answer."""
+
+    async def rm_state(self, rm_id: str) -> str:
+        """What an RM adds to a dump."""
+        self.asked.append(rm_id)
+        await self.answering.wait()
+        return self.states.get(rm_id, "null")
 
     async def ask(
         self, path: str, *, method: str = "GET", body: bytes | None = None, **headers: str
@@ -36,7 +51,8 @@ class Site:
         names = {"Accept-Encoding": "identity"}
         names |= {name.replace("_", "-"): value for name, value in headers.items()}
         url = URL(self.address + path, encoded=True)
-        async with self.client.request(method, url, data=body, headers=names) as answer:
+        data = None if body is None else io.BytesIO(body)
+        async with self.client.request(method, url, data=data, headers=names) as answer:
             return answer.status, dict(answer.headers), await answer.read()
 
     async def get(self, path: str) -> Any:

@@ -73,6 +73,16 @@ class Shown:
         await self.still()
         return await self._read("partitions")
 
+    async def health(self) -> Any:
+        """The health checks, once nothing is left to be done."""
+        await self.still()
+        return await self._read("scheduler/healthcheck")
+
+    async def dump(self) -> Any:
+        """The state dump, once nothing is left to be done."""
+        await self.still()
+        return await self._read("fullstatedump")
+
     async def queue(self, path: str) -> Any:
         """A queue as REST shows it."""
         return await self.get(f"queue/{path}")

@@ -1,6 +1,7 @@
 """A server in a process of its own, to be killed."""
 
 import asyncio
+import signal
 import sys
 from types import TracebackType
 from typing import Self
@@ -11,9 +12,11 @@ START_SECONDS = 20.0
 class ServerProcess:
     """`licorne serve` on loopback. Started again, it listens on the same port."""
 
-    def __init__(self) -> None:
-        """Not started."""
+    def __init__(self, *flags: str, http: str = "off") -> None:
+        """Not started. `http` is where it serves REST; more `flags` go to `licorne serve`."""
         self.target = "127.0.0.1:0"
+        self.http = http
+        self._flags = flags
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -34,13 +37,13 @@ class ServerProcess:
         """Start it and wait for the line that says where it listens."""
         command = [sys.executable, "-m", "licorne_server", "serve", "--log-level", "error"]
         self._process = await asyncio.create_subprocess_exec(
-            *(*command, "--listen", self.target, "--http", "off"),
+            *(*command, "--listen", self.target, "--http", self.http, *self._flags),
             stdout=asyncio.subprocess.PIPE,
         )
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
         words = dict(word.split("=") for word in line.decode().split()[1:])
-        self.target = words["grpc"]
+        self.target, self.http = words["grpc"], words["http"]
 
     async def kill(self) -> None:
         """kill -9."""
@@ -48,6 +51,12 @@ class ServerProcess:
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()
+
+    async def stop(self) -> int:
+        """Let it stop in order; its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return await self._process.wait()
 
     async def restart(self) -> None:
         """kill -9, and start again on the same port."""

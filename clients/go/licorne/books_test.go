@@ -93,15 +93,19 @@ func TestRemovedNode(t *testing.T) {
 		{AllocationKey: "k3", TerminationType: si.TerminationType_STOPPED_BY_RM},
 	}})
 	r.expect("k1 released: STOPPED_BY_RM", "k2 released: STOPPED_BY_RM", "k3 released: STOPPED_BY_RM")
-	// An allocation that crossed the removal is told, and ends with it.
-	stream.allocations(fresh(allocation("k5", "n1")))
-	r.expect("k5 on n1")
+	stream.allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
+		{AllocationKey: "k4", TerminationType: si.TerminationType_STOPPED_BY_RM},
+	}})
+	r.expect("k4 released: STOPPED_BY_RM")
+	// Allocations that crossed the removal are told, and end with it.
+	stream.allocations(fresh(allocation("k5", "n1"), allocation("k6", "n1")))
+	r.expect("k5 on n1", "k6 on n1")
 	stream.allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
 		{AllocationKey: "k5", TerminationType: si.TerminationType_STOPPED_BY_RM},
 	}})
 	r.expect("k5 released: STOPPED_BY_RM")
-	replayedAsks(t, server, stream, "ask k6", "ask k7", "ask k8")
-	r.expect("k4 released: STOPPED_BY_RM")
+	replayedAsks(t, server, stream, "ask k7", "ask k8")
+	r.expect("k6 released: STOPPED_BY_RM")
 }
 
 // A foreign allocation changes its size and its node as it is said.

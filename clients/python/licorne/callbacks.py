@@ -6,6 +6,7 @@ Answers to the resource manager's own requests are events (`licorne.events`).
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from google.protobuf.descriptor import EnumValueDescriptor
 
@@ -120,6 +121,8 @@ Refusals = Mapping[str, str]
 Predicates = Callable[[PredicateCheck], Refusals | Awaitable[Refusals]]
 OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
+OnStateDump = Callable[[], Any]
+"""Returns the state, or something to await for it: a value that JSON can hold, or JSON as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,7 @@ class Callbacks:
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
     events: OnEvents | None = None
+    state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for a deadline or a mode that no server takes; names the argument."""
@@ -147,7 +151,9 @@ class Callbacks:
     def wire(self) -> pb.Callbacks:
         """The callbacks as the hello says them."""
         wire = pb.Callbacks(
-            container_states=self.container_states is not None, events=self.events is not None
+            container_states=self.container_states is not None,
+            events=self.events is not None,
+            state_dump=self.state_dump is not None,
         )
         if self.predicates is not None:
             wire.predicates.deadline_milliseconds = round(self.deadline * 1000)

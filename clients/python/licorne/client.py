@@ -10,7 +10,15 @@ from grpc import aio
 
 from licorne import wire
 from licorne.cache import Cache
-from licorne.callbacks import Callbacks, ClassBy, FailMode, OnContainerStates, OnEvents, Predicates
+from licorne.callbacks import (
+    Callbacks,
+    ClassBy,
+    FailMode,
+    OnContainerStates,
+    OnEvents,
+    OnStateDump,
+    Predicates,
+)
 from licorne.channel import registration_error, text_of
 from licorne.connection import Connection
 from licorne.errors import ConnectionLost
@@ -78,6 +86,7 @@ class Client:
         class_by: ClassBy = ClassBy.ASK,
         on_container_states: OnContainerStates | None = None,
         on_events: OnEvents | None = None,
+        on_state_dump: OnStateDump | None = None,
     ) -> None:
         """Make a client; it connects when it is entered with ``async with``.
 
@@ -94,6 +103,10 @@ class Client:
         `on_container_states` and `on_events` run in the loop and get lists, in order. What
         arrives while such a function runs waits for its next call.
 
+        `on_state_dump` is called when somebody reads a state dump of the server. What it returns
+        becomes a part of the dump: a value that JSON can hold, or JSON as a text, 1 MiB at the
+        most. An async function runs as a task, a plain one in the loop. It has 5 seconds.
+
         Raises ValueError for an argument that cannot be sent.
         """
         limits = limits or Limits()
@@ -106,6 +119,7 @@ class Client:
             class_by=class_by,
             container_states=on_container_states,
             events=on_events,
+            state_dump=on_state_dump,
         )
         registration = wire.registration(
             rm_id=rm_id,

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from licorne.packer import Packer
-from licorne.v1.session_pb2 import PredicateAnswer, PredicateAnswers, UpdateRequest
+from licorne.v1.session_pb2 import PredicateAnswer, PredicateAnswers, StateDump, UpdateRequest
 
 MAX_ANSWERS = 1000
 """Answers in one request."""
@@ -23,6 +23,8 @@ class Outgoing:
         """The requests made of the caller's items."""
         self._answers: deque[PredicateAnswer] = deque()
         """The answers to predicate checks, which are sent first."""
+        self._dump: StateDump | None = None
+        """The answer to a question for the state: only the newest counts."""
         self._limit = limit
         self.is_open = False
         """Whether there is a session to queue requests for."""
@@ -54,10 +56,15 @@ class Outgoing:
         """Forget what waits."""
         self.packer.clear()
         self._answers.clear()
+        self._dump = None
 
     def answer(self, answer: PredicateAnswer) -> None:
         """Queue an answer behind other answers and before all items: the server waits for it."""
         self._answers.append(answer)
+
+    def dump(self, dump: StateDump) -> None:
+        """Queue the answer to a question for the state behind answers and before all items."""
+        self._dump = dump
 
     def next(self) -> UpdateRequest | None:
         """Take off the request to send next; None if there is none."""
@@ -65,6 +72,9 @@ class Outgoing:
             count = min(len(self._answers), MAX_ANSWERS)
             answers = [self._answers.popleft() for _ in range(count)]
             return UpdateRequest(predicate_answers=PredicateAnswers(answers=answers))
+        if self._dump is not None:
+            dump, self._dump = self._dump, None
+            return UpdateRequest(state_dump=dump)
         request = self.packer.take()
         if self.packer.items < self._limit:
             self._room.set()

@@ -10,9 +10,10 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from licorne.callbacks import Callbacks, PredicateCheck, Predicates, Refusals, answer
+from licorne.dumps import StateDumper
 from licorne.session import Stamp
 from licorne.stats import Stats
-from licorne.v1.session_pb2 import PredicateAnswer
+from licorne.v1.session_pb2 import PredicateAnswer, StateDump
 
 LOG = logging.getLogger("licorne")
 
@@ -208,6 +209,7 @@ class CallbackRunners:
         self,
         callbacks: Callbacks,
         send: Callable[[Stamp, PredicateAnswer], None],
+        send_dump: Callable[[Stamp, StateDump], None],
         stats: Stats,
         limit: int,
     ) -> None:
@@ -217,9 +219,10 @@ class CallbackRunners:
         )
         self.states = Feed(callbacks.container_states) if callbacks.container_states else None
         self.events = Feed(callbacks.events, limit) if callbacks.events else None
+        self.dumps = StateDumper(callbacks.state_dump, send_dump) if callbacks.state_dump else None
 
     def stop(self) -> None:
         """Call nothing more."""
-        for part in (self.predicates, self.states, self.events):
+        for part in (self.predicates, self.states, self.events, self.dumps):
             if part is not None:
                 part.stop()

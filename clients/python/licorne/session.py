@@ -38,6 +38,8 @@ class Session:
         self._callbacks = callbacks
         self._token = ""
         """The token of the last welcome; empty if the next hello must not resume."""
+        self._given_up = False
+        """Whether the session was given up after the last hello had asked to resume it."""
         self.stamp: Stamp = (0, 0)
         """The epoch and session that the last response was of."""
         self._sent = 0
@@ -68,9 +70,11 @@ class Session:
     def forget(self) -> None:
         """Make the next hello ask for a new session and a replay."""
         self._token = ""
+        self._given_up = True
 
     def hello(self) -> UpdateRequest:
         """The first request of a stream."""
+        self._given_up = False
         return UpdateRequest(
             hello=Hello(
                 rm_id=self._rm_id,
@@ -88,11 +92,14 @@ class Session:
 
         Returns the requests to send again if the session is resumed, and None if it is new, so
         that a replay is needed. Raises ConnectionLost for a lower stamp than the last one: it
-        comes from a server that no longer owns this resource manager.
+        comes from a server that no longer owns this resource manager. Raises it too if the session
+        is resumed that was given up after the hello: what waited is gone, and only a replay has it.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
             raise ConnectionLost(f"the server answers for {stamp}, we are at {self.stamp}")
+        if response.welcome.resumed and self._given_up:
+            raise ConnectionLost("the server resumed a session that was given up meanwhile")
         self.stamp = stamp
         self._token = response.welcome.resume_token
         if response.welcome.resumed:

@@ -15,7 +15,7 @@ from licorne.packer import Packer
 from licorne.runners import CallbackRunners
 from licorne.session import Session, Stamp
 from licorne.stats import Stats
-from licorne.v1.session_pb2 import PredicateAnswer
+from licorne.v1.session_pb2 import PredicateAnswer, StateDump
 
 M = TypeVar("M")
 
@@ -32,7 +32,9 @@ class ClientState:
         self.cache = Cache()
         self.answers = Answers(self.cache)
         self.stats = Stats()
-        self.callbacks = CallbackRunners(callbacks, self._answer, self.stats, limits.events)
+        self.callbacks = CallbackRunners(
+            callbacks, self._answer, self._dump, self.stats, limits.events
+        )
         self.wake = asyncio.Event()
         """Set when the writer of the stream may have something to do."""
         self.outgoing = Outgoing(limits.outgoing)
@@ -95,4 +97,10 @@ class ClientState:
         """Send an answer, unless the session that asked has ended: nobody waits for it then."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.answer(answer)
+            self.wake.set()
+
+    def _dump(self, stamp: Stamp, dump: StateDump) -> None:
+        """The same for the state of the caller."""
+        if stamp == self.session.stamp and self.outgoing.is_open:
+            self.outgoing.dump(dump)
             self.wake.set()

@@ -180,7 +180,7 @@ class Stream:
                 events = answers.allocations(response.allocations)
             case "replay_result":
                 events = self._replay_result(response.replay_result)
-            case "predicate_checks" | "container_states" | "events":
+            case "predicate_checks" | "container_states" | "events" | "state_dump_wanted":
                 self._call_back(response)
             case "drain":
                 events = [self._drain(response.drain)]
@@ -202,6 +202,8 @@ class Stream:
             callbacks.states.put(container_states(response.container_states))
         elif response.HasField("events") and callbacks.events is not None:
             callbacks.events.put(event_records(response.events))
+        elif response.HasField("state_dump_wanted") and callbacks.dumps is not None:
+            callbacks.dumps.start(state.session.stamp, response.state_dump_wanted)
 
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._state

@@ -18,7 +18,7 @@ PARTITION_ATTRIBUTE = "si/node-partition"
 CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
-MAX_ITEM_BYTES = 1024 * 1024
+MAX_ITEM_BYTES = 6 * 1024 * 1024
 """Bytes of one item. A larger one could end the stream that carries it, in every replay anew."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {

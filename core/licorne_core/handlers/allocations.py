@@ -72,6 +72,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
         _take(partition, app, ask, now, outcome)
     except Rejected:
         partition.counters.allocations_rejected += 1
+        partition.counters.rejection_time = now
         raise
 
 

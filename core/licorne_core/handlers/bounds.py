@@ -7,7 +7,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
 
-MAX_RESOURCE_TYPES = 256
+MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
 
 
@@ -18,9 +18,7 @@ def check_growth(
 
     `before` is what it took so far: of the partition, and of the node if one is given.
     """
-    for name, _ in after:
-        if name not in partition.types:
-            check_types(partition, (name,))
+    check_types(partition, (name for name, _ in after))
     root = partition.tree.root
     _check_sums(key, before, after, root.pending, root.allocated)
     if node is not None:
@@ -53,13 +51,13 @@ def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Re
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:
-    """Refuse one resource type too many; those that come in are known from now on."""
+    """Refuse one resource type too many; if there is none, all are known from now on."""
     types = partition.types
-    for name in names:
-        if name not in types:
-            if len(types) >= MAX_RESOURCE_TYPES:
-                raise Rejected(
-                    f"resource type {name} is one too many: partition {partition.name} "
-                    f"has {MAX_RESOURCE_TYPES} already"
-                )
-            types[name] = None
+    new = [name for name in names if name not in types]
+    if new and len(types) + len(new) > MAX_RESOURCE_TYPES:
+        name = new[MAX_RESOURCE_TYPES - len(types)]
+        raise Rejected(
+            f"resource type {name} is one too many: partition {partition.name} "
+            f"takes {MAX_RESOURCE_TYPES}"
+        )
+    types.update(dict.fromkeys(new))

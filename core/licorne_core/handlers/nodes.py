@@ -22,7 +22,7 @@ from licorne_core.ids import NodeId
 from licorne_core.lifecycle import complete_if_idle, note_freed
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
-from licorne_core.registry import Rm
+from licorne_core.registry import MAX_FAILED_NODES, Rm
 from licorne_core.resources import Resources, equals
 
 
@@ -51,6 +51,8 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     partition = rm.find(update.partition)
     node_id = update.node_id
     if partition is None:
+        if len(rm.failed_nodes) < MAX_FAILED_NODES:
+            rm.failed_nodes[node_id] = None
         name = rm.normalized(update.partition)
         raise Rejected(f"failed to find partition {name} for new node {node_id}")
     if not node_id:
@@ -63,6 +65,7 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
+    rm.failed_nodes.pop(node_id, None)
     partition.cluster.add(Node(node_id, capacity, update.attributes, schedulable=schedulable))
     partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
@@ -71,6 +74,8 @@ def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
     """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
     partition = rm.find(update.partition) if update.partition else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
+    if update.action is NodeAction.DECOMISSION:
+        rm.failed_nodes.pop(update.node_id, None)
     if partition is None or node is None:
         return []
     if update.action is NodeAction.DECOMISSION:

@@ -97,10 +97,10 @@ class Changes:
     def class_came(self, ask_class: AskClass) -> None:
         """One more group asks for the class; a new resource type changes every queue's key."""
         self._index.class_came(ask_class)
-        for name, _ in ask_class.items:
-            if name not in self.types:
-                self.types = tuple(sorted((*self.types, name)))
-                self._tree.shares_stale = True
+        if any(name not in self.types for name, _ in ask_class.items):
+            names = (name for name, _ in ask_class.items)
+            self.types = tuple(sorted({*self.types, *names}))
+            self._tree.shares_stale = True
 
     def settle(self) -> None:
         """Rank anew what has changed."""

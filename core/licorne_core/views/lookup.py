@@ -21,6 +21,7 @@ from licorne_core.reports import (
     UsageReport,
 )
 from licorne_core.views.applications import app_report, applications_of, find_application
+from licorne_core.views.audit import Finding, audit
 from licorne_core.views.nodes import node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
@@ -109,12 +110,6 @@ class Views:
         owner = self._registry.partition(partition)
         return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
 
-    def nodes(self, partition: PartitionName, *, detail: bool = False) -> list[NodeReport]:
-        """All nodes by id."""
-        owner = self._registry.partition(partition)
-        nodes = owner.nodes.by_id
-        return [node_report(owner, nodes[node_id], detail=detail) for node_id in sorted(nodes)]
-
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
@@ -163,6 +158,10 @@ class Views:
             why = f": {gone.message}" if gone.message else ""
             raise NotFound(f"application {app_id} is {gone.state.value}{why}")
         return explain(owner, app, key)
+
+    def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
+        """What does not agree in the books, with a None wherever the reader may pause."""
+        return audit(self._registry.partition(partition))
 
     def counters(self, partition: PartitionName) -> Counters:
         """The partition's counters; read, do not keep."""

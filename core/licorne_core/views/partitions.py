@@ -21,6 +21,7 @@ def rm_report(rm: Rm) -> RmReport:
         config=rm.configuration.text,
         checksum=rm.configuration.checksum,
         extra_config=dict(rm.extra_config),
+        failed_nodes=tuple(rm.failed_nodes),
     )
 
 

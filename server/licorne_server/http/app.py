@@ -7,10 +7,12 @@ from aiohttp import web
 from licorne_server.http.dashboard import DashboardReads
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
+from licorne_server.http.health import HealthReads
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
+from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import MAKING
 from licorne_server.http.usage import UsageReads
 
@@ -69,6 +71,8 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
             *UsageReads(sources).routes(),
             *EventReads(sources).routes(),
             *DashboardReads(sources).routes(),
+            *HealthReads(sources).routes(),
+            *DumpReads(sources).routes(),
         ]
     )
     return app

@@ -1,6 +1,6 @@
 """What the first page of the older core's web interface shows (spec § 12.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from aiohttp import web
@@ -34,15 +34,25 @@ class DashboardReads:
 
     async def applications(self, request: web.Request) -> web.StreamResponse:
         """How many applications were running, minute by minute."""
-        return await send_json(request, Rows(list(self._history), _applications_json))
+        return await send_json(request, history_of_applications(self._history))
 
     async def containers(self, request: web.Request) -> web.StreamResponse:
         """How many allocations there were, minute by minute."""
-        return await send_json(request, Rows(list(self._history), _containers_json))
+        return await send_json(request, history_of_containers(self._history))
 
     async def utilizations(self, request: web.Request) -> web.StreamResponse:
         """The nodes of each partition by how much of each resource is used."""
         return await send_json(request, node_utilizations(self._views))
+
+
+def history_of_applications(history: Iterable[Sample]) -> Rows:
+    """The samples of applications that were running."""
+    return Rows(list(history), _applications_json)
+
+
+def history_of_containers(history: Iterable[Sample]) -> Rows:
+    """The samples of allocations that there were."""
+    return Rows(list(history), _containers_json)
 
 
 def _applications_json(sample: Sample) -> JsonObject:

@@ -9,7 +9,7 @@ from licorne_core.reports import AppReport, AskReport
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import milliseconds, point_in_time, rest_name
+from licorne_server.http.units import milliseconds, point_in_time, rest_name, times
 
 
 def applications(
@@ -31,7 +31,7 @@ def applications(
 
 
 def application_json(views: Views, app: AppReport) -> JsonObject:
-    """An application and what it has. All times are in ns but `startTime`, which is in ms."""
+    """An application and what it has."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
     return {
@@ -50,19 +50,23 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
         "hasReserved": bool(app.reservations),
         "reservations": [reservation.key for reservation in app.reservations],
         "resourceHistory": {},
-        "backoffDeadline": point_in_time(app.backoff_until),
         "requests": Rows(app.asks, partial(ask_json, common)),
         "allocations": Rows(app.allocations, partial(allocation_json, common)),
     }
 
 
 def _times_json(app: AppReport) -> JsonObject:
+    """All in nanoseconds but `startTime`, which is in milliseconds, and a text."""
     log = [{"time": nanoseconds(time), "applicationState": state} for time, state in app.state_log]
     return {
-        "submissionTime": nanoseconds(app.submission_time),
-        "startTime": milliseconds(app.start_time),
-        "finishedTime": nanoseconds(app.finished_time),
-        "lastStateChangeTime": nanoseconds(app.state_log[-1][0]) if app.state_log else 0,
+        **times(
+            nanoseconds,
+            submissionTime=app.submission_time,
+            finishedTime=app.finished_time,
+            lastStateChangeTime=app.state_log[-1][0] if app.state_log else 0,
+        ),
+        **times(milliseconds, startTime=app.start_time),
+        **times(point_in_time, backoffDeadline=app.backoff_until),
         "stateLog": log,
     }
 

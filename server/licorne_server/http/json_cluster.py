@@ -1,5 +1,7 @@
 """Clusters, partitions and placement rules as REST shows them (spec § 12.4, corrected by § 14)."""
 
+from collections.abc import Iterable
+
 from licorne_core.apps.states import AppState
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.names import is_pattern
@@ -11,8 +13,8 @@ from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import percentages, rest_name
 
 
-def clusters(views: Views, started_time: float) -> Rows:
-    """One entry for each partition, with the build information of its RM."""
+def clusters(views: Views, started_time: float, of: Iterable[PartitionReport]) -> Rows:
+    """One entry for each of these partitions, with the build information of its RM."""
     rms = {rm.rm_id: rm for rm in views.rms()}
 
     def row(partition: PartitionReport) -> JsonObject:
@@ -23,7 +25,7 @@ def clusters(views: Views, started_time: float) -> Rows:
             "clusterName": partition.rm_id,
         }
 
-    return Rows(views.partitions(), row)
+    return Rows(of, row)
 
 
 def _build_information(rm: RmReport) -> JsonObject:
@@ -31,9 +33,9 @@ def _build_information(rm: RmReport) -> JsonObject:
     return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
-def partitions(views: Views) -> Rows:
-    """All partitions of all RMs, under the names by which REST finds them."""
-    return Rows(views.partitions(), lambda report: _partition_json(views, report))
+def partitions(views: Views, of: Iterable[PartitionReport]) -> Rows:
+    """These partitions, under the names by which REST finds them."""
+    return Rows(of, lambda report: _partition_json(views, report))
 
 
 def _partition_json(views: Views, report: PartitionReport) -> JsonObject:

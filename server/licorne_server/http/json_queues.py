@@ -74,7 +74,6 @@ def _policies_json(queue: QueueReport) -> JsonObject:
         "preemptionDelay": duration(queue.preemption_delay),
         "quotaPreemptionDelay": duration(queue.quota_preemption_delay),
         "isQuotaPreemptionRunning": False,
-        "quotaPreemptionStartTime": 0,
         "unschedAskBackoff": queue.backoff_threshold,
         "askBackoffDelay": duration(queue.backoff_delay),
     }

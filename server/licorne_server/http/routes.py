@@ -53,11 +53,15 @@ class Reads:
 
     async def clusters(self, request: web.Request) -> web.StreamResponse:
         """The RMs, an entry for each partition."""
-        return await send_json(request, json_cluster.clusters(self._views, self._started_time))
+        views = self._views
+        shown = json_cluster.clusters(views, self._started_time, views.partitions())
+        return await send_json(request, shown)
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:
         """All partitions of all RMs."""
-        return await send_json(request, json_cluster.partitions(self._views))
+        return await send_json(
+            request, json_cluster.partitions(self._views, self._views.partitions())
+        )
 
     async def config(self, request: web.Request) -> web.StreamResponse:
         """The running configuration of the RM that registered first, or of `rm`."""

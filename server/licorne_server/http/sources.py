@@ -1,7 +1,7 @@
 """What the HTTP listener reads. `app` makes it and hands it over."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from licorne_core.config.extra import ExtraConfig
@@ -48,11 +48,15 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What the answers are made from. `started_time` is in unix seconds."""
+    """What the answers are made from. Times are in unix seconds."""
 
     views: Views
     status: Status
     started_time: float
+    now: Callable[[], float]
+    rm_state: Callable[[RmId], Awaitable[str]]
+    """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
+    log_level: str = "info"
     figures: Callable[[], Figures] = Figures
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)

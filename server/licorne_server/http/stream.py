@@ -53,7 +53,14 @@ class Rows:
     to_json: Callable[[Any], JsonObject | None]
 
 
-def fragments(value: JsonObject | Rows) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A value that is JSON already, in pieces."""
+
+    pieces: Iterable[str]
+
+
+def fragments(value: JsonObject | Rows | Verbatim) -> Iterator[str]:
     """The JSON of an object or a list in pieces; `Rows` may be values of an object.
 
     An empty piece stands for an item that was left out.
@@ -61,7 +68,10 @@ def fragments(value: JsonObject | Rows) -> Iterator[str]:
     if isinstance(value, Rows):
         yield from _list_fragments(value)
         return
-    lists = {key: item for key, item in value.items() if isinstance(item, Rows)}
+    if isinstance(value, Verbatim):
+        yield from value.pieces
+        return
+    lists = {key: item for key, item in value.items() if isinstance(item, Rows | Verbatim)}
     text = _encode({key: item for key, item in value.items() if key not in lists})
     if not lists:
         yield text
@@ -69,7 +79,7 @@ def fragments(value: JsonObject | Rows) -> Iterator[str]:
     separator = text[:-1] if text == "{}" else text[:-1] + ","
     for key, rows in lists.items():
         yield f"{separator}{_encode(key)}:"
-        yield from _list_fragments(rows)
+        yield from fragments(rows)
         separator = ","
     yield "}"
 

@@ -1,15 +1,12 @@
 """Units and shapes that many REST objects share (spec §§ 12.4, 14)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from licorne_core.ids import PartitionName, bare_partition
-from licorne_core.reports import NodeReport
+from licorne_core.reports import NodeReport, RmReport
 from licorne_core.resources import Resources
 from licorne_core.views import Views
-
-NO_TIME = "0001-01-01T00:00:00Z"
-"""How the older core writes a point in time that is not known."""
 
 USAGE_RANGES = 10
 """How many ranges of equal width nodes are counted in, by how much of them is used."""
@@ -20,10 +17,13 @@ def milliseconds(seconds: float) -> int:
     return round(seconds * 1e3)
 
 
+def times(unit: Callable[[float], int | str], **moments: float) -> dict[str, object]:
+    """Unix seconds by name, each in the unit; a time that is 0 is not there, and left out."""
+    return {name: unit(seconds) for name, seconds in moments.items() if seconds}
+
+
 def point_in_time(seconds: float) -> str:
-    """Unix seconds as RFC 3339 has them, in UTC; 0 for none."""
-    if not seconds:
-        return NO_TIME
+    """Unix seconds as RFC 3339 has them, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -64,6 +64,11 @@ def usage_ranges(node: NodeReport) -> Iterator[tuple[str, int]]:
         if capacity > 0:
             used = capacity - node.available.get(name, 0)
             yield name, max(0, min(USAGE_RANGES - 1, (USAGE_RANGES * used - 1) // capacity))
+
+
+def rms_named(views: Views, rm_id: str) -> tuple[RmReport, ...]:
+    """The RM of that id, or all of them for the empty text; raises NotFound."""
+    return (views.rm(rm_id),) if rm_id else views.rms()
 
 
 def rest_name(views: Views, partition: PartitionName) -> str:

@@ -23,10 +23,11 @@ from licorne_core.reports import RmReport
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.caps import (
-    MAX_ATTRIBUTES,
     MAX_CONFIG_BYTES,
-    map_problem,
+    bytes_of,
+    extra_problem,
     rm_id_problem,
+    size_problem,
     text_problem,
 )
 from licorne_server.config_thread import ConfigThread
@@ -101,10 +102,7 @@ class AdminService:
         _check_size(request.config)
         for name, problem in (
             ("policy_group", text_problem("policy_group", request.policy_group)),
-            (
-                "extra_config",
-                map_problem("extra_config", len(request.extra_config), MAX_ATTRIBUTES),
-            ),
+            ("extra_config", extra_problem("extra_config", request.extra_config)),
         ):
             if problem:
                 raise invalid_argument(problem, name)
@@ -160,8 +158,6 @@ class AdminService:
 
 
 def _check_size(config: str) -> None:
-    size = len(config.encode())
-    if size > MAX_CONFIG_BYTES:
-        raise invalid_argument(
-            f"config has {size} bytes, at most {MAX_CONFIG_BYTES} are allowed", "config"
-        )
+    problem = size_problem("config", bytes_of((config,)), MAX_CONFIG_BYTES)
+    if problem:
+        raise invalid_argument(problem, "config")

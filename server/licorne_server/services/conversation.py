@@ -7,6 +7,7 @@ from licorne.v1.session_pb2 import (
     Goodbye,
     Heartbeat,
     ReplayEnd,
+    StateDump,
     UpdateRequest,
     UpdateResponse,
     Welcome,
@@ -46,6 +47,7 @@ NUMBERED = frozenset(
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
         UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER,
+        UpdateRequest.STATE_DUMP_FIELD_NUMBER,
     }
 )
 
@@ -120,6 +122,9 @@ class Conversation:
             answers = predicate_answers(self._rm.rm_id, payload)
             self._engine.post(answers, is_current=self._rm.registration_guard())
             self._intake.put(Entry(Kind.CHECKS, number))
+        elif message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
+            self._rm.state.answered(parse(StateDump, payload))
+            self._intake.put(Entry(Kind.SESSION, number))
         elif message == UpdateRequest.HELLO_FIELD_NUMBER:
             raise invalid_argument("a stream has one Hello only", "hello")
         elif number:

@@ -62,7 +62,7 @@ def test_bombs(bomb: Callable[[], str], message: str) -> None:
     problem = only_problem(text)
     assert problem.message == message
     # A tenth of a second is what is promised; loading this many values takes longer by itself.
-    assert perf_counter() - started < (2.0 if "values" in message else 0.1)
+    assert perf_counter() - started < (5.0 if "values" in message else 0.1)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,17 @@ def test_messages_stay_on_one_line() -> None:
     assert problem.message.startswith(r"multiple spaces found in ACL: 'a\nb c ddd")
     assert problem.message.isprintable()
     assert len(problem.message) < 600
+
+
+def test_what_a_config_map_holds_is_a_configuration() -> None:
+    """1 MiB of queues, each with resources and properties, is loaded whole."""
+    head = "partitions: [{name: default, queues: [{name: root, queues: [\n"
+    line = (
+        "  {{name: queue-{0}, resources: {{guaranteed: {{memory: 1G, vcore: 1}}}},"
+        " properties: {{application.sort.policy: fair}}, submitacl: '*', maxapplications: {0}}},\n"
+    )
+    lines = [line.format(number) for number in range(1, 2**20 // len(line) + 1000)]
+    text = head + "".join(lines) + "]}]}]"
+    assert 2**20 < len(text) < MAX_BYTES
+    (partition,) = load(text).partitions
+    assert len(partition.root.queues) == len(lines)

@@ -69,7 +69,7 @@ def test_what_is_assumed_is_an_ask() -> None:
     report = driver.views.application(DEFAULT, "one")
     limited = driver.views.application(DEFAULT, "one", limit=1)
     [shown] = driver.views.partitions()
-    holding, other = driver.views.nodes(DEFAULT, detail=True)
+    holding, other = [driver.views.node(DEFAULT, name) for name in driver.views.node_ids(DEFAULT)]
 
     explained = driver.views.explain(DEFAULT, "one")
 

@@ -29,7 +29,7 @@ def test_everybody_shows_a_reservation(driver: Driver) -> None:
     [found] = driver.views.reservations(DEFAULT)
     assert (found.node_id, found.app_id, found.key) == ("n1", "app-2", "k3")
     assert (found.time, found.required) == (START + 2, False)
-    reserved, free = driver.views.nodes(DEFAULT)
+    reserved, free = [driver.views.node(DEFAULT, name) for name in driver.views.node_ids(DEFAULT)]
     assert (reserved.reservations, free.reservations) == ((found,), ())
     report = driver.views.application(DEFAULT, "app-2")
     assert report.reservations == (found,)
@@ -43,7 +43,8 @@ def test_nothing_of_a_reservation_is_left(driver: Driver) -> None:
     """Once the ask is placed, no report speaks of its reservation."""
     driver.do(releases(release("app-1", "k1")))
     assert list(driver.views.reservations(DEFAULT)) == []
-    assert all(node.reservations == () for node in driver.views.nodes(DEFAULT))
+    names = driver.views.node_ids(DEFAULT)
+    assert all(driver.views.node(DEFAULT, name).reservations == () for name in names)
     report = driver.views.application(DEFAULT, "app-2")
     assert (report.reservations, report.allocation_count) == ((), 1)
 

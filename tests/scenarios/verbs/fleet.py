@@ -7,9 +7,10 @@ from scenarios.stage import Line, Stage
 
 def run(stage: Stage, line: Line) -> list[str]:
     """Print the nodes of a partition."""
+    views = stage.driver.views
     name = PartitionName(f"[{stage.rm}]{line.take('partition', 'default')}")
     return [
         f"{node.node_id}{'' if node.schedulable else ' drained'}: "
         f"free {amounts(node.available)}, {node.utilization:.2f} full"
-        for node in stage.driver.views.nodes(name)
+        for node in (views.node(name, node_id) for node_id in views.node_ids(name))
     ]

@@ -118,7 +118,7 @@ def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (b"partitions: [{name: \xe4}]", "1:21: not valid UTF-8"),
         (b"[" * 100_000, "1:33: nested deeper than 32 levels"),
-        (b"x" * 1_000_000, " the configuration is larger than 262144 bytes"),
+        (b"x" * 3_000_000, " the configuration is larger than 2097152 bytes"),
     ],
 )
 def test_files_made_to_hurt(

@@ -22,11 +22,14 @@ async def site() -> AsyncIterator[Site]:
             lambda rm_id: read_extra(driver.views.rm(rm_id).extra_config),
         )
         site = Site(driver, status, client, "", events)
+        site.answering.set()
         server = HttpServer(
             Sources(
                 views=driver.views,
                 status=status,
                 started_time=START,
+                now=lambda: driver.now,
+                rm_state=site.rm_state,
                 figures=lambda: site.figures,
                 history=site.history,
                 events=events,

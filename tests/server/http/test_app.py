@@ -11,7 +11,21 @@ from support.http_site import Site
 
 def server() -> HttpServer:
     """A listener over an empty core."""
-    return HttpServer(Sources(views=Driver().views, status=Status(), started_time=0.0))
+    driver = Driver()
+    return HttpServer(
+        Sources(
+            views=driver.views,
+            status=Status(),
+            started_time=0.0,
+            now=lambda: driver.now,
+            rm_state=no_state,
+        )
+    )
+
+
+async def no_state(rm_id: str) -> str:
+    """What no RM adds to a dump."""
+    return "null"
 
 
 async def raw(site: Site, request: bytes) -> bytes:

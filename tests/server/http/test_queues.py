@@ -86,7 +86,7 @@ KEYS = {
     "parent", "template", "children", "childNames", "absUsedCapacity", "maxRunningApps",
     "runningApps", "currentPriority", "allocatingAcceptedApps", "sortingPolicy", "prioritySorting",
     "preemptionEnabled", "isPreemptionFence", "preemptionDelay", "quotaPreemptionDelay",
-    "isPriorityFence", "priorityOffset", "isQuotaPreemptionRunning", "quotaPreemptionStartTime",
+    "isPriorityFence", "priorityOffset", "isQuotaPreemptionRunning",
     "unschedAskBackoff", "askBackoffDelay",
 }  # fmt: skip
 

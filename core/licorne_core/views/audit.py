@@ -1,0 +1,116 @@
+"""Whether the books agree, for those who watch over a running core (spec § 12.5).
+
+These are the checks of `invariants` that can be made in small steps while the core goes on: every
+step looks at the books as they are then, and at one node or a few requests of them.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import BOOKED, Request
+from licorne_core.nodes.node import Node
+from licorne_core.partition import Partition
+from licorne_core.resources import Resources, describe, equals, has_negative, subtract
+
+STEP_REQUESTS = 256
+"""Requests of an application that are looked at in one step."""
+
+
+class Concern(Enum):
+    """What is looked after."""
+
+    NEGATIVE_PARTITION = "negative totals of a partition"
+    NEGATIVE_NODE = "negative totals of a node"
+    PARTITION_SUM = "a partition is not the sum of its nodes"
+    NODE_SUM = "a node is not the sum of its parts"
+    RESERVATION = "a reservation that is nobody's"
+    ORPHAN_ON_NODE = "an allocation on a node that its application has not"
+    ORPHAN_IN_APPLICATION = "an allocation of an application that its node has not"
+
+
+class Finding(NamedTuple):
+    """Something that does not agree."""
+
+    concern: Concern
+    text: str
+
+
+def audit(partition: Partition) -> Iterator[Finding | None]:
+    """What does not agree in a partition; a None after each step."""
+    yield from _sums(partition)
+    yield None
+    for node in list(partition.nodes.by_id.values()):
+        if partition.nodes.by_id.get(node.node_id) is node:
+            yield from _node(partition, node)
+        yield None
+    for app in list(partition.applications.values()):
+        requests = list(app.requests.values())
+        for begin in range(0, len(requests), STEP_REQUESTS):
+            if partition.applications.get(app.app_id) is app:
+                yield from _requests(partition, app, requests[begin : begin + STEP_REQUESTS])
+            yield None
+
+
+def _sums(partition: Partition) -> Iterator[Finding]:
+    capacity: dict[str, int] = {}
+    allocated: dict[str, int] = {}
+    for node in partition.nodes.by_id.values():
+        _count(capacity, node.capacity)
+        _count(allocated, node.allocated)
+    root = partition.tree.root
+    at = f"partition {partition.name}"
+    for what, booked, counted in (
+        ("capacity", partition.nodes.total, capacity),
+        ("allocated", root.allocated, allocated),
+    ):
+        if has_negative(booked):
+            yield Finding(Concern.NEGATIVE_PARTITION, f"{at}: {what} {describe(booked)}")
+        if not equals(booked, counted):
+            figures = f"{what} {describe(booked)}, on its nodes {describe(counted)}"
+            yield Finding(Concern.PARTITION_SUM, f"{at}: {figures}")
+
+
+def _count(total: dict[str, int], size: Resources) -> None:
+    for name, value in size.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _node(partition: Partition, node: Node) -> Iterator[Finding]:
+    at = f"node {node.node_id}"
+    for total in (node.capacity, node.allocated, node.occupied):
+        if has_negative(total):
+            yield Finding(Concern.NEGATIVE_NODE, f"{at}: {describe(total)}")
+    on_it: dict[str, int] = {}
+    for held in node.allocations:
+        _count(on_it, held.ask.ask_class.resources)
+        app = partition.applications.get(held.ask.app_id)
+        request = None if app is None else app.requests.get(held.key)
+        if request is None or request.allocation is not held:
+            text = f"{at} has {held.key} of application {held.ask.app_id}, which has it not"
+            yield Finding(Concern.ORPHAN_ON_NODE, text)
+    if not equals(node.allocated, on_it):
+        figures = f"allocated {describe(node.allocated)}, by its allocations {describe(on_it)}"
+        yield Finding(Concern.NODE_SUM, f"{at}: {figures}")
+    left = subtract(subtract(node.capacity, node.allocated), node.occupied)
+    if not equals(node.available, left):
+        figures = f"available {describe(node.available)}, by its capacity {describe(left)}"
+        yield Finding(Concern.NODE_SUM, f"{at}: {figures}")
+    for (app_id, key), reservation in node.reservations.items():
+        app = partition.applications.get(app_id)
+        request = None if app is None else app.requests.get(key)
+        if request is None or not request.is_pending or request.reservation is not reservation:
+            text = f"{at} is reserved for {key} of application {app_id}, which does not wait for it"
+            yield Finding(Concern.RESERVATION, text)
+
+
+def _requests(partition: Partition, app: Application, requests: list[Request]) -> Iterator[Finding]:
+    for request in requests:
+        if request.state not in BOOKED or request.allocation is None:
+            continue
+        node = partition.nodes.by_id.get(request.allocation.node_id)
+        if node is None or request.allocation not in node.allocations:
+            key, node_id = request.ask.key, request.allocation.node_id
+            text = f"application {app.app_id} has {key} on node {node_id}, which has it not"
+            yield Finding(Concern.ORPHAN_IN_APPLICATION, text)

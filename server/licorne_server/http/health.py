@@ -1,0 +1,154 @@
+"""Whether the scheduler is well, as far as it can tell (spec §§ 12.5, 14)."""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from aiohttp import web
+
+from licorne_core.commands import Hold
+from licorne_core.errors import NotFound
+from licorne_core.ids import RmId
+from licorne_core.reports import RmReport
+from licorne_core.views import Concern, Views
+from licorne_server.http.sources import Sources, Status
+from licorne_server.http.stream import MAKING, JsonObject, send, sliced
+from licorne_server.http.units import rms_named
+
+RECENT_SECONDS = 300.0
+"""How long a rejected ask counts. For ever, as in the older core, one mistake of an RM would make
+the scheduler look ill until its next start."""
+
+SHOWN = 10
+"""How many findings a diagnosis names."""
+
+DATA = "Consistency of data"
+NEGATIVE = "Negative resources"
+CHECKS = {
+    Concern.NEGATIVE_PARTITION: (NEGATIVE, "no total of a partition is below zero"),
+    Concern.NEGATIVE_NODE: (NEGATIVE, "no total of a node is below zero"),
+    Concern.PARTITION_SUM: (DATA, "a partition's capacity and usage are the sums of its nodes"),
+    Concern.NODE_SUM: (DATA, "a node's capacity is what is allocated, occupied and available"),
+    Concern.RESERVATION: ("Reservation check", "every reservation is for an ask that waits"),
+    Concern.ORPHAN_ON_NODE: (
+        "Orphan allocation on node check",
+        "every allocation on a node is one of an application",
+    ),
+    Concern.ORPHAN_IN_APPLICATION: (
+        "Orphan allocation on app check",
+        "every allocation of an application is on its node",
+    ),
+}
+
+
+class Found:
+    """What a check has found: how much, and the first few in words."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.count = 0
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """One finding more."""
+        self.count += 1
+        if len(self.texts) < SHOWN:
+            self.texts.append(text)
+
+    def diagnosis(self) -> str:
+        """The findings in one text, empty for none."""
+        more = self.count - len(self.texts)
+        return "; ".join([*self.texts, f"and {more} more"] if more else self.texts)
+
+
+class Check(NamedTuple):
+    """One check and what it found."""
+
+    name: str
+    description: str
+    found: Found
+
+    def as_json(self) -> JsonObject:
+        """The check as the older core's web page reads it."""
+        return {
+            "Name": self.name,
+            "Succeeded": not self.found.count,
+            "Description": self.description,
+            "DiagnosisMessage": self.found.diagnosis(),
+        }
+
+
+class HealthReads:
+    """The path of the health checks. They are made anew for every request."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Check these."""
+        self._sources = sources
+
+    def routes(self) -> list[web.RouteDef]:
+        """The only path."""
+        return [web.get("/ws/v1/scheduler/healthcheck", self.health)]
+
+    async def health(self, request: web.Request) -> web.StreamResponse:
+        """All checks, over all RMs or the one that `rm` names."""
+        sources = self._sources
+        rms = rms_named(sources.views, request.query.get("rm", ""))
+        pieces = _pieces(sources.views, rms, sources.status, sources.now())
+        body = sliced(pieces, request.app[MAKING])
+        return await send(request, "application/json; charset=utf-8", body)
+
+
+def _pieces(views: Views, rms: tuple[RmReport, ...], status: Status, now: float) -> Iterator[str]:
+    """The answer's JSON; before it an empty piece for each step, so that slices can end."""
+    by_concern = {concern: Found() for concern in Concern}
+    for rm in rms:
+        for name in rm.partitions:
+            try:
+                findings = views.audit(name)
+            except NotFound:
+                continue
+            for finding in findings:
+                if finding is None:
+                    yield ""
+                else:
+                    by_concern[finding.concern].add(finding.text)
+    checks = [
+        _rejected_asks(views, rms, now),
+        _failures(views, rms, status),
+        _failed_nodes(rms),
+        *(Check(*CHECKS[concern], found) for concern, found in by_concern.items()),
+    ]
+    healthy = not any(check.found.count for check in checks)
+    answer = {"Healthy": healthy, "HealthChecks": [check.as_json() for check in checks]}
+    yield json.dumps(answer, separators=(",", ":"))
+
+
+def _rejected_asks(views: Views, rms: tuple[RmReport, ...], now: float) -> Check:
+    found = Found()
+    for rm in rms:
+        for partition in views.partitions(RmId(rm.rm_id)):
+            counters = views.counters(partition.name)
+            ago = now - counters.rejection_time
+            if counters.rejection_time and ago < RECENT_SECONDS:
+                found.add(f"partition {partition.name} rejected an ask {max(0.0, ago):.0f} s ago")
+    minutes = f"{RECENT_SECONDS / 60:.0f} minutes"
+    return Check("Scheduling errors", f"no ask was rejected in the last {minutes}", found)
+
+
+def _failures(views: Views, rms: tuple[RmReport, ...], status: Status) -> Check:
+    found = Found()
+    if status.failure:
+        found.add(status.failure)
+    for rm in rms:
+        halted = any(Hold.DEFECT.value in p.holds for p in views.partitions(RmId(rm.rm_id)))
+        if halted:
+            found.add(f"RM {rm.rm_id} is not scheduled until it registers again")
+    return Check("Internal errors", "nothing has failed inside the scheduler", found)
+
+
+def _failed_nodes(rms: tuple[RmReport, ...]) -> Check:
+    found = Found()
+    for rm in rms:
+        for node_id in rm.failed_nodes:
+            found.add(f"node {node_id} of RM {rm.rm_id} is for a partition that is not there")
+    return Check("Failed nodes", "every node has a partition", found)

@@ -1,0 +1,41 @@
+"""The languages whose clients are played: how their peers are built and started."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from support.pages import ROOT
+
+Build = Callable[[Path], Sequence[str]]
+"""Builds a peer in a folder unless it is there; returns the command that starts it."""
+
+GO_MODULE = ROOT / "clients" / "go"
+
+
+def _python(_: Path) -> Sequence[str]:
+    return sys.executable, str(ROOT / "clients" / "conformance" / "peers" / "python_peer.py")
+
+
+def _go(folder: Path) -> Sequence[str]:
+    program = folder / "go_peer"
+    if program.exists():
+        return (str(program),)
+    built = subprocess.run(
+        ["go", "build", "-o", str(program), "./conformance"],
+        cwd=GO_MODULE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, f"go build says:\n{built.stdout}{built.stderr}"
+    return (str(program),)
+
+
+def languages() -> Mapping[str, Build]:
+    """The peers that can be built here. Go needs its tools on the PATH."""
+    found: dict[str, Build] = {"python": _python}
+    if shutil.which("go") and (GO_MODULE / "conformance").is_dir():
+        found["go"] = _go
+    return found

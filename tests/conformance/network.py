@@ -1,0 +1,73 @@
+"""The network between a peer and the server: it breaks, freezes, and breaks by lot."""
+
+import asyncio
+import random
+
+from support.proxy import Proxy
+
+
+class Network(Proxy):
+    """A proxy of one peer that counts the bytes it passes on."""
+
+    def __init__(self, upstream: str, seed: int) -> None:
+        """Everything that is drawn by lot follows from the seed."""
+        super().__init__(upstream)
+        self._random = random.Random(seed)
+        self._between = (0, 0)
+        """The fewest and most bytes that a connection may carry while there are cuts to come."""
+        self._to_come = 0
+        """How many connections are still to be cut."""
+        self._left: int | None = None
+        """Bytes until the next cut; None while none is to come."""
+        self.cuts = 0
+        """How many connections were cut since `cut_after`."""
+        self._flows = asyncio.Event()
+        """Set while the connections that open now pass on what they carry."""
+        self._flows.set()
+        self._frozen: list[asyncio.Event] = []
+        """Those of the connections that were frozen."""
+
+    def cut_after(self, fewest: int, most: int, times: int) -> None:
+        """Cut the connections so many times, each after a number of bytes drawn between both."""
+        self._between = (fewest, most)
+        self._to_come = times
+        self.cuts = 0
+        self._draw()
+
+    def calm(self) -> None:
+        """Cut nothing more."""
+        self._to_come = 0
+        self._left = None
+
+    def freeze(self) -> None:
+        """Hold back what the connections of now carry. Later connections are not held up."""
+        self._flows.clear()
+        self._frozen.append(self._flows)
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    def thaw(self) -> None:
+        """Pass on what was held back, unless its connection has broken meanwhile."""
+        for flows in self._frozen:
+            flows.set()
+        self._frozen.clear()
+
+    def _draw(self) -> None:
+        self._left = self._random.randint(*self._between) if self._to_come else None
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        flows = self._flows
+        while data := await reader.read(65536):
+            await flows.wait()
+            if self._left is not None and len(data) >= self._left:
+                writer.write(data[: self._left])
+                await writer.drain()
+                self._to_come -= 1
+                self.cuts += 1
+                self._draw()
+                raise ConnectionResetError("cut by lot")
+            if self._left is not None:
+                self._left -= len(data)
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError("one side has closed")

@@ -1,0 +1,217 @@
+"""Plays a scenario: a server, a network and a peer for each name, and a method for each verb."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from conformance import books
+from conformance.matching import matches
+from conformance.network import Network
+from conformance.peers import PATIENCE, Failed, Peer
+from conformance.scenario import Scenario, Step
+from support.pages import ROOT
+from support.server_process import ServerProcess
+
+QUICK = {"initial_ms": 20, "maximum_ms": 200}
+"""How soon peers connect again: a scenario breaks connections more often than real life."""
+QUEUES = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: default}]}]
+"""
+"""The queues of a peer whose scenario does not name any."""
+FILES = ROOT / "tests" / "data" / "tls"
+MUTUAL = (
+    *("--tls-cert", str(FILES / "server.pem"), "--tls-key", str(FILES / "server.key")),
+    *("--tls-client-ca", str(FILES / "ca.pem"), "--rm-identity", "rm1=spiffe://test/rm"),
+)
+"""How the server is started if it wants certificates."""
+CERTIFICATE = {
+    "ca": str(FILES / "ca.pem"),
+    "cert": str(FILES / "rm.pem"),
+    "key": str(FILES / "rm.key"),
+}
+"""What peers show then."""
+SHOWN = 80
+"""Lines of what was said that a failure shows."""
+ACTIONS = ("start", "kill", "stop")
+
+
+class Stage:
+    """One run of one scenario with the peers of one language."""
+
+    def __init__(self, scenario: Scenario, seed: int, program: Sequence[str]) -> None:
+        """`program` is the command that starts a peer."""
+        self._scenario = scenario
+        self._seed = seed
+        self._program = program
+        # A peer that does not say goodbye would hold up the end of the server for so long.
+        flags = ["--drain", str(10 * PATIENCE), *(MUTUAL if scenario.tls else ())]
+        self._server = ServerProcess(*flags, http="127.0.0.1:0")
+        self._networks: dict[str, Network] = {}
+        self._peers: dict[str, Peer] = {}
+        self._gone: list[Peer] = []
+        self._never: list[tuple[Peer, Sequence[Mapping[str, Any]], int]] = []
+        self._once: defaultdict[str, list[tuple[Mapping[str, Any], str]]] = defaultdict(list)
+        self._said: list[str] = []
+        self._verbs: Mapping[str, Callable[[Step], Coroutine[Any, Any, None]]] = {
+            "connect": self._connect,
+            "do": self._do,
+            "expect": self._expect,
+            "absent": self._absent,
+            "never": self._note_never,
+            "once": self._note_once,
+            "server": self._act,
+            "network": self._disturb,
+            "state": self._state,
+        }
+
+    async def play(self) -> None:
+        """Play every step, then end the peers and check what must never have come.
+
+        Raises:
+            Failed: with the step, the reason, and what was said last.
+        """
+        place = "start"
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._server)
+            for number, name in enumerate(self._scenario.peers):
+                network = Network(self._server.target, self._seed + number)
+                self._networks[name] = await stack.enter_async_context(network)
+            stack.push_async_callback(self._kill_peers)
+            try:
+                for step in self._scenario.steps:
+                    place = step.place
+                    self._said.append(f"-- {place}: {step.verb}")
+                    await self._verbs[step.verb](step)
+                place = "end"
+                await self._finish()
+            except Failed as failure:
+                lines = "\n".join(self._said[-SHOWN:])
+                raise Failed(f"{self._scenario.name}, {place}: {failure}\n{lines}") from None
+
+    async def _kill_peers(self) -> None:
+        for peer in (*self._gone, *self._peers.values()):
+            await peer.kill()
+
+    async def _finish(self) -> None:
+        """Let the peers part, and check their events to the last one."""
+        for network in self._networks.values():
+            network.thaw()
+        for peer in self._peers.values():
+            await peer.finish()
+        for peer, patterns, since in self._never:
+            peer.check_absent(patterns, since)
+        for peer in (*self._gone, *self._peers.values()):
+            for pattern, by in self._once[peer.name]:
+                peer.check_once(pattern, by)
+
+    def _peer(self, step: Step) -> Peer:
+        """The peer that a step is about; the first one where the step does not say."""
+        name = step.rest.get("peer") or next(iter(self._scenario.peers))
+        if name not in self._peers:
+            raise Failed(f"{name} is not connected")
+        return self._peers[name]
+
+    def _network(self, step: Step) -> Network:
+        return self._networks[step.rest.get("peer") or next(iter(self._scenario.peers))]
+
+    # ---- Peers ----
+
+    async def _connect(self, step: Step) -> None:
+        """Start a peer; one of the same name that was there has to be gone."""
+        name = step.given
+        former = self._peers.pop(name, None)
+        if former is not None:
+            await former.finish()
+            self._gone.append(former)
+        peer = self._peers[name] = Peer(name, self._said.append)
+        first = {
+            "target": self._networks[name].target,
+            "rm_id": name,
+            "instance": 1,
+            "queues": QUEUES,
+            "retry": QUICK,
+            "tls": CERTIFICATE if self._scenario.tls else None,
+            **self._scenario.peers[name],
+            **step.rest,
+        }
+        await peer.start(self._program, first)
+
+    async def _do(self, step: Step) -> None:
+        """Give a command, and judge the answer by `error` and `or_event`."""
+        rest = dict(step.rest)
+        peer = self._peer(step)
+        rest.pop("peer", None)
+        error, told_by = rest.pop("error", None), rest.pop("or_event", None)
+        if step.given == "exit":
+            await peer.crash()
+            return
+        answer = await peer.tell({"do": step.given, **rest})
+        refusal = answer.get("error")
+        if told_by is not None and refusal is None:
+            await peer.expect([told_by])
+        elif not matches(error, refusal):
+            raise Failed(f"{peer.name}: {answer} where the error was to be {error or 'none'}")
+
+    async def _expect(self, step: Step) -> None:
+        await self._peer(step).expect(
+            step.given,
+            in_order=step.rest.get("in_order", False),
+            before=step.rest.get("before"),
+        )
+
+    async def _absent(self, step: Step) -> None:
+        self._peer(step).check_absent(step.given)
+
+    async def _note_never(self, step: Step) -> None:
+        peer = self._peer(step)
+        self._never.append((peer, step.given, len(peer.events)))
+
+    async def _note_once(self, step: Step) -> None:
+        self._once[self._peer(step).name].append((step.given, step.rest["by"]))
+
+    # ---- Server and network ----
+
+    async def _act(self, step: Step) -> None:
+        """Start, kill or stop the server; started again, it listens on the same ports."""
+        match step.given:
+            case "start":
+                await self._server.start()
+            case "kill":
+                await self._server.kill()
+            case "stop":
+                try:
+                    code = await asyncio.wait_for(self._server.stop(), PATIENCE)
+                except TimeoutError:
+                    raise Failed("the server waits in vain for goodbyes") from None
+                if code != 0:
+                    raise Failed(f"the server has ended with exit code {code}")
+            case other:
+                raise Failed(f"server: one of {', '.join(ACTIONS)} was expected, not {other!r}")
+
+    async def _disturb(self, step: Step) -> None:
+        """Break, freeze or thaw the connections of a peer, or cut them by lot until it is calm."""
+        network = self._network(step)
+        match step.given:
+            case "break":
+                await network.cut()
+            case "freeze":
+                network.freeze()
+            case "thaw":
+                network.thaw()
+            case "cut":
+                fewest, most = step.rest["after"]
+                network.cut_after(fewest, most, step.rest["times"])
+            case "calm":
+                network.calm()
+                if network.cuts < step.rest.get("at_least", 0):
+                    raise Failed(f"the scenario was over after {network.cuts} cuts")
+            case other:
+                raise Failed(f"network: nobody knows {other!r}")
+
+    async def _state(self, step: Step) -> None:
+        """Look at the books of the server until they say what the step says."""
+        await books.wait_for(self._server, step.given, step.rest)

@@ -1,0 +1,44 @@
+"""Every client keeps the contract of a session: scenarios of `clients/conformance`, played."""
+
+import fcntl
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from conformance.languages import languages
+from conformance.scenario import FOLDER, Scenario, read
+from conformance.stage import Stage
+
+LANGUAGES = languages()
+SCENARIOS = [read(path) for path in sorted(FOLDER.glob("*.yaml"))]
+RUNS = [
+    pytest.param(scenario, seed, id=scenario.name + (f"-{seed}" if len(scenario.seeds) > 1 else ""))
+    for scenario in SCENARIOS
+    for seed in scenario.seeds
+]
+Program = Callable[[str], Sequence[str]]
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Program:
+    """The command that starts the peer of a language.
+
+    Processes that share the tests share what is built: the first one builds, the others wait.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "conformance"
+    folder.mkdir(exist_ok=True)
+
+    def command(language: str) -> Sequence[str]:
+        with (folder / f"{language}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return LANGUAGES[language](folder)
+
+    return command
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("scenario", "seed"), RUNS)
+async def test_scenario(scenario: Scenario, seed: int, language: str, program: Program) -> None:
+    """Client and server do what the scenario says."""
+    await Stage(scenario, seed, program(language)).play()

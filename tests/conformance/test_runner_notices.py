@@ -1,0 +1,117 @@
+"""The runner of the scenarios notices what a client does wrong: peers that only say lines."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from conformance.matching import matches, values_at
+from conformance.peers import Failed, Peer
+
+SAYS = "import sys; [print(line, flush=True) for line in sys.argv[1:]]"
+K1 = {"event": "allocated", "key": "k1", "node": "n1"}
+K2 = {"event": "allocated", "key": "k2", "node": "n2"}
+FINAL = {"event": "final", "error": "Closed"}
+
+
+async def saying(*lines: Mapping[str, Any] | str) -> Peer:
+    """A peer that has said these lines and ended."""
+    peer = Peer("rm1", lambda _: None)
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    await peer.start([sys.executable, "-c", SAYS, *texts], {})
+    await peer.finish()
+    return peer
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [
+        ([{"key": "k3"}], {}),
+        ([K1, K1], {}),
+        ([K2, K1], {"in_order": True}),
+        ([K2], {"before": {"key": "k1"}}),
+        ([K1], {"before": {"key": "k3"}}),
+    ],
+)
+async def test_what_does_not_come_fails(
+    wanted: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+) -> None:
+    """An event is missing, came once only, came too late, or came in the wrong order."""
+    peer = await saying(K1, K2, FINAL)
+    with pytest.raises(Failed, match="rm1"):
+        await peer.expect(wanted, **options)
+
+
+async def test_what_comes_is_taken_once() -> None:
+    """Events are found in any order, those between are kept, and none meets two expectations."""
+    peer = await saying(K1, FINAL, K2)
+    await peer.expect([K2, K1])
+    await peer.expect([{"event": "final"}])
+    with pytest.raises(Failed):
+        await peer.expect([{"event": "allocated"}])
+
+
+async def test_what_must_not_come_fails() -> None:
+    """An event that is forbidden fails, unless it came before it was forbidden."""
+    peer = await saying(K1, K2)
+    peer.check_absent([{"key": "k1"}], since=1)
+    with pytest.raises(Failed, match="must not come"):
+        peer.check_absent([{"key": "k2"}], since=1)
+
+
+async def test_what_comes_twice_fails() -> None:
+    """Two allocations of one key are noticed, on different nodes as well."""
+    peer = await saying(K1, K2, {**K1, "node": "n2"})
+    peer.check_once({"event": "final"}, "error")
+    with pytest.raises(Failed, match="came twice"):
+        peer.check_once({"event": "allocated"}, "key")
+
+
+async def test_a_peer_that_ends_is_not_waited_for() -> None:
+    """Neither an answer nor an event is waited for once the peer has ended."""
+    peer = await saying(K1)
+    with pytest.raises(Failed, match="has ended"):
+        await peer.tell({"do": "nodes", "nodes": []})
+
+
+async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
+    """A line that is no JSON is shown, and an exit code other than 0 fails."""
+    peer = await saying(K1, "Traceback")
+    with pytest.raises(Failed, match="Traceback"):
+        peer.check_absent([{"event": "no JSON"}])
+    peer = Peer("rm1", lambda _: None)
+    await peer.start([sys.executable, "-c", "raise SystemExit(3)"], {})
+    with pytest.raises(Failed, match="exit code 3"):
+        await peer.finish()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "fits"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, True),
+        ({"a": 1}, {"b": 2}, False),
+        ({"a": {}}, {"a": {"b": 1}}, False),
+        ({"a": {}}, {"a": {}}, True),
+        (0, False, False),
+        ([1, 2], [2, 1], False),
+        ({"any_order": [1, 2]}, [2, 1], True),
+        ({"any_order": [1, 1]}, [1, 2], False),
+        ({"any_order": [1]}, [1, 1], False),
+        ({"one_of": [1, 2]}, 2, True),
+        ({"one_of": [1, 2]}, 3, False),
+        ({"matches": "^k"}, "k1", True),
+        ({"matches": "^k"}, 1, False),
+    ],
+)
+def test_patterns_fit_what_they_describe(pattern: Any, value: Any, *, fits: bool) -> None:
+    """Each form of a pattern fits what the page of the scenarios says, and nothing else."""
+    assert matches(pattern, value) is fits
+
+
+def test_paths_go_through_lists() -> None:
+    """A path collects from the items of a list, and finds nothing where there is nothing."""
+    document = {"apps": [{"keys": ["a", "b"]}, {"keys": ["c"]}]}
+    assert values_at("apps.keys", document) == ["a", "b", "c"]
+    assert values_at("apps.names.first", {"apps": None}) is None

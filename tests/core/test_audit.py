@@ -1,0 +1,120 @@
+"""The checks of a running core: each notices what it is for, and sound books pass them all."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.asks import Ask
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.partition import Partition
+from licorne_core.views import Concern, Finding
+from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.driver import Driver
+
+LEAF = config("[{name: a}]")
+
+
+def foreign(key: str, on_node: str, vcore: int) -> Ask:
+    """Something that another scheduler runs."""
+    return replace(ask("", key, on_node=on_node, vcore=vcore), tags={"foreign": "static"})
+
+
+def world() -> tuple[Driver, Partition]:
+    """Two nodes; one has an allocation and something foreign, the other is reserved."""
+    driver = Driver()
+    driver.do(register(LEAF), apps(app("one", "root.a")))
+    driver.do(nodes(node("n0", vcore=10), node("n1", vcore=20)))
+    driver.do(asks(ask("one", "runs", vcore=8, on_node="n0"), foreign("f", "n1", 5)))
+    driver.do(asks(ask("one", "waits", vcore=17)))
+    driver.wait(3)
+    name = driver.views.resolve("default")
+    return driver, driver.scheduler.partitions[name]
+
+
+def findings(driver: Driver) -> list[Finding]:
+    """What the audit of the only partition finds."""
+    found = driver.views.audit(driver.views.resolve("default"))
+    return [finding for finding in found if finding is not None]
+
+
+def test_sound_books_pass() -> None:
+    """Nothing is found where allocations, foreign ones and reservations are as they should be."""
+    driver, partition = world()
+    assert partition.nodes.by_id[NodeId("n1")].reservations
+    assert findings(driver) == []
+
+
+def negative_total(partition: Partition) -> None:
+    partition.nodes.total = {"vcore": -1}
+
+
+def negative_node(partition: Partition) -> None:
+    partition.nodes.by_id[NodeId("n1")].occupied["vcore"] = -5
+
+
+def wrong_total(partition: Partition) -> None:
+    partition.nodes.total = {"vcore": 31}
+
+
+def wrong_usage(partition: Partition) -> None:
+    partition.tree.root.allocated["vcore"] = 7
+
+
+def wrong_node(partition: Partition) -> None:
+    partition.nodes.by_id[NodeId("n0")].available["vcore"] = 3
+
+
+def unknown_reservation(partition: Partition) -> None:
+    del partition.applications[AppId("one")].requests[AllocationKey("waits")]
+
+
+def orphan_on_node(partition: Partition) -> None:
+    del partition.applications[AppId("one")].requests[AllocationKey("runs")]
+
+
+def orphan_in_application(partition: Partition) -> None:
+    partition.nodes.by_id[NodeId("n0")].allocations.clear()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "concern", "text"),
+    [
+        (negative_total, Concern.NEGATIVE_PARTITION, "partition [rm1]default: capacity"),
+        (negative_node, Concern.NEGATIVE_NODE, "node n1: "),
+        (wrong_total, Concern.PARTITION_SUM, "partition [rm1]default: capacity"),
+        (wrong_usage, Concern.PARTITION_SUM, "partition [rm1]default: allocated"),
+        (wrong_node, Concern.NODE_SUM, "node n0: available"),
+        (unknown_reservation, Concern.RESERVATION, "node n1 is reserved for waits of application"),
+        (orphan_on_node, Concern.ORPHAN_ON_NODE, "node n0 has runs of application one"),
+        (orphan_in_application, Concern.ORPHAN_IN_APPLICATION, "application one has runs on node"),
+    ],
+)
+def test_each_check_notices(
+    spoil: Callable[[Partition], None], concern: Concern, text: str
+) -> None:
+    """Books that do not agree are found, each fault under its own name."""
+    driver, partition = world()
+    spoil(partition)
+    found = [finding.text for finding in findings(driver) if finding.concern is concern]
+    assert any(each.startswith(text) for each in found)
+
+
+def test_what_goes_meanwhile_is_no_fault() -> None:
+    """Steps that see the books at different moments do not take changes for faults."""
+    driver, partition = world()
+    steps = driver.views.audit(partition.name)
+    assert next(steps) is None
+    driver.do(asks(ask("one", "more", vcore=1)), reload(LEAF))
+    assert [finding for finding in steps if finding is not None] == []
+
+
+@pytest.mark.row(165)
+def test_a_node_without_a_partition_is_known_as_failed_until_it_has_one() -> None:
+    """A node for an unknown partition is reported until it is mended; a duplicate is not."""
+    driver, _ = world()
+    lost = node("lost", partition="gpu", vcore=1)
+    driver.do(nodes(lost, node("n0", vcore=10)))
+    assert driver.views.rms()[0].failed_nodes == (NodeId("lost"),)
+    driver.do(nodes(node("lost", vcore=1)))
+    assert driver.views.rms()[0].failed_nodes == ()

@@ -1,0 +1,119 @@
+"""The health checks over REST (spec §§ 12.5, 14)."""
+
+from typing import Any
+
+import pytest
+
+from licorne_core.commands import Hold, SetHold
+from licorne_core.ids import NodeId, RmId
+from support.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from support.http_site import Site
+
+HEALTH = "/ws/v1/scheduler/healthcheck"
+LEAF = config("[{name: a}]")
+NAMES = [
+    "Scheduling errors",
+    "Internal errors",
+    "Failed nodes",
+    "Negative resources",
+    "Negative resources",
+    "Consistency of data",
+    "Consistency of data",
+    "Reservation check",
+    "Orphan allocation on node check",
+    "Orphan allocation on app check",
+]
+
+
+@pytest.fixture
+def busy(site: Site) -> Site:
+    """An RM with something that runs."""
+    site.driver.do(register(LEAF), apps(app("one", "root.a")), nodes(node("n0", vcore=10)))
+    site.driver.do(asks(ask("one", "k", vcore=4)))
+    return site
+
+
+async def failed(site: Site, path: str = HEALTH) -> dict[str, str]:
+    """The diagnoses of the checks that failed, by name; health must agree with them."""
+    shown = await site.get(path)
+    checks: list[dict[str, Any]] = shown["HealthChecks"]
+    found = {c["Name"]: c["DiagnosisMessage"] for c in checks if not c["Succeeded"]}
+    assert shown["Healthy"] is not bool(found)
+    return found
+
+
+@pytest.mark.row(165)
+async def test_healthy_from_the_start(site: Site) -> None:
+    """A server that nobody has registered with is healthy, and has made all checks."""
+    shown = await site.get(HEALTH)
+    assert shown["Healthy"] is True
+    assert [check["Name"] for check in shown["HealthChecks"]] == NAMES
+    for check in shown["HealthChecks"]:
+        assert set(check) == {"Name", "Succeeded", "Description", "DiagnosisMessage"}
+        assert check["Succeeded"] is True
+        assert check["Description"]
+
+
+@pytest.mark.row(165)
+async def test_unhealthy_while_a_node_has_no_partition(busy: Site) -> None:
+    """A node for an unknown partition is a failed one until it comes again; a duplicate is not."""
+    assert await failed(busy) == {}
+    busy.driver.do(nodes(node("n0", vcore=10)))
+    assert await failed(busy) == {}
+    busy.driver.do(nodes(node("lost", partition="gpu", vcore=1)))
+    text = f"node lost of RM {RM} is for a partition that is not there"
+    assert await failed(busy) == {"Failed nodes": text}
+    busy.driver.wait(3600)
+    assert await failed(busy) == {"Failed nodes": text}
+    busy.driver.do(nodes(node("lost", vcore=1)))
+    assert await failed(busy) == {}
+
+
+@pytest.mark.row(165)
+async def test_rejected_ask_counts_for_five_minutes(busy: Site) -> None:
+    """An ask that was rejected is a scheduling error for a while, and not until the next start."""
+    busy.driver.do(asks(ask("nobody", "k", vcore=1)))
+    busy.driver.wait(299)
+    assert await failed(busy) == {
+        "Scheduling errors": f"partition [{RM}]default rejected an ask 299 s ago"
+    }
+    busy.driver.wait(1)
+    assert await failed(busy) == {}
+
+
+async def test_many_findings_are_counted(busy: Site) -> None:
+    """A diagnosis names the first ten, and says how many there are besides."""
+    busy.driver.do(nodes(*(node(f"lost-{n}", partition="gpu", vcore=1) for n in range(13))))
+    text = (await failed(busy))["Failed nodes"]
+    assert text.count("is for a partition that is not there") == 10
+    assert text.endswith("; and 3 more")
+
+
+async def test_books_that_disagree_are_told(busy: Site) -> None:
+    """A total that is not the sum of its parts makes health unhealthy, with both figures."""
+    name = busy.driver.views.resolve("default")
+    partition = busy.driver.scheduler.partitions[name]
+    partition.nodes.by_id[NodeId("n0")].available["vcore"] = 5
+    found = await failed(busy)
+    assert list(found) == ["Consistency of data"]
+    assert found["Consistency of data"].startswith("node n0: available")
+
+
+async def test_failures_inside_are_told(busy: Site) -> None:
+    """An RM that is on hold after a defect, and an engine that has stopped, are internal errors."""
+    busy.driver.send(SetHold(rm_id=RmId(RM), hold=Hold.DEFECT, on=True))
+    text = f"RM {RM} is not scheduled until it registers again"
+    assert await failed(busy) == {"Internal errors": text}
+    busy.status.failure = "engine stopped: KeyError"
+    assert await failed(busy) == {"Internal errors": f"engine stopped: KeyError; {text}"}
+
+
+async def test_health_of_one_rm(busy: Site) -> None:
+    """With `rm` the checks are about that RM only; an unknown one is a 404."""
+    busy.driver.do(register(LEAF, rm="rm2"))
+    busy.driver.do(nodes(node("lost", partition="gpu", vcore=1), rm="rm2"))
+    assert await failed(busy, f"{HEALTH}?rm={RM}") == {}
+    assert list(await failed(busy, f"{HEALTH}?rm=rm2")) == ["Failed nodes"]
+    assert list(await failed(busy)) == ["Failed nodes"]
+    answer = await busy.refused(f"{HEALTH}?rm=rm3")
+    assert (answer["status_code"], answer["message"]) == (404, "RM rm3 is not registered")
