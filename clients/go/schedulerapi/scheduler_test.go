@@ -90,7 +90,7 @@ func TestConfigurations(t *testing.T) {
 	if err := update("bad"); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "no root queue") {
 		t.Fatalf("the error is %v", err)
 	}
-	s.handlers.Session(licorne.SessionChange{State: licorne.SessionResumed})
+	s.rm.configuration.repeat() // there is nothing to repeat
 	if err := update("away"); err != nil {
 		t.Fatalf("the error is %v", err)
 	}
@@ -116,7 +116,7 @@ func TestWrongUse(t *testing.T) {
 	if _, err := New(Options{Target: "h:1", RecheckInterval: -1}); err == nil || !strings.Contains(err.Error(), "RecheckInterval") {
 		t.Fatalf("a negative interval: %v", err)
 	}
-	s, err := New(Options{Target: "127.0.0.1:1"})
+	s, err := New(Options{Target: "127.0.0.1:1", Logger: unread})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestWrongUse(t *testing.T) {
 
 // A registration waits for a server that is not there yet. Stop ends the wait.
 func TestStopEndsTheWait(t *testing.T) {
-	s, err := New(Options{Target: "127.0.0.1:1"})
+	s, err := New(Options{Target: "127.0.0.1:1", Logger: unread})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestEnded(t *testing.T) {
 		want      int
 	}{{nil, 1}, {fenced, 0}} {
 		told := make(chan error, 2)
-		options := Options{Ended: func(err error) { told <- err }}.withDefaults()
+		options := Options{Ended: func(err error) { told <- err }, Logger: unread}.withDefaults()
 		r := newDetached(options, "rm", &fakeShim{})
 		r.attach(&ending{script: &script{}, ready: one.registers, end: fenced})
 		r.start()

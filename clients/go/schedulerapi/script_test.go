@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -21,6 +22,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patient is how long a test waits for what has to come.
 const patient = 20 * time.Second
+
+// unread takes what is logged.
+var unread = slog.New(slog.DiscardHandler)
 
 // script is the server's end of a session, played by the test: it keeps what is sent, as text.
 type script struct {
@@ -227,7 +231,7 @@ type stage struct {
 // setStage has the nodes n1 to n3. Its deadline and its rechecks do not come up by themselves.
 func setStage(t *testing.T, change ...func(*Options)) *stage {
 	t.Helper()
-	options := Options{PredicateDeadline: time.Minute, RecheckInterval: time.Hour}.withDefaults()
+	options := Options{PredicateDeadline: time.Minute, RecheckInterval: time.Hour, Logger: unread}.withDefaults()
 	for _, one := range change {
 		one(&options)
 	}

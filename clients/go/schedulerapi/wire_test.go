@@ -155,7 +155,7 @@ func textsOf(request *licornev1.UpdateRequest) (texts []string) {
 // meet registers a shim that has a node n1, a node n2 and an application, and returns the stream.
 func (w *wire) meet(shim *fakeShim) (*Scheduler, *stream) {
 	w.t.Helper()
-	s, err := New(Options{Target: w.target, Retry: licorne.Retry{Maximum: 10 * time.Millisecond}})
+	s, err := New(Options{Target: w.target, Retry: licorne.Retry{Maximum: 10 * time.Millisecond}, Logger: unread})
 	if err != nil {
 		w.t.Fatal(err)
 	}
