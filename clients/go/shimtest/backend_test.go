@@ -113,7 +113,7 @@ func startLicorne(t testing.TB) *server {
 // run starts the server and reads where it listens.
 func (s *server) run(grpc, http string) {
 	s.t.Helper()
-	s.process = exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", grpc, "--http", http)
+	s.process = exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", grpc, "--http", http, "--log-level", "warning")
 	s.process.Stderr = os.Stderr
 	out, err := s.process.StdoutPipe()
 	if err != nil {

@@ -37,6 +37,7 @@ type cluster struct {
 	pods       map[string]*v1.Pod
 	binds      map[string][]string // the nodes that each pod was bound to, in order
 	conditions map[string]v1.PodCondition
+	failed     map[string]string // why the shim failed a pod
 	onBind     func(pod string)
 	turn       time.Duration                     // how often the shim looks for new pods
 	late       bool                              // bound pods do not run before the test says so
@@ -61,6 +62,7 @@ func newCluster(t testing.TB) *cluster {
 		pods:       map[string]*v1.Pod{},
 		binds:      map[string][]string{},
 		conditions: map[string]v1.PodCondition{},
+		failed:     map[string]string{},
 		turn:       quickTurn,
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -267,10 +269,13 @@ func (c *cluster) bind(pod *v1.Pod, node string) error {
 	return nil
 }
 
-// updateStatus is called by the shim: a condition of the pod has changed.
+// updateStatus is called by the shim: a condition of the pod has changed, or it has failed.
 func (c *cluster) updateStatus(pod *v1.Pod) (*v1.Pod, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if pod.Status.Phase == v1.PodFailed {
+		c.failed[pod.Name] = pod.Status.Message
+	}
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == v1.PodScheduled {
 			c.conditions[pod.Name] = condition
@@ -298,6 +303,13 @@ func (c *cluster) condition(pod string) v1.PodCondition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conditions[pod]
+}
+
+// failure is why the shim failed a pod; "" if it did not.
+func (c *cluster) failure(pod string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed[pod]
 }
 
 // comesToBind waits until the pods are bound, and returns where.

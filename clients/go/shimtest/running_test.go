@@ -1,11 +1,15 @@
 package shimtest
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
 )
 
 // queues are what most tests are configured with.
@@ -219,4 +223,46 @@ func TestAutoscaler(t *testing.T) {
 		c.addNodes(aNode("n2", 2))
 		c.comesToBind("big")
 	})
+}
+
+// Labels of a pod, of which there may be many, come with its ask.
+func TestManyLabels(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		c := start(t, core, aNode("n1", 2))
+		c.addPods(aPod("app", "pod", 500, func(pod *v1.Pod) {
+			for n := range 300 {
+				pod.Labels[fmt.Sprintf("example.org/label-%d", n)] = strings.Repeat("x", 63)
+			}
+		}))
+		c.comesToBind("pod")
+	})
+}
+
+// An application with task groups is rejected, and its pods fail: the server has no gang scheduling.
+func TestTaskGroupsAreRejected(t *testing.T) {
+	core := startLicorne(t)
+	c := start(t, core, aNode("n1", 2))
+	c.addPods(aPod("gang", "pod", 500, func(pod *v1.Pod) {
+		pod.Annotations[constants.AnnotationTaskGroupName] = "workers"
+		pod.Annotations[constants.AnnotationTaskGroups] = `[{"name": "workers", "minMember": 2, "minResource": {"cpu": "500m"}}]`
+	}))
+	until(t, func() bool { return c.failure("pod") != "" }, func() any { return c.bound() })
+	if why := c.failure("pod"); !strings.Contains(why, "placeholderAsk") {
+		t.Fatalf("the pod fails with %q", why)
+	}
+}
+
+// A state dump of the server has what the shim adds to it.
+func TestStateDump(t *testing.T) {
+	core := startLicorne(t)
+	c := start(t, core, aNode("n1", 2))
+	c.addPods(aPod("app", "pod", 500))
+	c.comesToBind("pod")
+	var dump struct {
+		RMDiagnostics json.RawMessage
+	}
+	core.get("/ws/v1/fullstatedump", &dump)
+	if text := string(dump.RMDiagnostics); !strings.Contains(text, `"cache"`) || !strings.Contains(text, "uid-pod") {
+		t.Fatalf("the shim's part is %s", text)
+	}
 }
