@@ -37,6 +37,9 @@ MAX_EXTRA_BYTES = 3 * 1024 * 1024
 """The extra configuration: two config maps."""
 
 MAX_RMS = 1024
+MAX_ANSWERS = 4_096
+"""Answers to predicate checks in one request. So many checks of one partition are never open."""
+
 MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check has more."""
 

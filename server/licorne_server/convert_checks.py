@@ -12,7 +12,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
 from licorne_core.effects import AskedCheck, PredicatesAsked
 from licorne_core.ids import NodeId, RmId
-from licorne_server.caps import MAX_ID, MAX_REASON, MAX_REFUSALS
+from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
 from licorne_server.convert_out import MAX_RESPONSE_ITEMS, Kind, Payload
 from licorne_server.errors import Malformed, invalid_argument
 from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, varint
@@ -67,15 +67,19 @@ def predicate_answers(rm_id: RmId, raw: bytes) -> AnswerPredicates:
     """A PredicateAnswers. The core ignores nodes that it did not ask about.
 
     Raises:
-        CallError: an answer refuses more nodes than any predicate check has.
+        CallError: there are too many answers, or one refuses more nodes than any check has.
         Malformed: the bytes are no PredicateAnswers.
     """
     reasons: dict[str, str] = {}
-    answers = [
-        _answer(raw[item.value : item.end], reasons)
-        for item in fields(raw)
-        if item.kind == LENGTH and item.number == _ANSWERS
-    ]
+    answers: list[PredicateAnswer] = []
+    for count, item in enumerate(fields(raw), 1):
+        if count > MAX_ANSWERS:
+            raise invalid_argument(
+                f"PredicateAnswers holds more than {MAX_ANSWERS} answers",
+                "predicate_answers.answers",
+            )
+        if item.kind == LENGTH and item.number == _ANSWERS:
+            answers.append(_answer(raw[item.value : item.end], reasons))
     return AnswerPredicates(rm_id=rm_id, answers=answers)
 
 

@@ -178,4 +178,28 @@ SERVER = (
         "who refuses gzip with decimals gets it",
         ("tests/server/http/test_stream.py",),
     ),
+    Defect(
+        "state-of-an-earlier-question",
+        "server/licorne_server/rm_state.py",
+        "if answer.id == self._last:",
+        "if answer.id:",
+        "a late answer of an RM stands in the next state dump",
+        ("tests/server/test_state_dumps.py",),
+    ),
+    Defect(
+        "ill-until-the-next-start",
+        "server/licorne_server/http/health.py",
+        "ago < RECENT_SECONDS",
+        "ago >= 0",
+        "one rejected ask makes health unhealthy for ever",
+        ("tests/server/http/test_health.py",),
+    ),
+    Defect(
+        "failed-for-ever",
+        "core/licorne_core/handlers/nodes.py",
+        "    rm.failed_nodes.pop(node_id, None)\n    partition.cluster",
+        "    partition.cluster",
+        "a node counts as failed although it has a partition",
+        ("tests/core/test_audit.py",),
+    ),
 )

@@ -117,7 +117,7 @@ async def test_those_who_ask_at_once_share_a_question() -> None:
     await asyncio.sleep(0)
     assert questions(outbox) == 1
     state.answered(sp.StateDump(id=1, json="7"))
-    assert await both == ["7", "7"]
+    assert list(await both) == ["7", "7"]
 
 
 async def test_silence_is_told_and_a_late_answer_dropped() -> None:

@@ -13,6 +13,7 @@ from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN
 from licorne_core.tuning import Tuning
 from support.driver import Driver, placed
 from support.oracle import Decision, Oracle, PartitionOracle
+from support.oracle.books import AskClass
 from support.oracle.turns import carry_out, end_turn, mark_attempted, peek, send_to_rest
 from support.oracle.usage import Usage
 from support.worlds.answering import Answers
@@ -170,7 +171,7 @@ class _Pair:
             kinds = [group.ask_class for group in groups if group.attempted]
             seen = {(kind.items, kind.required_node, kind.predicate) for kind in kinds}
             looked_at = [ask for ask in asks if ask.ask_class in seen]
-            nowhere = {
+            nowhere: dict[AskClass, bool] = {
                 (kind.items, kind.required_node, kind.predicate): group.nowhere
                 for group in groups
                 for kind in [group.ask_class]
