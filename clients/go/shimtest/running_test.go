@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/schedulerapi"
 )
 
 // queues are what most tests are configured with.
@@ -99,6 +102,44 @@ func TestPodsThatKeepApart(t *testing.T) {
 			on[node] = pod
 		}
 	})
+}
+
+// Pods of one class share what is said of the nodes, and keep apart all the same.
+func TestClassesOfPods(t *testing.T) {
+	core := startLicorne(t)
+	core.running = core.with(func(o *schedulerapi.Options) {
+		o.PredicateClass = func(ask *si.Allocation) string { return ask.GetApplicationID() }
+	})
+	c := start(t, core, manyNodes(6)...)
+	apart, names := pods("apart", 8, 500, notBesideItsLike)
+	together, more := pods("together", 40, 50, selecting("kubernetes.io/hostname", "n3"))
+	c.addPods(append(apart, together...)...)
+	for pod, node := range c.comesToBind(more...) {
+		if strings.HasPrefix(pod, "together") && node != "n3" {
+			t.Fatalf("pod %s is on %s", pod, node)
+		}
+	}
+	on := func() map[string]string {
+		nodes := map[string]string{}
+		for pod, node := range c.bound() {
+			if strings.HasPrefix(pod, "together") {
+				continue
+			}
+			if other := nodes[node]; other != "" {
+				t.Fatalf("%s and %s share %s", pod, other, node)
+			}
+			nodes[node] = pod
+		}
+		return nodes
+	}
+	until(t, func() bool { return len(on()) == 6 }, func() any { return on() })
+	first := on()["n0"]
+	c.removePod(first)
+	until(t, func() bool { return len(c.bound()) == len(more)+7 }, func() any { return len(c.bound()) })
+	checkBooks(t, c, core)
+	if bound := c.bound(); len(bound) != len(more)+7 || bound[first] != "n0" {
+		t.Fatalf("%d of %d pods are bound", len(bound), len(names)+len(more))
+	}
 }
 
 // What other schedulers run counts as occupied, and no longer when it ends.
