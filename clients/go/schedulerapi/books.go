@@ -259,6 +259,16 @@ func (b *books) place(key string) *si.Allocation {
 	return onNode(known.allocation, known.node)
 }
 
+// waiting returns a pending ask, or nil if it is none.
+func (b *books) waiting(key string) *si.Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil && known.standing == pending {
+		return known.allocation
+	}
+	return nil
+}
+
 // leave notes that the server is about to be told to release an ask of which the shim must not hear.
 func (b *books) leave(key string) {
 	b.mu.Lock()

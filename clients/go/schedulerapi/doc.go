@@ -22,6 +22,10 @@
 // told nothing if the shim has released the ask meanwhile, removed its application, or removed the
 // node.
 //
+// The server may rest an allocation on an older answer about the node. Such an allocation is judged
+// again before the shim hears of it, and handed back if the shim refuses it by now. So whatever the
+// shim gets was judged against all that it had got before.
+//
 // The server keeps a refusal as long as it knows of no change on the node. A shim may change its
 // mind for reasons that it never tells, such as a label or a taint. So refusals are judged again
 // from time to time, and the server forgets what it knows of a node that is accepted now.

@@ -35,7 +35,7 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	default:
 		r.refuseAll(check, node, placedOn+node, refused)
 		if check.GetNodeIds()[0] != node {
-			r.keeper.add(check.GetAllocationKey(), false)
+			r.keeper.add(check.GetAllocationKey(), placeIt)
 		}
 	}
 	r.hook(MetricCheckSeconds, time.Since(start).Seconds())

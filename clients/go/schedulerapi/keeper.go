@@ -12,6 +12,18 @@ import (
 // small share of the shim's time.
 const recheckBudget = 20 * time.Millisecond
 
+// remedy is what sets the server right about an ask. The greatest counts.
+type remedy int
+
+const (
+	// placeIt: the server is told where the ask is.
+	placeIt remedy = iota
+	// moveIt: the server has it on another node. It is released there first.
+	moveIt
+	// handItBack: the server has allocated it where the shim refuses it. It is an ask again.
+	handItBack
+)
+
 // keeper holds the server to what the shim was told. It runs in a goroutine of its own, because
 // queueing may wait for the server, and those who call back the shim must not.
 type keeper struct {
@@ -19,17 +31,17 @@ type keeper struct {
 	wake chan struct{}
 
 	mu  sync.Mutex
-	due map[string]bool // keys that the server has to be told of; true: it has them elsewhere
+	due map[string]remedy // by key
 }
 
 func newKeeper(rm *rm) *keeper {
-	return &keeper{rm: rm, wake: make(chan struct{}, 1), due: map[string]bool{}}
+	return &keeper{rm: rm, wake: make(chan struct{}, 1), due: map[string]remedy{}}
 }
 
-// add has the server told where an ask is. If the server has it elsewhere it is released there first.
-func (k *keeper) add(key string, elsewhere bool) {
+// add has the server set right about an ask.
+func (k *keeper) add(key string, remedy remedy) {
 	k.mu.Lock()
-	k.due[key] = k.due[key] || elsewhere
+	k.due[key] = max(k.due[key], remedy)
 	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
@@ -52,7 +64,7 @@ func (k *keeper) run(ctx context.Context) {
 			k.turn()
 		case now := <-overdue.C:
 			for _, key := range k.rm.books.overdue(now.Add(-patience)) {
-				k.place(key, false)
+				k.place(key, placeIt)
 			}
 		case now := <-recheck.C:
 			k.recheck(ctx, now)
@@ -64,15 +76,19 @@ func (k *keeper) run(ctx context.Context) {
 func (k *keeper) turn() {
 	k.mu.Lock()
 	due := k.due
-	k.due = map[string]bool{}
+	k.due = map[string]remedy{}
 	k.mu.Unlock()
-	for key, elsewhere := range due {
-		k.place(key, elsewhere)
+	for key, remedy := range due {
+		if remedy == handItBack {
+			k.handBack(key)
+		} else {
+			k.place(key, remedy)
+		}
 	}
 }
 
 // place tells the server where an ask is, unless the shim has ended it meanwhile.
-func (k *keeper) place(key string, elsewhere bool) {
+func (k *keeper) place(key string, remedy remedy) {
 	r := k.rm
 	r.order.Lock()
 	defer r.order.Unlock()
@@ -80,18 +96,9 @@ func (k *keeper) place(key string, elsewhere bool) {
 	if allocation == nil {
 		return
 	}
-	if elsewhere {
+	if remedy == moveIt {
 		r.books.leave(key)
-		release := &si.AllocationRelease{
-			PartitionName:   allocation.GetPartitionName(),
-			ApplicationID:   allocation.GetApplicationID(),
-			AllocationKey:   key,
-			TerminationType: si.TerminationType_STOPPED_BY_RM,
-			Message:         "the allocation is on node " + allocation.GetNodeID(),
-		}
-		k.send(&si.AllocationRequest{
-			Releases: &si.AllocationReleasesRequest{AllocationsToRelease: []*si.AllocationRelease{release}},
-		})
+		k.release(allocation, si.TerminationType_STOPPED_BY_RM, "the allocation is on node "+allocation.GetNodeID())
 	} else {
 		r.log.Info("the server is told where a taken ask is", "allocationKey", key, "node", allocation.GetNodeID())
 	}
@@ -99,9 +106,33 @@ func (k *keeper) place(key string, elsewhere bool) {
 	r.hook(MetricPlacedAgain, 1)
 }
 
+// handBack makes an allocation of the server's an ask again, unless the shim has ended it meanwhile.
+func (k *keeper) handBack(key string) {
+	k.rm.order.Lock()
+	defer k.rm.order.Unlock()
+	if waiting := k.rm.books.waiting(key); waiting != nil {
+		k.release(waiting, schedulingFailed, "the resource manager refuses the node by now")
+		k.rm.hook(MetricHandedBack, 1)
+	}
+}
+
+// release releases an allocation at the server.
+func (k *keeper) release(allocation *si.Allocation, termination si.TerminationType, message string) {
+	release := &si.AllocationRelease{
+		PartitionName:   allocation.GetPartitionName(),
+		ApplicationID:   allocation.GetApplicationID(),
+		AllocationKey:   allocation.GetAllocationKey(),
+		TerminationType: termination,
+		Message:         message,
+	}
+	k.send(&si.AllocationRequest{
+		Releases: &si.AllocationReleasesRequest{AllocationsToRelease: []*si.AllocationRelease{release}},
+	})
+}
+
 func (k *keeper) send(request *si.AllocationRequest) {
 	if err := k.rm.session.UpdateAllocations(request); err != nil {
-		k.rm.log.Warn("the server cannot be told where a taken ask is", "error", err)
+		k.rm.log.Warn("the server cannot be set right about an ask", "error", err)
 	}
 }
 

@@ -59,6 +59,9 @@ const (
 	MetricTaken Metric = "taken"
 	// MetricPlacedAgain: 1 for each taken ask of which the server had to be told where it is.
 	MetricPlacedAgain Metric = "placed_again"
+	// MetricHandedBack: 1 for each allocation that the shim refused although it had accepted the node
+	// before.
+	MetricHandedBack Metric = "handed_back"
 	// MetricReopened: 1 for each node that was refused and is accepted now.
 	MetricReopened Metric = "reopened"
 	// MetricSessionLost: 1 for each loss of the session.

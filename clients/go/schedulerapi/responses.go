@@ -7,33 +7,53 @@ import (
 // allocations hands the shim what it does not know yet of a response, and sets the server right where
 // it put an ask elsewhere.
 func (r *rm) allocations(response *si.AllocationResponse) {
+	for _, allocation := range response.GetNew() {
+		r.allocated(allocation)
+	}
 	news := &si.AllocationResponse{
-		New:                 r.news(response.GetNew()),
 		Released:            r.releases(response.GetReleased()),
 		RejectedAllocations: r.rejections(response.GetRejectedAllocations()),
 	}
-	if len(news.New)+len(news.Released)+len(news.RejectedAllocations) == 0 {
-		return
+	if len(news.Released)+len(news.RejectedAllocations) > 0 {
+		r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(news) })
 	}
-	r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(news) })
 }
 
-func (r *rm) news(allocations []*si.Allocation) []*si.Allocation {
-	var unheard []*si.Allocation
-	for _, allocation := range allocations {
-		key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
-		told, at := r.books.allocated(key, node)
-		switch told {
-		case unheardOf:
-			unheard = append(unheard, allocation)
-		case elsewhere:
-			r.log.Warn("the server put a taken ask on another node; it is moved back",
-				"allocationKey", key, "node", at, "server", node)
-			r.keeper.add(key, true)
-		case heardOf:
-		}
+// allocated deals with one new allocation.
+func (r *rm) allocated(allocation *si.Allocation) {
+	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
+	told, at := r.books.allocated(key, node)
+	switch told {
+	case unheardOf:
+		r.tellOf(allocation)
+	case unjudged:
+		r.judgeLate(allocation)
+	case elsewhere:
+		r.log.Warn("the server put a taken ask on another node; it is moved back",
+			"allocationKey", key, "node", at, "server", node)
+		r.keeper.add(key, moveIt)
+	case heardOf:
 	}
-	return unheard
+}
+
+func (r *rm) tellOf(allocation *si.Allocation) {
+	r.tell("UpdateAllocation", func() error {
+		return r.callback.UpdateAllocation(&si.AllocationResponse{New: []*si.Allocation{allocation}})
+	})
+}
+
+// judgeLate judges an allocation that rests on an older answer: what was placed since may speak
+// against it. If so the server gets it back.
+func (r *rm) judgeLate(allocation *si.Allocation) {
+	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
+	r.deliver.Lock()
+	err := r.fits(key, node, true)
+	r.deliver.Unlock()
+	if err != nil {
+		r.keeper.add(key, handItBack)
+	} else if r.books.settle(key, node) {
+		r.tellOf(allocation)
+	}
 }
 
 func (r *rm) releases(releases []*si.AllocationRelease) []*si.AllocationRelease {
@@ -61,11 +81,13 @@ const (
 	heardOf hearing = iota
 	// unheardOf: the shim has to be told.
 	unheardOf
+	// unjudged: the shim has to be told, if it accepts the node.
+	unjudged
 	// elsewhere: the shim was told of another node.
 	elsewhere
 )
 
-// allocated notes that the server has allocated an ask. It returns what the shim knows of that, and
+// allocated notes that the server has allocated an ask, unless that has to be judged. It returns what the shim knows of that, and
 // the node that the shim knows.
 func (b *books) allocated(key, node string) (hearing, string) {
 	b.mu.Lock()
@@ -76,8 +98,7 @@ func (b *books) allocated(key, node string) (hearing, string) {
 		// The shim has released it. The server frees it when it hears of that.
 		return heardOf, ""
 	case known.standing == pending:
-		known.standing, known.node = placed, node
-		return unheardOf, node
+		return unjudged, node
 	case known.node != node:
 		return elsewhere, known.node
 	}
@@ -88,6 +109,18 @@ func (b *books) allocated(key, node string) (hearing, string) {
 		return unheardOf, node
 	}
 	return heardOf, node
+}
+
+// settle makes a pending ask placed; false if the shim has ended it meanwhile.
+func (b *books) settle(key, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	if known == nil || known.standing != pending {
+		return false
+	}
+	known.standing, known.node = placed, node
+	return true
 }
 
 // released notes a release of the server; whether the shim has to be told.

@@ -55,6 +55,30 @@ func TestUncheckedAllocationReachesTheShim(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
+// An allocation that rests on an older answer is judged again. If the shim refuses the node by now it
+// never hears of that: the server gets the ask back, and may put it elsewhere.
+func TestAllocationThatIsRefusedByNowIsHandedBack(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.refusing("n1")
+	s.serverAllocates("k1", "n1")
+	s.comesToSee(s.server.take, "ask k1", "release k1")
+	s.sees(s.shim.take)
+	if refused := s.check("k1", "n2"); len(refused) != 0 {
+		t.Fatalf("refused %v", refused)
+	}
+	s.sees(s.shim.take, "new k1 on n2")
+}
+
+// What the shim has released meanwhile is not handed back.
+func TestReleasedAskIsNotHandedBack(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.release("k1", stoppedByRM)
+	s.rm.keeper.handBack("k1")
+	s.sees(s.server.take, "ask k1", "release k1")
+}
+
 // What the shim reports as running is echoed to it once, as it expects.
 func TestExistingAllocationIsEchoed(t *testing.T) {
 	s := setStage(t)
@@ -165,7 +189,7 @@ func TestReleasedAskIsNeverPlaced(t *testing.T) {
 		t.Fatalf("refused %v", refused)
 	}
 	s.serverAllocates("k1", "n2")
-	s.rm.keeper.place("k1", true)
+	s.rm.keeper.place("k1", moveIt)
 	s.serverReleases("k1", stoppedByRM)
 	s.sees(s.server.take)
 	s.sees(s.shim.take, "new k1 on n1", "released k1")
@@ -183,12 +207,12 @@ func TestReleaseOvertakesThePlacing(t *testing.T) {
 	for where := taken; where != unknown; where, _ = s.rm.books.find("k1") {
 		time.Sleep(time.Millisecond)
 	}
-	s.rm.keeper.add("k1", false)
+	s.rm.keeper.add("k1", placeIt)
 	close(s.server.blocked)
 	if err := <-released; err != nil {
 		t.Fatal(err)
 	}
-	s.rm.keeper.place("k1", false)
+	s.rm.keeper.place("k1", placeIt)
 	s.sees(s.server.take, "release k1")
 }
 
@@ -201,7 +225,7 @@ func TestReleaseWithinTheCallback(t *testing.T) {
 		s.release("k1", stoppedByRM)
 	}
 	s.check("k1", "n1")
-	s.rm.keeper.place("k1", false)
+	s.rm.keeper.place("k1", placeIt)
 	s.sees(s.server.take, "ask k1", "release k1")
 }
 
@@ -214,7 +238,7 @@ func TestRemovedApplicationIsNeverPlaced(t *testing.T) {
 	if err := s.rm.updateApplication(&si.ApplicationRequest{Remove: []*si.RemoveApplicationRequest{removed}}); err != nil {
 		t.Fatal(err)
 	}
-	s.rm.keeper.place("k1", false)
+	s.rm.keeper.place("k1", placeIt)
 	s.serverAllocates("k1", "n2")
 	s.sees(s.server.take, "ask k1", "applications +0 -1")
 	s.sees(s.shim.take, "new k1 on n1")
@@ -230,7 +254,7 @@ func TestTakenAskEndsWithItsNode(t *testing.T) {
 	s.sees(s.server.take, "ask k1", "nodes DECOMISSION n1", "release k1")
 	s.comesToSee(s.shim.take, "new k1 on n1", "released k1")
 	s.serverAllocates("k1", "n2")
-	s.rm.keeper.place("k1", true)
+	s.rm.keeper.place("k1", moveIt)
 	s.sees(s.server.take)
 	s.sees(s.shim.take)
 }

@@ -118,11 +118,16 @@ func selecting(name, value string) func(*v1.Pod) {
 }
 
 // notBesideItsLike keeps pods of one application off each other's nodes.
-func notBesideItsLike(pod *v1.Pod) {
+func notBesideItsLike(pod *v1.Pod) { apartBy("kubernetes.io/hostname", pod) }
+
+// notInOneZone keeps pods of one application out of each other's zones.
+func notInOneZone(pod *v1.Pod) { apartBy("zone", pod) }
+
+func apartBy(label string, pod *v1.Pod) {
 	pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": pod.Labels["app"]}},
-			TopologyKey:   "kubernetes.io/hostname",
+			TopologyKey:   label,
 		}},
 	}}
 }

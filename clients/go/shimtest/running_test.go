@@ -104,6 +104,38 @@ func TestPodsThatKeepApart(t *testing.T) {
 	})
 }
 
+// What is on one node speaks against another node of its zone, of which the core knows nothing.
+func TestPodsThatKeepApartByZone(t *testing.T) {
+	onBoth(t, func(t *testing.T, core backend) {
+		var nodes []*v1.Node
+		for n := range 30 {
+			nodes = append(nodes, aNode(fmt.Sprintf("n%d", n), 8, labelled("zone", fmt.Sprint(n%3))))
+		}
+		c := start(t, core, nodes...)
+		apart, _ := pods("apart", 8, 500, notInOneZone)
+		c.addPods(apart...)
+		until(t, func() bool { return len(c.bound()) >= 3 }, func() any { return c.bound() })
+		more, names := pods("more", 30, 500)
+		c.addPods(more...)
+		c.comesToBind(names...)
+		zones := map[string]string{}
+		for pod, node := range c.bound() {
+			zone := c.nodes[node].Labels["zone"]
+			if !strings.HasPrefix(pod, "apart") {
+				continue
+			}
+			if zones[zone] != "" {
+				t.Fatalf("%s and %s share zone %s", pod, zones[zone], zone)
+			}
+			zones[zone] = pod
+		}
+		if len(zones) != 3 {
+			t.Fatalf("pods run in the zones %v", zones)
+		}
+		checkBooks(t, c, core)
+	})
+}
+
 // Pods of one class share what is said of the nodes, and keep apart all the same.
 func TestClassesOfPods(t *testing.T) {
 	core := startLicorne(t)
