@@ -13,7 +13,12 @@ from licorne_core.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
 from licorne_core.effects import AskedCheck, PredicatesAsked
 from licorne_core.ids import NodeId, RmId
 from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
-from licorne_server.convert_out import MAX_RESPONSE_ITEMS, Kind, Payload
+from licorne_server.convert_out import (
+    MAX_RESPONSE_BYTES,
+    MAX_RESPONSE_ITEMS,
+    Kind,
+    Payload,
+)
 from licorne_server.errors import Malformed, invalid_argument
 from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, varint
 
@@ -34,23 +39,34 @@ class CheckEncoder:
         self._pieces: dict[tuple[int, str], bytes] = {}
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
-        """PredicateChecks with so many checks as a response may have."""
-        deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
-        tail = self._piece(_PARTITION, asked.partition) + deadline
-        for begin in range(0, len(asked.checks), MAX_RESPONSE_ITEMS):
-            checks = asked.checks[begin : begin + MAX_RESPONSE_ITEMS]
-            data = b"".join([self._check(check, tail) for check in checks])
-            last = checks[-1].check
-            yield Payload(Kind.CHECKS, "checks", data, len(checks), last_check=last)
+        """PredicateChecks with so many checks, and so many bytes, as a response may have.
 
-    def _check(self, check: AskedCheck, tail: bytes) -> bytes:
+        A check may name many nodes. So a thousand checks may be more than a client takes at once.
+        """
+        partition = self._piece(_PARTITION, asked.partition)
+        deadline = _varint_field(_DEADLINE, round(asked.deadline * 1000))
+        parts: list[bytes] = []
+        size = last = 0
+        for check in asked.checks:
+            part = self._check(check, partition, deadline)
+            full = len(parts) == MAX_RESPONSE_ITEMS or size + len(part) > MAX_RESPONSE_BYTES
+            if parts and full:
+                yield _payload(parts, last)
+                parts, size = [], 0
+            parts.append(part)
+            size += len(part)
+            last = check.check
+        yield _payload(parts, last)
+
+    def _check(self, check: AskedCheck, partition: bytes, deadline: bytes) -> bytes:
         parts = [
             _varint_field(_ID, check.check),
+            partition,
             self._piece(_APPLICATION, check.app_id),
             delimited(_KEY, check.key.encode()),
             b"\x28\x01" if check.allocate else b"",
             *(self._piece(_NODE, node) for node in check.nodes),
-            tail,
+            deadline,
         ]
         return delimited(_CHECKS, b"".join(parts))
 
@@ -119,6 +135,10 @@ def _reason(text: str, known: dict[str, str]) -> str:
             shown = ascii(shown)[1:-1][:MAX_REASON]
         reason = known[text] = shown or NO_REASON
     return reason
+
+
+def _payload(checks: list[bytes], last: int) -> Payload:
+    return Payload(Kind.CHECKS, "checks", b"".join(checks), len(checks), last_check=last)
 
 
 def _varint_field(number: int, value: int) -> bytes:

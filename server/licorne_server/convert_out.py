@@ -48,9 +48,6 @@ MAX_RESPONSE_BYTES = 256 * 1024
 _KEPT = 50_000
 """Pieces of one kind that are remembered for each RM."""
 
-ROUNDING = 1e-3
-"""Milliseconds; more than the rounding error of unix seconds as a float."""
-
 T = TypeVar("T")
 
 

@@ -45,6 +45,8 @@ class Sent(NamedTuple):
     number: int
     kind: Kind
     data: bytes
+    last_check: int = 0
+    """Number of the last predicate check in it; 0 for none."""
 
 
 _Lane = deque[tuple[int, Payload]]
@@ -166,7 +168,7 @@ class Outbox:
 
     def sending(self, batch: Batch, number: int) -> None:
         """Keep the batch under a number, until that is acknowledged: it is being written now."""
-        self._sent.append(Sent(number, batch.kind, batch.data))
+        self._sent.append(Sent(number, batch.kind, batch.data, batch.last_check))
         self._unacknowledged += len(batch.data) + ENTRY_COST
         self.sent(batch)
 

@@ -7,9 +7,9 @@ Three rules, each for a trap of grpc.aio (ecosystem § 1.2):
   ends: a reader cannot tell a lost client from one that has only closed its own side.
 * A cancellation is never swallowed: that leaks native memory.
 
-There is one exception to the last rule. Once a request was begun, it and those that were read
-behind it are carried out to their end and counted before the stream counts as closed, because the
-core cannot take half of one back.
+There is one exception to the last rule. Once a request was begun, it is carried out to its end and
+counted before the stream counts as closed, because the core cannot take half of one back. Those
+that were read behind it are dropped with the stream: the RM may have registered anew meanwhile.
 """
 
 import asyncio
@@ -46,6 +46,8 @@ class Stream:
     """Items of the last message that had any."""
     finishing: asyncio.Event
     """Set when the writer should write what waits and then return."""
+    over: bool
+    """Whether the stream has ended: nothing more is read, begun or written."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
 
@@ -62,8 +64,7 @@ class Stream:
         self._reading_since: float | None = None
         # Whether a request is being carried out.
         self._finishing_request = False
-        # Whether nothing more may be read.
-        self._over = False
+        self.over = False
         self.wrote_at = 0.0
         self.wrote_items = 0
         self.finishing = asyncio.Event()
@@ -96,7 +97,7 @@ class Stream:
 
     async def read(self) -> bytes | None:
         """The next message of the RM; None when the stream or its side of it has ended."""
-        if self._over:
+        if self.over:
             return None
         self._reading_since = asyncio.get_running_loop().time()
         raw = await self._context.read()
@@ -166,7 +167,7 @@ class Stream:
                     (writer, ended), timeout=FLUSH_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
         finally:
-            self._over = True
+            self.over = True
             writer.cancel()
             reader.cancel()
             if not self._finishing_request:

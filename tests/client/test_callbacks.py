@@ -10,12 +10,13 @@ import pytest
 from licorne import (
     Application,
     Ask,
+    ClassBy,
     Client,
     FailMode,
     Node,
     PredicateCheck,
 )
-from licorne.callbacks import MAX_REASON
+from licorne.callbacks import MAX_REASON, Callbacks
 from licorne.v1 import session_pb2 as pb
 from licorne.v1.session_pb2 import (
     PredicateAnswer,
@@ -39,16 +40,29 @@ def asking(number: int = 1, *, nodes: Sequence[str] = ("n1", "n2"), **fields: An
     )
 
 
-def answered(request: UpdateRequest | None) -> dict[str, str]:
-    """The refusals in an answer, reason by node."""
+def listed(*checks: Any) -> Any:
+    """Checks as a response has them."""
+    return pb.PredicateChecks(checks=checks)
+
+
+def answers_in(request: UpdateRequest | None) -> list[PredicateAnswer]:
+    """The answers in a request, which must have some."""
     assert request is not None
-    assert request.HasField("predicate_answer"), request
+    assert request.HasField("predicate_answers"), request
     assert request.number > 0
-    return {item.node_id: item.reason for item in request.predicate_answer.refused}
+    answers = list(request.predicate_answers.answers)
+    assert answers
+    return answers
+
+
+def answered(request: UpdateRequest | None) -> dict[str, str]:
+    """The refusals in a request with one answer, reason by node."""
+    [answer] = answers_in(request)
+    return {item.node_id: item.reason for item in answer.refused}
 
 
 async def test_hello_says_what_is_wanted() -> None:
-    """Deadline and fail mode go out in the hello, and what is not wanted is not asked for."""
+    """Deadline and modes go out in the hello, and what is not wanted is not asked for."""
     hellos = []
 
     async def script(stream: ScriptedStream) -> None:
@@ -62,6 +76,7 @@ async def test_hello_says_what_is_wanted() -> None:
             "predicates": lambda _: {},
             "predicate_deadline": 0.5,
             "fail_mode": FailMode.OPEN,
+            "class_by": ClassBy.ALL_TAGS,
             "on_events": print,
         },
         {"on_container_states": print},
@@ -72,7 +87,9 @@ async def test_hello_says_what_is_wanted() -> None:
                 await rm.ready()
     nothing, everything, states = (hello.callbacks for hello in hellos)
     assert not nothing.ListFields()
-    assert everything.predicates == Predicates(deadline_milliseconds=500, fail_mode=1)  # type: ignore[arg-type]
+    assert everything.predicates == Predicates(
+        deadline_milliseconds=500, fail_mode=pb.FAIL_OPEN, class_by=pb.BY_ALL_TAGS
+    )
     assert (everything.container_states, everything.events) == (False, True)
     assert (states.HasField("predicates"), states.container_states) == (False, True)
 
@@ -90,6 +107,19 @@ async def test_a_fail_mode_is_one() -> None:
     bad: Any = "OPEN"
     with pytest.raises(ValueError, match=r"^fail_mode is 'OPEN': it must be a FailMode$"):
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, fail_mode=bad)
+
+
+async def test_how_asks_are_classed_is_one_of_three() -> None:
+    """Each way has its value on the wire; any other is refused, as it would count as ASK."""
+    ways = {way: Callbacks(predicates=print, class_by=way).wire().predicates for way in ClassBy}  # type: ignore[arg-type]
+    assert {way.name: wire.class_by for way, wire in ways.items()} == {
+        "ASK": pb.BY_ASK,
+        "TAG": pb.BY_TAG,
+        "ALL_TAGS": pb.BY_ALL_TAGS,
+    }
+    bad: Any = "TAG"
+    with pytest.raises(ValueError, match=r"^class_by is 'TAG': it must be a ClassBy$"):
+        Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, class_by=bad)
 
 
 def refuse(check: PredicateCheck) -> Mapping[str, str]:
@@ -116,11 +146,10 @@ async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck]
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking(7))
+        await stream.write(number=2, predicate_checks=listed(asking(7)))
         request = await stream.read()
         assert answered(request) == {"n2": "no gpu"}
-        assert request is not None
-        assert request.predicate_answer.id == 7
+        assert answers_in(request)[0].id == 7
         done.set()
         await stream.until_goodbye()
 
@@ -136,7 +165,7 @@ async def test_reasons_of_any_length_can_be_sent() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         assert answered(await stream.read()) == {"n1": text[:MAX_REASON], "n2": text[:MAX_REASON]}
         done.set()
         await stream.until_goodbye()
@@ -160,11 +189,14 @@ async def test_a_check_says_all_there_is_to_know() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         gone = asking(2)
         gone.allocation_key = "gone"
-        await stream.write(number=3, predicate_check=gone)
-        assert [answered(await stream.read()) for _ in range(2)] == [{}, {}]
+        await stream.write(number=3, predicate_checks=listed(gone))
+        answers: list[PredicateAnswer] = []
+        while len(answers) < 2:
+            answers += answers_in(await stream.read())
+        assert answers == [PredicateAnswer(id=1), PredicateAnswer(id=2)]
         done.set()
         await stream.until_goodbye()
 
@@ -199,7 +231,7 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         request = await stream.read()
         assert request is not None
         assert [node.nodeID for node in request.nodes.nodes] == ["n1"]
@@ -237,11 +269,9 @@ async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
         await stream.replay()
         for number in (1, 2, 3):
             check = asking(number, deadline_milliseconds=20)
-            await stream.write(number=number + 1, predicate_check=check)
-        await stream.write(number=5, predicate_check=asking(4))
-        request = await stream.read()
-        assert request is not None
-        assert request.predicate_answer == PredicateAnswer(id=4)
+            await stream.write(number=number + 1, predicate_checks=listed(check))
+        await stream.write(number=5, predicate_checks=listed(asking(4)))
+        assert answers_in(await stream.read()) == [PredicateAnswer(id=4)]
         done.set()
         await stream.until_goodbye()
 
@@ -269,7 +299,7 @@ async def test_an_answer_survives_its_stream() -> None:
     async def breaking(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         await was_asked.wait()
 
     async def resuming(stream: ScriptedStream) -> None:
@@ -278,7 +308,7 @@ async def test_an_answer_survives_its_stream() -> None:
             acknowledged=2, welcome={"resumed": True, "resume_token": "t", "heartbeat_seconds": 9}
         )
         # The check again: it was not acknowledged when the stream broke.
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         may_answer.set()
         assert answered(await stream.read()) == {"n1": "late"}
         request = await stream.read()
@@ -296,7 +326,7 @@ async def test_an_answer_does_not_outlive_its_session() -> None:
     async def breaking(stream: ScriptedStream) -> None:
         await stream.welcome()
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         await was_asked.wait()
 
     async def anew(stream: ScriptedStream) -> None:
@@ -321,9 +351,9 @@ async def test_answers_go_before_what_waits() -> None:
     async def script(stream: ScriptedStream) -> None:
         await stream.welcome(max_items=1)
         await stream.replay()
-        await stream.write(number=2, predicate_check=asking())
+        await stream.write(number=2, predicate_checks=listed(asking()))
         kinds = []
-        while "predicate_answer" not in kinds:
+        while "predicate_answers" not in kinds:
             request = await stream.read()
             assert request is not None
             kinds.append(request.WhichOneof("message"))

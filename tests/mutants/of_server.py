@@ -109,8 +109,8 @@ SERVER = (
     Defect(
         "handled-twice",
         _SESSIONS,
-        "return 0 < number <= self._received",
-        "return 0 < number < self._received",
+        "if 0 < number <= self._read:",
+        "if 0 < number < self._read:",
         "the last request is handled again when it is repeated",
         ("tests/server/test_session.py",),
     ),

@@ -292,8 +292,8 @@ STEPS = (
     Defect(
         "answer-about-before",
         _PREDICATE_RESULTS,
-        "if node.known_version == version:",
-        "if version:",
+        "if node.known_version == versions[0]:",
+        "if versions:",
         "an answer counts for a node that has changed since it was asked about",
         (_TEST_PREDICATE_RESULTS,),
     ),

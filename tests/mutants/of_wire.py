@@ -82,14 +82,6 @@ WIRE = (
         ("tests/server/test_convert.py",),
     ),
     Defect(
-        "deadline-rounded-up",
-        _OUT,
-        "int((effect.deadline - now) * 1000 + ROUNDING)",
-        "int((effect.deadline - now) * 1000 + 1)",
-        "who answers in the last millisecond is late",
-        ("tests/server/test_convert_callbacks.py", "tests/server/test_callbacks.py"),
-    ),
-    Defect(
         "length-of-two-bytes",
         _WIRE,
         "length += (raw[value] - 1) << 7",

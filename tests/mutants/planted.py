@@ -1,7 +1,9 @@
 """All defects that are planted, in the order in which they are tried."""
 
+from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
 from mutants.of_core import CORE
+from mutants.of_intake import INTAKE
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
 from mutants.of_server import SERVER
@@ -9,4 +11,4 @@ from mutants.of_steps import STEPS
 from mutants.of_waiting import WAITING
 from mutants.of_wire import WIRE
 
-ALL = [*CORE, *PLACEMENT, *WAITING, *PASSES, *STEPS, *WIRE, *SERVER, *CLIENT]
+ALL = [*CORE, *PLACEMENT, *WAITING, *PASSES, *STEPS, *CHECKS, *WIRE, *INTAKE, *SERVER, *CLIENT]

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from licorne_core.commands import TerminationType
+from licorne_server.intake import Entry, Intake
 from licorne_server.outbox import Outbox, Sent
 from licorne_server.rms import Rm
+from licorne_server.sessions import Session
 from licorne_server.streams import Stream
+from licorne_server.wire import Split
 from support.wire.configs import BAD, GOOD, Config
 from support.wire.connection import APPLICATIONS, KINDS, NODES
 from support.wire.drawing import (
@@ -43,6 +46,7 @@ ANSWERS = rule(
     place=st.integers(0, 3),
     refused=st.sets(st.integers(0, 3), max_size=2),
     count=st.integers(1, 5),
+    as_list=st.booleans(),
 )
 SAYS = rule(who=WHO, told=st.lists(st.tuples(messages, THEN, ROUNDS), min_size=1, max_size=4))
 
@@ -70,10 +74,17 @@ class WireMachine(RuleBasedStateMachine):
         hypothesis.note("\n".join(self.world.script))
         self.world.close()
 
-    @initialize(sessions=st.tuples(st.booleans(), st.booleans()), is_asked=st.booleans())
-    def two_rms(self, sessions: tuple[bool, bool], is_asked: bool) -> None:
-        """Both are registered, with two nodes and an application."""
-        for rm, session in zip(self.world.rms, sessions, strict=True):
+    @initialize(
+        sessions=st.tuples(st.booleans(), st.booleans()),
+        singly=st.tuples(st.booleans(), st.booleans()),
+        is_asked=st.booleans(),
+    )
+    def two_rms(
+        self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool
+    ) -> None:
+        """Both are registered, with two nodes and an application; some send each item by itself."""
+        for rm, session, sends_singly in zip(self.world.rms, sessions, singly, strict=True):
+            rm.sends_singly = sends_singly
             self.world.restart(rm, GOOD[0], session=session, is_asked=is_asked)
             if rm.connection.has_session:
                 rm.begin_replay()
@@ -117,12 +128,12 @@ class WireMachine(RuleBasedStateMachine):
                 if fits and is_idempotent(said) and rm.connection.is_whole:
                     say_twice(world, rm, kind, said)
 
-    def answers(self, place: int, refused: set[int], count: int) -> None:
+    def answers(self, place: int, refused: set[int], count: int, as_list: bool) -> None:
         """RMs that are asked answer some predicate checks, not always the first."""
         for rm in self.world.rms:
-            for _ in range(count if rm.connection.is_whole else 0):
+            if rm.connection.is_whole:
                 self.world.touch(rm)
-                rm.answer(place, sorted(refused))
+                rm.answer(place, sorted(refused), count, as_list=as_list)
         self.world.settle()
 
     answers_once = ANSWERS(answers)
@@ -328,6 +339,21 @@ def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "to_completion", lambda _: nullcontext())
 
 
+def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
+    """What was read from a broken stream and not handled counts as a repeat on the next."""
+    patch.setattr(Session, "begin_stream", lambda _: None)
+
+
+def add_before_removing(patch: pytest.MonkeyPatch) -> None:
+    """What is removed and then added again is joined, and made in the wrong order."""
+
+    def joins(self: Intake, first: Entry, whole: Split) -> bool:
+        waiting = self._waiting
+        return bool(waiting) and waiting[0].request is not None and waiting[0].kind is first.kind
+
+    patch.setattr(Intake, "_joins", joins)
+
+
 def acknowledge_nothing(patch: pytest.MonkeyPatch) -> None:
     """Releases are not told back."""
     every = frozenset(TerminationType)
@@ -350,6 +376,8 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
         lose_the_last,
         forget_registrations,
         cut_in_the_midst,
+        lose_what_was_read,
+        add_before_removing,
         acknowledge_nothing,
         do_not_hold,
         resize_nothing,

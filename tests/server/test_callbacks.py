@@ -1,13 +1,18 @@
 """Callbacks over a session: what travels, and how, whatever the core asks and tells."""
 
-from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
-from licorne_core.effects import ContainerState, ContainerStatesChanged, Effect, PredicatesAsked
+from licorne_core.effects import (
+    AskedCheck,
+    ContainerState,
+    ContainerStatesChanged,
+    Effect,
+    PredicatesAsked,
+)
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_server.app import Server
 from licorne_server.wire import delimited
@@ -15,21 +20,27 @@ from support.shim import RawSession, Shim, eventually, violations
 
 PREDICATES = sp.Callbacks(predicates=sp.Predicates())
 STATES = sp.Callbacks(container_states=True)
+ASKED_AND_TOLD = sp.Callbacks(predicates=sp.Predicates(), container_states=True)
 PARTITION = PartitionName("[rm]default")
 
 
-def check(server: Server, number: int = 1) -> PredicatesAsked:
-    """A predicate check of the core about two nodes, to be answered within two seconds."""
+def checks(*numbers: int) -> PredicatesAsked:
+    """Predicate checks of the core about two nodes, each to be answered within two seconds."""
+    nodes = [NodeId("n1"), NodeId("n2")]
     return PredicatesAsked(
         rm_id=RmId("rm"),
         partition=PARTITION,
-        check=number,
-        app_id=AppId("app"),
-        key=AllocationKey("k"),
-        allocate=True,
-        nodes=[NodeId("n1"), NodeId("n2")],
-        deadline=server.clock.now() + 2.0,
+        checks=[
+            AskedCheck(number, AppId("app"), AllocationKey("k"), allocate=True, nodes=nodes)
+            for number in numbers
+        ],
+        deadline=2.0,
     )
+
+
+def answering(*answers: sp.PredicateAnswer) -> sp.PredicateAnswers:
+    """Answers in one message."""
+    return sp.PredicateAnswers(answers=answers)
 
 
 def states(rm_id: str = "rm") -> Effect:
@@ -38,16 +49,43 @@ def states(rm_id: str = "rm") -> Effect:
     return ContainerStatesChanged(rm_id=RmId(rm_id), partition=PARTITION, states=[state])
 
 
-async def test_a_check_is_a_numbered_response(server: Server, session: RawSession) -> None:
-    """The check arrives with the next number, and says what is asked."""
+async def test_checks_are_a_numbered_response(server: Server, session: RawSession) -> None:
+    """What was asked at one moment arrives as one response, in order, and says what is asked."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
-    server.rms.route([check(server)])
-    asked = await session.until(call, "predicate_check")
+    server.rms.route([checks(1, 2), checks(3)])
+    asked = await session.until(call, "predicate_checks")
     assert asked.number > 0
-    assert asked.predicate_check.id == 1
-    assert list(asked.predicate_check.node_ids) == ["n1", "n2"]
-    assert 1900 <= asked.predicate_check.deadline_milliseconds <= 2000
+    first, *others = asked.predicate_checks.checks
+    assert [item.id for item in others] == [2, 3]
+    assert first == sp.PredicateCheck(
+        id=1,
+        partition_name=PARTITION,
+        application_id="app",
+        allocation_key="k",
+        allocate=True,
+        node_ids=["n1", "n2"],
+        deadline_milliseconds=2000,
+    )
+
+
+async def test_checks_come_behind_all_that_waits(server: Server, session: RawSession) -> None:
+    """An RM that judges checks knows what it was told, also of what came about later."""
+    call, welcome = await session.begin(callbacks=ASKED_AND_TOLD)
+    await session.replay(call)
+    call.call.cancel()
+    rm = server.rms.find("rm")
+    assert rm is not None
+    await eventually(lambda: not rm.connected)
+    server.rms.route([checks(1), states(), checks(2), states()])
+    again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
+    response = await again.next()
+    kinds = [response.WhichOneof("message")]
+    while kinds[-1] != "predicate_checks":
+        response = await again.next()
+        kinds.append(response.WhichOneof("message"))
+    assert kinds[-3:] == ["container_states", "container_states", "predicate_checks"]
+    assert [item.id for item in response.predicate_checks.checks] == [1, 2]
 
 
 async def test_a_check_is_asked_again_on_the_next_stream(
@@ -56,35 +94,14 @@ async def test_a_check_is_asked_again_on_the_next_stream(
     """What was asked and not acknowledged comes again after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
-    server.rms.route([check(server)])
-    lost = await session.until(call, "predicate_check")
+    server.rms.route([checks(1)])
+    lost = await session.until(call, "predicate_checks")
     call.call.cancel()
     token = welcome.welcome.resume_token
     again, response = await session.begin(token=token, acknowledged=lost.number - 1)
     assert response.welcome.resumed
-    repeated = await session.until(again, "predicate_check")
-    assert (repeated.number, repeated.predicate_check) == (lost.number, lost.predicate_check)
-
-
-async def test_a_check_that_nobody_can_answer_in_time_is_not_sent(
-    server: Server, session: RawSession
-) -> None:
-    """Of what was asked while no stream was open, only what is not overdue is sent."""
-    call, welcome = await session.begin(callbacks=PREDICATES)
-    await session.replay(call)
-    call.call.cancel()
-    rm = server.rms.find("rm")
-    assert rm is not None
-    await eventually(lambda: not rm.connected)
-    waited = rm.outbox.size
-    now = server.clock.now()
-    overdue = [replace(check(server, number), deadline=now) for number in range(1, 601)]
-    server.rms.route([*overdue, check(server, 601)])
-    again, _ = await session.begin(token=welcome.welcome.resume_token, acknowledged=0)
-    asked = await session.until(again, "predicate_check")
-    assert asked.predicate_check.id == 601
-    await session.send(again, acknowledged=asked.number, replay_begin=sp.ReplayBegin())
-    await eventually(lambda: rm.outbox.size <= waited)
+    repeated = await session.until(again, "predicate_checks")
+    assert (repeated.number, repeated.predicate_checks) == (lost.number, lost.predicate_checks)
 
 
 async def test_callbacks_hold_for_the_session(server: Server, session: RawSession) -> None:
@@ -106,6 +123,7 @@ async def test_callbacks_hold_for_the_session(server: Server, session: RawSessio
     [
         (sp.Predicates(deadline_milliseconds=60_001), "deadline_milliseconds"),
         (sp.Predicates(fail_mode=9), "fail_mode"),  # type: ignore[arg-type]
+        (sp.Predicates(class_by=9), "class_by"),  # type: ignore[arg-type]
     ],
 )
 async def test_hello_with_impossible_callbacks_is_refused(
@@ -139,8 +157,8 @@ async def test_answers_that_nobody_waits_for_are_harmless(
     """An answer to no open check is counted and ignored, also of an RM that is not asked."""
     call, _ = await session.begin(callbacks=callbacks)
     await session.replay(call)
-    await session.send(call, predicate_answer=answer)
-    last = await session.send(call, predicate_answer=answer)
+    await session.send(call, predicate_answers=answering(answer))
+    last = await session.send(call, predicate_answers=answering(answer, answer))
     while (response := await call.next()).acknowledged < last:
         pass
     assert response.acknowledged == last
@@ -150,7 +168,7 @@ async def test_answers_that_nobody_waits_for_are_harmless(
 async def test_an_answer_must_have_a_number(session: RawSession) -> None:
     """Like every request of substance: a repeat could not be told from news."""
     call, _ = await session.begin(callbacks=PREDICATES)
-    await call.send(sp.UpdateRequest(predicate_answer=sp.PredicateAnswer(id=1)))
+    await call.send(sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))))
     assert await call.ending() == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "a request must have a number",
@@ -163,7 +181,8 @@ async def test_an_answer_beyond_any_check_ends_the_stream(
     """More refusals than nodes are ever asked about are a fault of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
     refused = [sp.NodeRefusal(node_id="n")] * 1_001
-    await session.send(call, predicate_answer=sp.PredicateAnswer(id=1, refused=refused))
+    answer = sp.PredicateAnswer(id=1, refused=refused)
+    await session.send(call, predicate_answers=answering(sp.PredicateAnswer(id=2), answer))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text == "PredicateAnswer refuses 1001 nodes, at most 1000 are asked about"
@@ -177,7 +196,8 @@ async def test_an_answer_that_is_no_message_costs_the_stream_only(
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     number = sp.UpdateRequest(number=session.number + 1).SerializeToString()
-    await call.send(number + delimited(sp.UpdateRequest.PREDICATE_ANSWER_FIELD_NUMBER, b"\x12\x7f"))
+    field = sp.UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER
+    await call.send(number + delimited(field, b"\x0a\x02\x12\x7f"))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert text.startswith("malformed message: ")
@@ -191,7 +211,7 @@ async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neigh
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     for number in range(3000):
-        await session.send(call, predicate_answer=sp.PredicateAnswer(id=number))
+        await session.send(call, predicate_answers=answering(sp.PredicateAnswer(id=number)))
     await neighbour()
     while (response := await call.next()).acknowledged < session.number:
         pass

@@ -165,7 +165,7 @@ def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: s
 
 def only(effect: object) -> Payload:
     """The one payload of an effect."""
-    [payload] = payloads(effect, AllocationEncoder(), NOW)  # type: ignore[arg-type]
+    [payload] = payloads(effect, AllocationEncoder())  # type: ignore[arg-type]
     return payload
 
 
@@ -194,7 +194,7 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
     rejected = only(AllocationsRejected(rm_id=RM, rejections=[rejection]))
     assert released.kind is rejected.kind is Kind.ALLOCATIONS
     assert released.sort != rejected.sort
-    assert not list(payloads(Registered(rm_id=RM, session=1), AllocationEncoder(), NOW))
+    assert not list(payloads(Registered(rm_id=RM, session=1), AllocationEncoder()))
 
 
 def test_many_allocations_are_several_messages() -> None:
@@ -205,5 +205,5 @@ def test_many_allocations_are_several_messages() -> None:
         for i in range(2_500)
     ]
     effect = AllocationsMade(rm_id=RM, partition=PARTITION, allocations=made)
-    sizes = [payload.items for payload in payloads(effect, AllocationEncoder(), NOW)]
+    sizes = [payload.items for payload in payloads(effect, AllocationEncoder())]
     assert sizes == [1000, 1000, 500]

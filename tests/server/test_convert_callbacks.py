@@ -1,4 +1,4 @@
-"""Callbacks of a session: how an RM wants to be asked, its asks, checks and answers."""
+"""Callbacks of a session: how an RM wants to be asked, its asks, and what it is told."""
 
 import pytest
 
@@ -6,35 +6,23 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.asks import Ask, AskClass, Shape
 from licorne_core.commands import FailMode, PredicatePolicy
-from licorne_core.effects import ContainerState, ContainerStatesChanged, PredicatesAsked
-from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_server.caps import MAX_REASON, MAX_REFUSALS
+from licorne_core.effects import ContainerState, ContainerStatesChanged
+from licorne_core.ids import AllocationKey, AppId, PartitionName, RmId
 from licorne_server.convert_asks import AskingReader, AskReader
-from licorne_server.convert_callbacks import NO_REASON, policy, predicate_answer
+from licorne_server.convert_callbacks import policy
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
-from licorne_server.errors import CallError, Malformed
+from licorne_server.errors import CallError
 from licorne_server.items import BadItem
-from licorne_server.wire import delimited
 from support.shim import ask
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")
-NOW = 1_700_000_000.25
+CLASSES = [sp.BY_ASK, sp.BY_TAG, sp.BY_ALL_TAGS]
 
 
 def wanting(**fields: int) -> sp.Callbacks:
     """Callbacks with predicates, and what they say."""
     return sp.Callbacks(predicates=sp.Predicates(**fields))  # type: ignore[arg-type]
-
-
-def answering(*refused: tuple[str, str]) -> list[tuple[str, str]]:
-    """What is left of an answer with these refusals: node and reason."""
-    wire = sp.PredicateAnswer(
-        id=7, refused=[sp.NodeRefusal(node_id=node, reason=reason) for node, reason in refused]
-    )
-    answer = predicate_answer(RM, wire.SerializeToString())
-    assert (answer.rm_id, answer.check) == (RM, 7)
-    return [(refusal.node_id, refusal.reason) for refusal in answer.refused]
 
 
 def read(reader: AskReader, wire: si.Allocation) -> Ask:
@@ -74,10 +62,11 @@ def test_policies_are_read_as_they_were_meant(
         ),
         (wanting(deadline_milliseconds=60_001), "deadline_milliseconds", "is 60001"),
         (wanting(fail_mode=7), "fail_mode", "unknown fail_mode 7"),
+        (wanting(class_by=3), "class_by", "unknown class_by 3"),
     ],
 )
 def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, text: str) -> None:
-    """An impossible deadline or an unknown fail mode is an error that names field and value."""
+    """An impossible deadline, or an unknown mode, is an error that names field and value."""
     with pytest.raises(CallError) as caught:
         policy(callbacks)
     assert text in caught.value.message
@@ -87,7 +76,7 @@ def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, 
 
 def test_asks_share_results_by_their_tag() -> None:
     """Equal size and equal tag, whatever its case, make one class; another tag another one."""
-    reader = AskingReader()
+    reader = AskingReader(sp.BY_ASK)
     gpu = [
         read(reader, ask(f"k{i}", allocationTags={tag: "gpu"})).ask_class
         for i, tag in enumerate(["licorne/predicate-class", "Licorne/Predicate-Class"] * 2)
@@ -100,7 +89,7 @@ def test_asks_share_results_by_their_tag() -> None:
 
 def test_an_ask_without_the_tag_is_alone() -> None:
     """Nothing is known of what decides about it: no two such asks are of one class."""
-    reader = AskingReader()
+    reader = AskingReader(sp.BY_ASK)
     asks = [("k1", "app"), ("k2", "app"), ("b c", "a"), ("k1", "app"), ("c", "a b")]
     classes = [read(reader, ask(key, app)).ask_class for key, app in asks]
     assert classes[0] == classes[3]
@@ -110,14 +99,123 @@ def test_an_ask_without_the_tag_is_alone() -> None:
     assert read(reader, tagged).ask_class not in classes
 
 
-def test_reading_again_gives_the_same_ask() -> None:
+def classed(class_by: sp.ClassBy.ValueType, *tags: dict[str, str]) -> list[AskClass]:
+    """The classes of asks of one size with these tags."""
+    reader = AskingReader(class_by)
+    return [
+        read(reader, ask(f"k{i}", allocationTags=each)).ask_class for i, each in enumerate(tags)
+    ]
+
+
+@pytest.mark.parametrize("class_by", [sp.BY_ASK, sp.BY_TAG])
+def test_by_the_tag_equal_tags_are_equal_classes(class_by: sp.ClassBy.ValueType) -> None:
+    """Other tags make no difference; the value of the one tag does, and an empty value is one."""
+    tag = "licorne/predicate-class"
+    one, other, arm, empty, blank = classed(
+        class_by,
+        {tag: "gpu", "zone": "a"},
+        {tag: "gpu", "zone": "b"},
+        {tag: "arm"},
+        {tag: ""},
+        {tag: "", "zone": "a"},
+    )
+    assert one == other
+    assert empty == blank
+    assert len({one, arm, empty}) == 3
+
+
+def test_by_tag_those_without_it_are_one_class() -> None:
+    """They share results as if they had the empty tag, and with nobody who has another."""
+    first, second, empty, gpu = classed(
+        sp.BY_TAG,
+        {},
+        {"zone": "b"},
+        {"licorne/predicate-class": ""},
+        {"licorne/predicate-class": "gpu"},
+    )
+    assert first == second == empty != gpu
+    assert first.predicate is not None
+
+
+def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
+    """Name, value and number of tags count, their order does not."""
+    pairs = [("zone", "a"), ("disk", "ssd"), ("licorne/predicate-class", "gpu")]
+    same, reverse, less, other, swapped, none, bare = classed(
+        sp.BY_ALL_TAGS,
+        dict(pairs),
+        dict(reversed(pairs)),
+        dict(pairs[:2]),
+        {**dict(pairs), "zone": "b"},
+        {**dict(pairs), "zone": "ssd", "disk": "a"},
+        {},
+        {},
+    )
+    assert same == reverse
+    assert none == bare
+    assert len({same, less, other, swapped, none}) == 5
+    assert none.predicate is not None
+
+
+def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
+    """Equal tags are one class, though each ask was written in an order of its own."""
+    reader = AskingReader(sp.BY_ALL_TAGS)
+    tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
+    plain = ask("k").SerializeToString()
+    one, other = (reader.read(plain + b"".join(each)) for each in (tags, tags[::-1]))
+    assert one.ask_class == other.ask_class
+
+
+def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
+    """Names and values that would read alike when put together are different."""
+    classes = classed(
+        sp.BY_ALL_TAGS,
+        {"a": "b=c"},
+        {"a=b": "c"},
+        {"a": "b", "c": ""},
+        {"a": "b', 'c"},
+        {"A": "b=c"},
+    )
+    assert len(set(classes)) == 5
+
+
+def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
+    """Time of creation and name of the pod differ from ask to ask, whatever case they have."""
+    zone = {"zone": "a"}
+    plain, *own = classed(
+        sp.BY_ALL_TAGS,
+        zone,
+        {**zone, "creationTime": "5", "kubernetes.io/meta/podName": "pod-1"},
+        {**zone, "creationTime": "6", "kubernetes.io/meta/podName": "pod-2"},
+        {**zone, "CREATIONTIME": "6", "Kubernetes.io/Meta/PodName": "pod-2"},
+    )
+    assert set(own) == {plain}
+    [other] = classed(sp.BY_ALL_TAGS, {**zone, "kubernetes.io/meta/namespace": "ns"})
+    assert other != plain
+
+
+@pytest.mark.parametrize("class_by", CLASSES)
+def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) -> None:
+    """However asks are classed, those of another size or for a node of their own are others."""
+    reader = AskingReader(class_by)
+    tags = {"licorne/predicate-class": "gpu"}
+    bound = {**tags, "yunikorn.apache.org/requiredNode": "n1"}
+    plain = read(reader, ask("k1", allocationTags=tags)).ask_class
+    large = read(reader, ask("k2", vcore=200, allocationTags=tags)).ask_class
+    there = read(reader, ask("k3", allocationTags=bound)).ask_class
+    assert len({plain, large, there}) == 3
+    assert there.required_node == "n1"
+
+
+@pytest.mark.parametrize("class_by", CLASSES)
+def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> None:
     """An ask that was seen before reads like one that was not, and has all its fields."""
     wire = ask("k", priority=3, allocationTags={"creationTime": "5"}, taskGroupName="g")
-    reader = AskingReader()
-    first, again, fresh = read(reader, wire), read(reader, wire), read(AskingReader(), wire)
+    reader = AskingReader(class_by)
+    first, again = read(reader, wire), read(reader, wire)
+    fresh = read(AskingReader(class_by), wire)
     assert first == again == fresh
     assert (first.priority, first.create_time, first.task_group) == (3, 5.0, "g")
-    assert first.ask_class == AskClass.of({"vcore": 100}, None, "ask\napp\nk")
+    assert first.ask_class.shape == Shape({"vcore": 100})
 
 
 def test_who_is_not_asked_has_classes_by_size() -> None:
@@ -132,73 +230,15 @@ def test_a_class_that_is_too_long_is_refused() -> None:
     """The tag is a name like others: bounded, and the ask is rejected with its length."""
     wire = ask("k", allocationTags={"licorne/predicate-class": "x" * 513})
     with pytest.raises(BadItem, match="licorne/predicate-class has 513 characters"):
-        read(AskingReader(), wire)
+        read(AskingReader(sp.BY_ASK), wire)
 
 
 def test_many_lonely_asks_leave_nothing_behind() -> None:
     """What is kept for one size is kept once, however many asks of it are classes of their own."""
-    reader = AskingReader()
+    reader = AskingReader(sp.BY_ASK)
     classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
     assert len({id(item.shape) for item in classes}) == 1
     assert len({id(item.items) for item in classes}) == 1
-
-
-def test_answers_have_their_refusals_in_order() -> None:
-    """Nodes and reasons come through as they are; equal reasons are one object."""
-    refused = answering(("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu"))
-    assert refused == [("n1", "no gpu"), ("n2", "taint"), ("n3", "no gpu")]
-    assert refused[0][1] is refused[2][1]
-    assert answering() == []
-
-
-def test_reasons_are_fit_to_be_shown() -> None:
-    """An empty reason gets a text, since empty means accepted; long and strange ones are cut."""
-    refused = answering(("n1", ""), ("n2", "x" * 1000), ("n3", "a\nb\x1b"), ("n4", "\n" * 300))
-    assert refused[0] == ("n1", NO_REASON)
-    assert refused[1] == ("n2", "x" * MAX_REASON)
-    assert refused[2] == ("n3", "a\\nb\\x1b")
-    assert len(refused[3][1]) == MAX_REASON
-
-
-def test_names_that_are_no_nodes_do_no_harm() -> None:
-    """A name that is too long for a node is passed over, and the others count."""
-    assert answering(("x" * 513, "r"), ("n1", "r")) == [("n1", "r")]
-
-
-def test_answers_are_counted_before_they_are_read() -> None:
-    """More refusals than any check has nodes are a fault, found before any is looked at."""
-    refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
-    with pytest.raises(CallError, match=f"refuses {MAX_REFUSALS + 1} nodes, at most"):
-        predicate_answer(RM, refusal * (MAX_REFUSALS + 1))
-    with pytest.raises(Malformed, match="PredicateAnswer"):
-        predicate_answer(RM, refusal)
-
-
-def test_checks_say_what_is_asked_and_until_when() -> None:
-    """A check has its ask, the nodes in order, and the time that is left in milliseconds."""
-    effect = PredicatesAsked(
-        rm_id=RM,
-        partition=PARTITION,
-        check=3,
-        app_id=AppId("app"),
-        key=AllocationKey("k"),
-        allocate=True,
-        nodes=[NodeId("n2"), NodeId("n1")],
-        deadline=NOW + 2.0,
-    )
-    [payload] = payloads(effect, AllocationEncoder(), NOW)
-    assert (payload.kind, payload.items) == (Kind.SESSION, 2)
-    assert sp.UpdateResponse.FromString(payload.data).predicate_check == sp.PredicateCheck(
-        id=3,
-        partition_name=PARTITION,
-        application_id="app",
-        allocation_key="k",
-        allocate=True,
-        node_ids=["n2", "n1"],
-        deadline_milliseconds=2000,
-    )
-    [late] = payloads(effect, AllocationEncoder(), NOW + 5)
-    assert sp.UpdateResponse.FromString(late.data).predicate_check.deadline_milliseconds == 0
 
 
 def test_container_states_are_told_in_portions() -> None:
@@ -208,7 +248,7 @@ def test_container_states_are_told_in_portions() -> None:
         for i in range(1500)
     ]
     effect = ContainerStatesChanged(rm_id=RM, partition=PARTITION, states=states)
-    told = list(payloads(effect, AllocationEncoder(), NOW))
+    told = list(payloads(effect, AllocationEncoder()))
     assert [payload.items for payload in told] == [1000, 500]
     assert {payload.kind for payload in told} == {Kind.SESSION}
     first = sp.UpdateResponse.FromString(told[0].data).container_states.states[0]

@@ -9,8 +9,19 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core import scheduler
-from licorne_core.commands import Command, Hold, RegisterRm, SetHold, Tick, UpdateNodes
-from licorne_core.effects import Effect, Registered
+from licorne_core.commands import (
+    AnswerPredicates,
+    Command,
+    Hold,
+    NotePredicatesSent,
+    PredicateAnswer,
+    PredicatePolicy,
+    RegisterRm,
+    SetHold,
+    Tick,
+    UpdateNodes,
+)
+from licorne_core.effects import AllocationsMade, Effect, PredicatesAsked, Registered
 from licorne_core.facts.apps import AppLeft
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import AppId, QueuePath, RmId
@@ -66,6 +77,11 @@ class Ledger:
     def registered(self) -> list[RmId]:
         """The RMs whose registration was handled, in order."""
         return [effect.rm_id for effect in self.effects if isinstance(effect, Registered)]
+
+    def asked(self) -> list[int]:
+        """The numbers of the predicate checks, in order."""
+        asked = [effect for effect in self.effects if isinstance(effect, PredicatesAsked)]
+        return [check.check for effect in asked for check in effect.checks]
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
         """Note the RM."""
@@ -137,6 +153,80 @@ async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledg
     wanted = False
     await engine.submit(RegisterRm(rm_id=GOOD))
     assert ledger.registered() == [GOOD]
+
+
+class Watched(Scheduler):
+    """The real core, and what it was told in order."""
+
+    def __init__(self) -> None:
+        """Nothing was told."""
+        super().__init__()
+        self.told: list[str] = []
+
+    def handle(self, command: Command, now: float) -> list[Effect]:
+        """Like the core."""
+        self.told.append(type(command).__name__)
+        return super().handle(command, now)
+
+
+async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> tuple[Engine, int]:
+    """An engine with an RM that was asked about an ask, and has two seconds; the check's number."""
+    engine = Engine(core, clock)
+    engine.start(ledger)
+    for command in (
+        builders.register(builders.config("[{name: a}]"), predicates=PredicatePolicy()),
+        builders.nodes(builders.node("n", vcore=1)),
+        builders.apps(builders.app("job", "root.a")),
+        builders.asks(builders.ask("job", "k", vcore=1, predicate="p")),
+    ):
+        await engine.submit(command)
+    await eventually(ledger.asked)
+    [check] = ledger.asked()
+    await engine.submit(NotePredicatesSent(rm_id=RmId(builders.RM), check=check))
+    return engine, check
+
+
+async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> None:
+    """They have a deadline: neither posted commands nor those that somebody waits for go ahead."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    waiting = asyncio.create_task(engine.submit(builders.nodes(builders.node("n2", vcore=1))))
+    await asyncio.sleep(0)
+    engine.post(builders.nodes(builders.node("n3", vcore=1)))
+    engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
+    assert engine.inbox == 3
+    await waiting
+    assert core.told[:3] == ["AnswerPredicates", "UpdateNodes", "UpdateNodes"]
+    await engine.stop()
+
+
+async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Ledger) -> None:
+    """What was there when the deadline came is in time, however late the engine gets to it."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    engine.post(AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)]))
+    await clock.advance(30.0)
+    assert core.told[0] == "AnswerPredicates"
+    [made] = [effect for effect in ledger.effects if isinstance(effect, AllocationsMade)]
+    assert [allocation.key for allocation in made.allocations] == ["k"]
+    assert ledger.asked() == [check]
+    await engine.stop()
+
+
+async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
+    """An answer is not handled when the RM has registered anew by the time that its turn comes."""
+    core, clock = Watched(), VirtualClock()
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    answer = AnswerPredicates(rm_id=RmId(builders.RM), answers=[PredicateAnswer(check)])
+    engine.post(answer, is_current=lambda: False)
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert core.told == ["RegisterRm"]
+    await engine.stop()
+    engine.post(answer)
+    assert engine.inbox == 0
 
 
 async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:

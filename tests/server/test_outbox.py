@@ -163,3 +163,63 @@ async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
     assert not waiting.done()
     outbox.put(payload(b"a"))
     await waiting
+
+
+def check(number: int, items: int = 1) -> Payload:
+    """Predicate checks, the last of which has this number."""
+    return Payload(Kind.CHECKS, "checks", b"%d" % number, items, last_check=number)
+
+
+def test_predicate_checks_come_last(outbox: Outbox) -> None:
+    """The RM judges them the better, the more it has been told: also what came behind them."""
+    outbox.put(check(1))
+    outbox.put(payload(b"a"))
+    outbox.put(check(2))
+    outbox.put(payload(b"drain", "drain", Kind.SESSION))
+    outbox.put(payload(b"b"))
+    assert [data for _, data in drain(outbox)] == [b"a", b"drain", b"b", b"12"]
+
+
+def test_predicate_checks_hold_up_no_joining(outbox: Outbox) -> None:
+    """Messages of another kind are neighbours though checks came between them."""
+    outbox.put(payload(b"a"))
+    outbox.put(check(1))
+    outbox.put(payload(b"b"))
+    assert [data for _, data in drain(outbox)] == [b"ab", b"1"]
+
+
+def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
+    """A batch names the last check in it, so that its time can begin when it was written."""
+    for number, items in ((3, 3), (500, 497), (990, 490), (1001, 11)):
+        outbox.put(check(number, items))
+    first = outbox.peek(ALL)
+    assert first is not None
+    assert (first.items, first.last_check) == (990, 990)
+    outbox.sent(first)
+    second = outbox.peek(ALL)
+    assert second is not None
+    assert (second.items, second.last_check) == (11, 1001)
+    outbox.sent(second)
+    outbox.put(payload(b"a"))
+    last = outbox.peek(ALL)
+    assert last is not None
+    assert last.last_check == 0
+
+
+def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
+    """What is kept until it is acknowledged names its last check as well."""
+    for number, message in enumerate((payload(b"a"), check(7)), 1):
+        outbox.put(message)
+        batch = outbox.peek(ALL)
+        assert batch is not None
+        outbox.sending(batch, number)
+    again = outbox.after(0)
+    assert again is not None
+    kept = [(sent.kind, sent.last_check) for sent in again]
+    assert kept == [(Kind.ALLOCATIONS, 0), (Kind.CHECKS, 7)]
+
+
+def test_streams_of_other_kinds_never_get_checks(outbox: Outbox) -> None:
+    """Only a session can carry them."""
+    outbox.put(check(1))
+    assert outbox.peek((Kind.ALLOCATIONS,)) is None

@@ -14,8 +14,8 @@ def test_requests_come_in_order_and_repeats_are_known() -> None:
     session.handled(1)
     assert session.is_repeat(1)
     assert not session.is_repeat(2)
-    with pytest.raises(CallError, match="request 3 where 2 was expected"):
-        session.is_repeat(3)
+    with pytest.raises(CallError, match="request 4 where 3 was expected"):
+        session.is_repeat(4)
 
 
 def test_what_has_no_number_is_no_repeat_and_counts_for_nothing() -> None:
@@ -44,3 +44,43 @@ def test_refused_items_are_counted_for_each_replay() -> None:
     session.refuse(Kind.NODES, 1)
     session.refuse(Kind.NODES, 3)
     assert (session.refused(Kind.NODES), session.refused(Kind.APPLICATIONS)) == (4, 0)
+
+
+def test_what_was_read_and_not_handled_is_no_news() -> None:
+    """Requests are read ahead: one that waits for its turn is not taken a second time."""
+    session = Session(instance=1)
+    session.begin_stream()
+    assert not any(session.is_repeat(number) for number in (1, 2, 3))
+    assert session.is_repeat(2)
+    assert session.received == 0
+    session.handled(2)
+    assert session.received == 2
+    with pytest.raises(CallError, match="request 5 where 4 was expected"):
+        session.is_repeat(5)
+
+
+def test_a_new_stream_goes_on_behind_what_was_handled() -> None:
+    """What was read from a broken stream and not handled is wanted again, and is no repeat."""
+    session = Session(instance=1)
+    session.begin_stream()
+    for number in (1, 2, 3):
+        session.is_repeat(number)
+    session.handled(1)
+    session.begin_stream()
+    assert session.is_repeat(1)
+    assert not session.is_repeat(2)
+    session.handled(2)
+    session.begin_stream()
+    with pytest.raises(CallError, match="request 4 where 3 was expected"):
+        session.is_repeat(4)
+
+
+def test_several_requests_handled_as_one_count_by_the_last() -> None:
+    """Joined requests are counted at once."""
+    session = Session(instance=1)
+    for number in range(1, 6):
+        session.is_repeat(number)
+    session.handled(5)
+    assert session.received == 5
+    assert session.is_repeat(5)
+    assert not session.is_repeat(6)

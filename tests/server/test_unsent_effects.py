@@ -6,7 +6,7 @@ import pytest
 
 from licorne_core import effects
 from licorne_core.effects import Effect
-from licorne_core.ids import RmId
+from licorne_core.ids import PartitionName, RmId
 from licorne_server.convert_out import AllocationEncoder, payloads
 
 RM = RmId("rm")
@@ -17,13 +17,16 @@ UNSENT = (
     effects.ConfigurationRefused(rm_id=RM, reason="r"),
     effects.NotRegistered(rm_id=RM, reason="r"),
     effects.Happened(rm_id=RM, facts=()),
+    effects.PredicatesAsked(
+        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
+    ),
 )
 
 
 @pytest.mark.parametrize("effect", UNSENT, ids=lambda effect: type(effect).__name__)
 def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
-    """Outcomes of calls are answered by the call, and facts are published as events."""
-    assert not list(payloads(effect, AllocationEncoder(), 0.0))
+    """Outcomes are the call's answer, facts are events, and checks have an encoder of their own."""
+    assert not list(payloads(effect, AllocationEncoder()))
 
 
 def test_an_effect_that_nobody_encodes_is_an_error() -> None:
@@ -31,4 +34,4 @@ def test_an_effect_that_nobody_encodes_is_an_error() -> None:
     assert {type(effect) for effect in UNSENT} < set(get_args(Effect))
     unknown: Any = object()
     with pytest.raises(AssertionError):
-        payloads(unknown, AllocationEncoder(), 0.0)
+        payloads(unknown, AllocationEncoder())

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from licorne.callbacks import Callbacks, PredicateCheck, Predicates, Refusals, answer
@@ -69,41 +69,67 @@ class Feed(Generic[T]):
                 LOG.exception("%r failed on %d items", self._function, len(items))
 
 
+def _judged(function: Predicates, check: PredicateCheck) -> Judged:
+    """Call the function; an async one has not begun then."""
+    try:
+        return check, function(check)
+    except Exception as error:
+        return check, error
+
+
 class _Batch:
     """The checks of one message on their way through a plain function, in a thread."""
 
-    def __init__(self, function: Predicates, checks: Sequence[PredicateCheck]) -> None:
+    def __init__(
+        self,
+        function: Predicates,
+        checks: Sequence[PredicateCheck],
+        take: Callable[[Sequence[Judged]], None],
+    ) -> None:
+        """`take` is called in the loop with what the function is through with, in order."""
         self._function = function
         self._checks = checks
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._judged: deque[Judged] = deque()
+        self._taken = 0
+        # Whether the loop knows that there is something to take.
+        self._is_due = False
         self._given_up = False
-        self.judged = 0
-        """How many checks the function is through with."""
 
-    def judge(self, hand_over: Callable[[Sequence[Judged]], None]) -> None:
+    def judge(self) -> None:
         """Call the function for one check after the other; runs in the thread."""
-        judged: list[Judged] = []
-        since = monotonic()
         for check in self._checks:
             if self._given_up:
                 return
-            judged.append((check, self._result(check)))
-            self.judged += 1
-            if monotonic() - since > HAND_OVER_SECONDS:
-                hand_over(judged)
-                judged, since = [], monotonic()
-        if judged and not self._given_up:
-            hand_over(judged)
+            self._judged.append(_judged(self._function, check))
+            if not self._is_due:
+                self._is_due = True
+                self._loop.call_soon_threadsafe(self._take_soon)
+
+    def take(self) -> None:
+        """Hand over what the function is through with, and nobody has taken."""
+        # First: what is judged from here on is announced again.
+        self._is_due = False
+        judged = []
+        while self._judged:
+            judged.append(self._judged.popleft())
+        self._taken += len(judged)
+        if judged:
+            self._take(judged)
 
     def give_up(self) -> int:
-        """The time is over: how many checks are not through."""
+        """The time is over: how many checks were not taken, and will not be."""
         self._given_up = True
-        return len(self._checks) - self.judged
+        return len(self._checks) - self._taken
 
-    def _result(self, check: PredicateCheck) -> Refusals | Awaitable[Refusals] | Exception:
-        try:
-            return self._function(check)
-        except Exception as error:
-            return error
+    def _take_soon(self) -> None:
+        """However long the next check takes, what is there does not wait for it."""
+        self._loop.call_later(HAND_OVER_SECONDS, self._take_late)
+
+    def _take_late(self) -> None:
+        if not self._given_up:
+            self.take()
 
 
 class PredicateRunner:
@@ -130,8 +156,7 @@ class PredicateRunner:
         if not self._is_async:
             self._begin(self._judge_in_thread(stamp, checks))
             return
-        for check in checks:
-            self._take(stamp, [(check, self._function(check))])
+        self._take(stamp, [_judged(self._function, check) for check in checks])
 
     def stop(self) -> None:
         """Answer nothing more."""
@@ -148,19 +173,17 @@ class PredicateRunner:
     async def _judge_in_thread(self, stamp: Stamp, checks: Sequence[PredicateCheck]) -> None:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "licorne-predicates")
+        batch = _Batch(self._function, checks, partial(self._take, stamp))
         loop = asyncio.get_running_loop()
-        batch = _Batch(self._function, checks)
-
-        def hand_over(judged: Sequence[Judged]) -> None:
-            loop.call_soon_threadsafe(self._take, stamp, judged)
-
         try:
             async with asyncio.timeout(checks[0].deadline):
-                await loop.run_in_executor(self._thread, batch.judge, hand_over)
+                await loop.run_in_executor(self._thread, batch.judge)
+            batch.take()
         except asyncio.CancelledError:
             batch.give_up()
             raise
         except TimeoutError:
+            batch.take()
             late = batch.give_up()
             self._stats.unanswered += late
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)

@@ -139,9 +139,9 @@ class Conversation:
         return request
 
     async def carry_out(self) -> None:
-        """Carry out what was read, until there is nothing more."""
+        """Carry out what was read, until there is nothing more or the stream has ended."""
         session = self._session
-        while (entry := await self._intake.take()) is not None:
+        while not self._stream.over and (entry := await self._intake.take()) is not None:
             if entry.kind in LAYOUTS:
                 await self._rm.outbox.room.wait()
                 self._rm.check()
@@ -208,6 +208,8 @@ class Conversation:
         await self._send(sealer, Kind.SESSION, welcome)
         for sent in resend:
             await self._send(sealer, sent.kind, sent.data, sent.number)
+            # The stream before this one may have broken while they were written.
+            self._note_sent(sent.last_check)
         while True:
             self._rm.check()
             batch = outbox.peek(ALL_KINDS)
@@ -218,17 +220,20 @@ class Conversation:
                 outbox.sending(batch, number)
                 await self._send(sealer, batch.kind, batch.data, number)
                 self._stream.wrote_items = batch.items
-                if batch.last_check:
-                    self._note_sent(batch.last_check)
+                self._note_sent(batch.last_check)
             elif self._stream.finishing.is_set():
                 return
             else:
                 await self._idle(sealer)
 
     def _note_sent(self, check: int) -> None:
-        """The RM's time for the predicate checks up to this one begins now."""
-        command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
-        self._engine.post(command, is_current=self._rm.registration_guard())
+        """The RM's time for the predicate checks up to this one, if it is one, begins now.
+
+        Where it has begun already, nothing changes.
+        """
+        if check:
+            command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
+            self._engine.post(command, is_current=self._rm.registration_guard())
 
     async def _idle(self, sealer: Sealer) -> None:
         """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""

@@ -176,8 +176,8 @@ class SchedulerService:
             intake.end()
 
     async def _carry_out(self, rm: Rm, kind: Kind, stream: Stream, intake: Intake) -> None:
-        """Carry out what was read, until there is nothing more."""
-        while (entry := await intake.take()) is not None:
+        """Carry out what was read, until there is nothing more or the stream has ended."""
+        while not stream.over and (entry := await intake.take()) is not None:
             await rm.outbox.room.wait()
             await rm.settled.wait()
             rm.check()

@@ -239,5 +239,10 @@ class ReleaseItem(NamedTuple):
         return f"free {self.key!r}@{self.app_id!r} {why}{_in(self.partition)}"
 
 
+def is_removal(item: object) -> bool:
+    """Whether it ends something: within a message such items come last."""
+    return isinstance(item, RemovalItem | ReleaseItem)
+
+
 def _in(partition: str) -> str:
     return f" in {partition}" if partition else ""

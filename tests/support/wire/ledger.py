@@ -97,11 +97,11 @@ class Ledger:
                 self.hear_applications(message)
             case si.AllocationResponse():
                 self.hear_allocations(message)
-
-            case session.PredicateCheck():
-                self._check_partition(message.partition_name, message.application_id)
-                asked = Asked(tuple(message.node_ids))
-                self._own(message.application_id, message.allocation_key).hear(asked)
+            case session.PredicateChecks():
+                for check in message.checks:
+                    self._check_partition(check.partition_name, check.application_id)
+                    asked = Asked(tuple(check.node_ids))
+                    self._own(check.application_id, check.allocation_key).hear(asked)
 
     def hear_nodes(self, response: si.NodeResponse) -> None:
         """Nodes that were taken or not."""

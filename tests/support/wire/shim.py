@@ -18,6 +18,7 @@ from support.wire.connection import (
     Connection,
     request,
 )
+from support.wire.items import is_removal
 from support.wire.ledger import Item, Ledger
 from support.wire.site import OK, Line, Site, Status
 from support.wire.tracks import Violation
@@ -36,6 +37,8 @@ class WireRm:
         self.ledger = Ledger(rm_id)
         self.connection = Connection(site, rm_id, self._write)
         self.config = GOOD[0]
+        self.sends_singly = False
+        """Whether each item is a message of its own, as real shims send them."""
         self._script = script
         self._said: dict[str, list[list[Item]]] = {kind: [] for kind in KINDS}
         self._lost: list[tuple[str, list[Item]]] = []
@@ -119,28 +122,35 @@ class WireRm:
     # ---- Saying ----
 
     def say(self, kind: str, items: Sequence[Item]) -> None:
-        """Put a message on its way."""
-        self._write(f"> {', '.join(map(repr, items))}")
-        self.ledger.say(items)
-        self._said[kind].append(list(items))
-        talk = self.connection.talk
-        if talk is not None:
-            talk.count(kind, items)
-        self.connection.send(kind, request(kind, items, self.rm_id))
+        """Put a message on its way, or one for each item: what is added first, as in a message."""
+        ordered = sorted(items, key=is_removal)
+        for part in [[item] for item in ordered] if self.sends_singly else [items]:
+            self._write(f"> {', '.join(map(repr, part))}")
+            self.ledger.say(part)
+            self._said[kind].append(list(part))
+            talk = self.connection.talk
+            if talk is not None:
+                talk.count(kind, part)
+            self.connection.send(kind, request(kind, part, self.rm_id))
 
-    def answer(self, place: int, refused: Iterable[int]) -> None:
-        """Answer an open predicate check: these of its nodes are refused."""
+    def answer(self, place: int, refused: Iterable[int], count: int, *, as_list: bool) -> None:
+        """Answer so many open predicate checks, in one message or each by itself.
+
+        These of the nodes of each are refused.
+        """
         talk = self.connection.talk
-        if talk is None or not talk.checks:
+        if talk is None:
             return
         talk.checks.rotate(-place)
-        check = talk.checks.popleft()
-        nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
-        self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
-        self.ledger.around.answered(check, nodes)
-        refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
-        answer = session.PredicateAnswer(id=check.id, refused=refusals)
-        self.connection.number({"predicate_answer": answer})
+        taken = [talk.checks.popleft() for _ in range(min(count, len(talk.checks)))]
+        answers = []
+        for check in taken:
+            nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
+            self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
+            self.ledger.around.answered(check, nodes)
+            answers.append(refusing(check, nodes))
+        for message in [answers] if as_list else [[answer] for answer in answers]:
+            self.connection.number({"predicate_answers": session.PredicateAnswers(answers=message)})
 
     def say_again(self) -> None:
         """Repeat what may have been lost with its line."""
@@ -202,10 +212,10 @@ class WireRm:
         for message in self.connection.answers(kind, line):
             self._write(f"< {type(message).__name__} {' '.join(str(message).split())}")
             self.ledger.hear(message)
-            if isinstance(message, session.PredicateCheck):
+            if isinstance(message, session.PredicateChecks):
                 assert self.connection.talk is not None, "a check without a session"
-                if self.connection.talk.lets_pass:
-                    self.ledger.around.answered(message, ())
+                for check in message.checks if self.connection.talk.lets_pass else ():
+                    self.ledger.around.answered(check, ())
         return heard
 
     def settle(self, books: Books) -> None:
@@ -220,3 +230,9 @@ class WireRm:
 
     def _write(self, text: str) -> None:
         self._script.append(f"{self.rm_id} {text}")
+
+
+def refusing(check: session.PredicateCheck, nodes: Iterable[str]) -> session.PredicateAnswer:
+    """An answer to a check that refuses these nodes."""
+    refusals = [session.NodeRefusal(node_id=node, reason="no") for node in sorted(nodes)]
+    return session.PredicateAnswer(id=check.id, refused=refusals)

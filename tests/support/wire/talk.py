@@ -43,6 +43,7 @@ class Talk:
         self._received = 0
         self._acknowledged = 0
         self._told = 0
+        self._checked = 0
 
     def hello(self) -> bytes:
         """What opens a line."""
@@ -63,7 +64,7 @@ class Talk:
             raise Violation(f"session {welcome.session} follows session {self._stamp}")
         self._stamp = welcome.session
         self._token = welcome.welcome.resume_token
-        self._sent = self._received = self._acknowledged = self._told = 0
+        self._sent = self._received = self._acknowledged = self._told = self._checked = 0
         self.kept.clear()
         self.checks.clear()
         self.expects_complete.clear()
@@ -116,14 +117,22 @@ class Talk:
             case "nodes" | "applications" | "allocations":
                 told: Message = getattr(response, kind)
                 return told
-            case "predicate_check" if self.is_asked:
-                self.checks.append(response.predicate_check)
-                return response.predicate_check
+            case "predicate_checks" if self.is_asked:
+                self._take_checks(response.predicate_checks)
+                return response.predicate_checks
             case "replay_result":
                 self._check_result(response.replay_result)
             case _:
                 raise Violation(f"nobody asked for {kind}")
         return None
+
+    def _take_checks(self, asked: session.PredicateChecks) -> None:
+        """Checks come in the order in which they are to be judged."""
+        for check in asked.checks:
+            if check.id <= self._checked:
+                raise Violation(f"check {check.id} follows check {self._checked}")
+            self._checked = check.id
+            self.checks.append(check)
 
     def _look_at(self, response: session.UpdateResponse) -> None:
         """H1: an answer of this session; S2: acknowledgements only rise."""
