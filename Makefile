@@ -13,7 +13,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test test-go test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help install demo run bench test test-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,12 @@ test-go: install ## the Go client: format, lint and tests; needs Go
 	  { echo "test-go: gofmt would change $$unformatted" >&2; exit 1; }
 	@cd clients/go && go vet ./... && go run $(STATICCHECK) ./...
 	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race -count=1 ./...
+	@$(MAKE) --no-print-directory test-shim
+
+# Without vet, which would go through all of Kubernetes.
+test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the first time
+	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
+	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
 check: lint types imports gen-check test $(if $(GO),test-go) ## all that CI runs
 

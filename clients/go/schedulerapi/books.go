@@ -1,0 +1,373 @@
+package schedulerapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/common"
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+)
+
+// schedulingFailed (SCHEDULING_FAILED_ON_RM of the server's interface) makes an allocation an ask
+// again. The published Go types do not name it.
+const schedulingFailed = si.TerminationType(5)
+
+// standing says what the shim knows of an ask.
+type standing int
+
+const (
+	// unknown: the shim never sent it, or has released it.
+	unknown standing = iota
+	// pending: the shim waits for a node.
+	pending
+	// taken: the shim was told of a node that the server has not confirmed yet.
+	taken
+	// placed: both know the node, or the server was told of it.
+	placed
+)
+
+// ask is an ask or allocation of the shim.
+type ask struct {
+	allocation *si.Allocation // as the shim sent it last
+	class      string         // of the asks that are refused by the same nodes; "" shares with none
+	standing   standing
+	node       string
+	since      time.Time // when it was taken
+	awaitsEcho bool      // the shim has placed it itself and has not been told that the server knows
+	leaving    int       // releases on their way of which the shim must not hear
+}
+
+// books hold what the shim has told, as far as the adapter needs it.
+type books struct {
+	mu      sync.Mutex
+	asks    map[string]*ask
+	byApp   map[string]map[string]struct{}
+	byClass map[string]map[string]struct{}
+	taken   map[string]*ask
+	drained map[string]bool // every known node, and whether it was drained
+}
+
+func newBooks() *books {
+	return &books{
+		asks:    map[string]*ask{},
+		byApp:   map[string]map[string]struct{}{},
+		byClass: map[string]map[string]struct{}{},
+		taken:   map[string]*ask{},
+		drained: map[string]bool{},
+	}
+}
+
+// isForeign tells what other schedulers run. Nothing is answered or checked about it.
+func isForeign(allocation *si.Allocation) bool {
+	_, foreign := allocation.GetAllocationTags()[common.Foreign]
+	return foreign || allocation.GetApplicationID() == ""
+}
+
+// note takes an ask or allocation that the shim is about to send; whether it is new.
+func (b *books) note(allocation *si.Allocation) bool {
+	if isForeign(allocation) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key, app := allocation.GetAllocationKey(), allocation.GetApplicationID()
+	known := b.asks[key]
+	if known != nil {
+		b.unclass(key, known)
+		known.allocation, known.class = allocation, classOf(allocation)
+		b.inClass(key, known)
+		switch node := allocation.GetNodeID(); {
+		case node == "":
+		case known.standing == pending:
+			known.standing, known.node, known.awaitsEcho = placed, node, true
+		case known.standing == taken && known.node == node:
+			// The server learns of the node by this request.
+			known.standing = placed
+			delete(b.taken, key)
+		}
+		return false
+	}
+	known = &ask{allocation: allocation, class: classOf(allocation), standing: pending}
+	if node := allocation.GetNodeID(); node != "" {
+		known.standing, known.node, known.awaitsEcho = placed, node, true
+	}
+	b.asks[key] = known
+	add(b.byApp, app, key)
+	b.inClass(key, known)
+	return true
+}
+
+// release takes what the shim has released, or forgets it.
+func (b *books) release(release *si.AllocationRelease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	keys := []string{release.GetAllocationKey()}
+	if keys[0] == "" {
+		keys = members(b.byApp[release.GetApplicationID()])
+	}
+	for _, key := range keys {
+		known := b.asks[key]
+		switch {
+		case known == nil:
+		case release.GetTerminationType() == schedulingFailed:
+			// The shim could not start it: it is an ask again.
+			known.standing, known.node, known.awaitsEcho = pending, "", false
+			delete(b.taken, key)
+		case release.GetTerminationType() == si.TerminationType_TIMEOUT && known.standing == pending:
+			// A timeout ends what runs. What waits goes on waiting.
+		default:
+			b.drop(key)
+		}
+	}
+}
+
+// forget drops keys without a word.
+func (b *books) forget(keys ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range keys {
+		b.drop(key)
+	}
+}
+
+// removeApplication forgets all asks of it.
+func (b *books) removeApplication(app string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range members(b.byApp[app]) {
+		b.drop(key)
+	}
+}
+
+// drop is called with the lock held.
+func (b *books) drop(key string) {
+	known := b.asks[key]
+	if known == nil {
+		return
+	}
+	delete(b.asks, key)
+	delete(b.taken, key)
+	remove(b.byApp, known.allocation.GetApplicationID(), key)
+	b.unclass(key, known)
+}
+
+// updateNode notes what the shim does to a node. It returns the asks taken on a node that goes away,
+// which are forgotten.
+func (b *books) updateNode(node *si.NodeInfo) []*si.Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := node.GetNodeID()
+	_, exists := b.drained[id]
+	switch node.GetAction() {
+	case si.NodeInfo_CREATE, si.NodeInfo_CREATE_DRAIN:
+		if !exists {
+			b.drained[id] = node.GetAction() == si.NodeInfo_CREATE_DRAIN
+		}
+	case si.NodeInfo_DRAIN_NODE, si.NodeInfo_DRAIN_TO_SCHEDULABLE:
+		if exists {
+			b.drained[id] = node.GetAction() == si.NodeInfo_DRAIN_NODE
+		}
+	case si.NodeInfo_DECOMISSION:
+		delete(b.drained, id)
+		var gone []*si.Allocation
+		for key, known := range b.taken {
+			if known.node == id {
+				gone = append(gone, known.allocation)
+				b.drop(key)
+			}
+		}
+		return gone
+	}
+	return nil
+}
+
+// find returns the standing of an ask and its node.
+func (b *books) find(key string) (standing, string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil {
+		return known.standing, known.node
+	}
+	return unknown, ""
+}
+
+// node tells whether there is such a node, and whether it was drained.
+func (b *books) node(id string) (exists, drained bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	drained, exists = b.drained[id]
+	return exists, drained
+}
+
+// take makes a pending ask taken on a node. It returns the allocation to tell the shim of, or nil if
+// the ask or the node has gone meanwhile.
+func (b *books) take(key, node string, now time.Time) *si.Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	if _, exists := b.drained[node]; !exists || known == nil || known.standing != pending {
+		return nil
+	}
+	known.standing, known.node, known.since = taken, node, now
+	b.taken[key] = known
+	return onNode(known.allocation, node)
+}
+
+// overdue returns the keys that were taken before a time and are not confirmed yet.
+func (b *books) overdue(before time.Time) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var keys []string
+	for key, known := range b.taken {
+		if known.since.Before(before) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// takenOn tells whether something that is not confirmed yet was taken on the node.
+func (b *books) takenOn(node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, known := range b.taken {
+		if known.node == node {
+			return true
+		}
+	}
+	return false
+}
+
+// place makes a taken or placed ask placed, by the word of the shim. It returns the allocation to
+// tell the server of, or nil if there is no such ask any more.
+func (b *books) place(key string) *si.Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	if known == nil || known.standing == pending {
+		return nil
+	}
+	if _, exists := b.drained[known.node]; !exists {
+		return nil
+	}
+	known.standing = placed
+	delete(b.taken, key)
+	return onNode(known.allocation, known.node)
+}
+
+// waiting returns a pending ask, or nil if it is none.
+func (b *books) waiting(key string) *si.Allocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil && known.standing == pending {
+		return known.allocation
+	}
+	return nil
+}
+
+// leave notes that the server is about to be told to release an ask of which the shim must not hear.
+func (b *books) leave(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil {
+		known.leaving++
+	}
+}
+
+// member returns the key of a pending ask that is refused by the same nodes as the subject, which is
+// a class or a key.
+func (b *books) member(subject string) (string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[subject]; known != nil {
+		return subject, known.standing == pending
+	}
+	for key := range b.byClass[subject] {
+		if b.asks[key].standing == pending {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// subject is the class of an ask, or its key if it shares with none.
+func (b *books) subject(key string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil && known.class != "" {
+		return known.class
+	}
+	return key
+}
+
+func (b *books) inClass(key string, known *ask) {
+	if known.class != "" {
+		add(b.byClass, known.class, key)
+	}
+}
+
+func (b *books) unclass(key string, known *ask) {
+	if known.class != "" {
+		remove(b.byClass, known.class, key)
+	}
+}
+
+// classOf names what the server takes for one class: the tag, the resources and the required node.
+func classOf(allocation *si.Allocation) string {
+	tags := allocation.GetAllocationTags()
+	tag := tags[ClassTag]
+	if tag == "" {
+		return ""
+	}
+	resources := allocation.GetResourcePerAlloc().GetResources()
+	parts := make([]string, 0, len(resources)+2)
+	for name, quantity := range resources {
+		parts = append(parts, fmt.Sprintf("%s=%d", name, quantity.GetValue()))
+	}
+	slices.Sort(parts)
+	parts = append(parts, tags[common.DomainYuniKorn+common.KeyRequiredNode], tag)
+	return strings.Join(parts, "\x00")
+}
+
+// onNode is an allocation as it runs on a node. The original stays as it is.
+func onNode(allocation *si.Allocation, node string) *si.Allocation {
+	return &si.Allocation{
+		AllocationKey:    allocation.GetAllocationKey(),
+		AllocationTags:   allocation.GetAllocationTags(),
+		ResourcePerAlloc: allocation.GetResourcePerAlloc(),
+		Priority:         allocation.GetPriority(),
+		NodeID:           node,
+		ApplicationID:    allocation.GetApplicationID(),
+		PartitionName:    allocation.GetPartitionName(),
+		TaskGroupName:    allocation.GetTaskGroupName(),
+		Placeholder:      allocation.GetPlaceholder(),
+		Originator:       allocation.GetOriginator(),
+		PreemptionPolicy: allocation.GetPreemptionPolicy(),
+	}
+}
+
+func add(index map[string]map[string]struct{}, name, key string) {
+	if index[name] == nil {
+		index[name] = map[string]struct{}{}
+	}
+	index[name][key] = struct{}{}
+}
+
+func remove(index map[string]map[string]struct{}, name, key string) {
+	delete(index[name], key)
+	if len(index[name]) == 0 {
+		delete(index, name)
+	}
+}
+
+func members(set map[string]struct{}) []string {
+	keys := make([]string, 0, len(set))
+	for key := range set {
+		keys = append(keys, key)
+	}
+	return keys
+}

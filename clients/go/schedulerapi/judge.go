@@ -1,0 +1,102 @@
+package schedulerapi
+
+import (
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+const (
+	askEnded    = "the ask has ended"
+	nodeRemoved = "the node has been removed"
+	placedOn    = "the ask is placed on node "
+)
+
+// check judges the nodes of a predicate check. If an allocation is meant and the first node is
+// accepted, the shim has the allocation when this returns.
+func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
+	start := time.Now()
+	r.deliver.Lock()
+	defer r.deliver.Unlock()
+	refused := map[string]string{}
+	if len(check.GetNodeIds()) == 0 {
+		return refused
+	}
+	where, node := r.books.find(check.GetAllocationKey())
+	switch {
+	case !check.GetAllocate():
+		r.judge(check, check.GetNodeIds(), refused)
+	case where == unknown:
+		r.refuseAll(check, "", askEnded, refused)
+	case where == pending:
+		r.judgeToTake(check, refused)
+	default:
+		r.refuseAll(check, node, placedOn+node, refused)
+		if check.GetNodeIds()[0] != node {
+			r.keeper.add(check.GetAllocationKey(), placeIt)
+		}
+	}
+	r.hook(MetricCheckSeconds, time.Since(start).Seconds())
+	r.hook(MetricNodesRefused, float64(len(refused)))
+	return refused
+}
+
+// judgeToTake takes the ask on the first node if the shim accepts that one. The other nodes are judged
+// after it, for asks of the same class.
+func (r *rm) judgeToTake(check *licornev1.PredicateCheck, refused map[string]string) {
+	key, first, others := check.GetAllocationKey(), check.GetNodeIds()[0], check.GetNodeIds()[1:]
+	r.judge(check, check.GetNodeIds()[:1], refused)
+	if _, no := refused[first]; !no && !r.takeOn(key, first) {
+		r.refuse(check, first, askEnded, refused)
+	}
+	r.judge(check, others, refused)
+}
+
+// takeOn hands the shim the allocation of an ask; false if the ask or the node has gone meanwhile.
+func (r *rm) takeOn(key, node string) bool {
+	allocation := r.books.take(key, node, time.Now())
+	if allocation == nil {
+		return false
+	}
+	r.session.Assume(key, node)
+	r.hook(MetricTaken, 1)
+	response := &si.AllocationResponse{New: []*si.Allocation{allocation}}
+	r.call("UpdateAllocation", func() error { return r.callback.UpdateAllocation(response) })
+	r.refusals.accepted(node)
+	return true
+}
+
+// judge asks the shim about nodes.
+func (r *rm) judge(check *licornev1.PredicateCheck, nodes []string, refused map[string]string) {
+	for _, node := range nodes {
+		if exists, _ := r.books.node(node); !exists {
+			r.refuse(check, node, nodeRemoved, refused)
+		} else if err := r.fits(check.GetAllocationKey(), node, check.GetAllocate()); err != nil {
+			r.refuse(check, node, err.Error(), refused)
+		}
+	}
+}
+
+// fits is nil if the shim accepts the node.
+func (r *rm) fits(key, node string, allocate bool) error {
+	return r.callback.Predicates(&si.PredicatesArgs{AllocationKey: key, NodeID: node, Allocate: allocate})
+}
+
+// refuseAll refuses all nodes but one.
+func (r *rm) refuseAll(check *licornev1.PredicateCheck, but, reason string, refused map[string]string) {
+	for _, node := range check.GetNodeIds() {
+		if node != but {
+			r.refuse(check, node, reason, refused)
+		}
+	}
+}
+
+// refuse refuses a node, and remembers that for the asks of the same class.
+func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refused map[string]string) {
+	refused[node] = reason
+	if check.GetAllocate() {
+		r.refusals.refused(node, r.books.subject(check.GetAllocationKey()))
+	}
+}

@@ -1,0 +1,186 @@
+package schedulerapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+)
+
+// recheckBudget is how long refusals are judged again at a time, so that it never takes more than a
+// small share of the shim's time.
+const recheckBudget = 20 * time.Millisecond
+
+// remedy is what sets the server right about an ask. The greatest counts.
+type remedy int
+
+const (
+	// placeIt: the server is told where the ask is.
+	placeIt remedy = iota
+	// moveIt: the server has it on another node. It is released there first.
+	moveIt
+	// handItBack: the server has allocated it where the shim refuses it. It is an ask again.
+	handItBack
+)
+
+// keeper holds the server to what the shim was told. It runs in a goroutine of its own, because
+// queueing may wait for the server, and those who call back the shim must not.
+type keeper struct {
+	rm   *rm
+	wake chan struct{}
+
+	mu  sync.Mutex
+	due map[string]remedy // by key
+}
+
+func newKeeper(rm *rm) *keeper {
+	return &keeper{rm: rm, wake: make(chan struct{}, 1), due: map[string]remedy{}}
+}
+
+// add has the server set right about an ask.
+func (k *keeper) add(key string, remedy remedy) {
+	k.mu.Lock()
+	k.due[key] = max(k.due[key], remedy)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run takes turns until the registration ends.
+func (k *keeper) run(ctx context.Context) {
+	patience := 2 * k.rm.options.PredicateDeadline
+	overdue := time.NewTicker(patience / 4)
+	defer overdue.Stop()
+	recheck := time.NewTicker(k.rm.options.RecheckInterval)
+	defer recheck.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.wake:
+			k.turn()
+		case now := <-overdue.C:
+			for _, key := range k.rm.books.overdue(now.Add(-patience)) {
+				k.place(key, placeIt)
+			}
+		case now := <-recheck.C:
+			k.recheck(ctx, now)
+		}
+	}
+}
+
+// turn does what was asked for since the last one.
+func (k *keeper) turn() {
+	k.mu.Lock()
+	due := k.due
+	k.due = map[string]remedy{}
+	k.mu.Unlock()
+	for key, remedy := range due {
+		if remedy == handItBack {
+			k.handBack(key)
+		} else {
+			k.place(key, remedy)
+		}
+	}
+}
+
+// place tells the server where an ask is, unless the shim has ended it meanwhile.
+func (k *keeper) place(key string, remedy remedy) {
+	r := k.rm
+	r.order.Lock()
+	defer r.order.Unlock()
+	allocation := r.books.place(key)
+	if allocation == nil {
+		return
+	}
+	if remedy == moveIt {
+		r.books.leave(key)
+		k.release(allocation, si.TerminationType_STOPPED_BY_RM, "the allocation is on node "+allocation.GetNodeID())
+	} else {
+		r.log.Info("the server is told where a taken ask is", "allocationKey", key, "node", allocation.GetNodeID())
+	}
+	k.send(&si.AllocationRequest{Allocations: []*si.Allocation{allocation}})
+	r.hook(MetricPlacedAgain, 1)
+}
+
+// handBack makes an allocation of the server's an ask again, unless the shim has ended it meanwhile.
+func (k *keeper) handBack(key string) {
+	k.rm.order.Lock()
+	defer k.rm.order.Unlock()
+	if waiting := k.rm.books.waiting(key); waiting != nil {
+		k.release(waiting, schedulingFailed, "the resource manager refuses the node by now")
+		k.rm.hook(MetricHandedBack, 1)
+	}
+}
+
+// release releases an allocation at the server.
+func (k *keeper) release(allocation *si.Allocation, termination si.TerminationType, message string) {
+	release := &si.AllocationRelease{
+		PartitionName:   allocation.GetPartitionName(),
+		ApplicationID:   allocation.GetApplicationID(),
+		AllocationKey:   allocation.GetAllocationKey(),
+		TerminationType: termination,
+		Message:         message,
+	}
+	k.send(&si.AllocationRequest{
+		Releases: &si.AllocationReleasesRequest{AllocationsToRelease: []*si.AllocationRelease{release}},
+	})
+}
+
+func (k *keeper) send(request *si.AllocationRequest) {
+	if err := k.rm.session.UpdateAllocations(request); err != nil {
+		k.rm.log.Warn("the server cannot be set right about an ask", "error", err)
+	}
+}
+
+// recheck judges refusals again, each node once, as long as the budget lasts. What is left goes first
+// the next time.
+func (k *keeper) recheck(ctx context.Context, now time.Time) {
+	r := k.rm
+	for time.Since(now) < recheckBudget && ctx.Err() == nil {
+		node, subject, ok := r.refusals.next(now)
+		if !ok {
+			return
+		}
+		key, waits := r.books.member(subject)
+		if !waits {
+			r.refusals.ended(node, subject)
+			continue
+		}
+		r.deliver.Lock()
+		err := r.fits(key, node, true)
+		r.deliver.Unlock()
+		if err == nil {
+			k.reopen(node, now)
+		}
+	}
+}
+
+// reopen makes the server forget what it knows of a node. Two changes that undo each other do that.
+// They are put off while something was taken there, because the server would give it up.
+func (k *keeper) reopen(node string, now time.Time) {
+	r := k.rm
+	r.order.Lock()
+	defer r.order.Unlock()
+	exists, drained := r.books.node(node)
+	if !exists || r.books.takenOn(node) {
+		return
+	}
+	there, back := si.NodeInfo_DRAIN_NODE, si.NodeInfo_DRAIN_TO_SCHEDULABLE
+	if drained {
+		there, back = back, there
+	}
+	err := r.session.UpdateNodes(&si.NodeRequest{Nodes: []*si.NodeInfo{
+		{NodeID: node, Action: there}, {NodeID: node, Action: back},
+	}})
+	if err != nil {
+		r.log.Warn("a node cannot be reopened", "node", node, "error", err)
+		return
+	}
+	r.refusals.reopened(node, now)
+	r.hook(MetricReopened, 1)
+	r.log.Debug("a node that was refused is accepted now", "node", node)
+}

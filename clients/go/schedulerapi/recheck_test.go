@@ -1,0 +1,177 @@
+package schedulerapi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licornev1"
+)
+
+// often has refusals judged again all the time.
+func often(options *Options) { options.RecheckInterval = time.Millisecond }
+
+var errCordoned = errors.New("cordoned")
+
+// refusing makes the shim refuse nodes, by name.
+func (s *stage) refusing(nodes ...string) {
+	s.shim.mu.Lock()
+	defer s.shim.mu.Unlock()
+	s.shim.refuses = func(_, node string) error {
+		for _, one := range nodes {
+			if one == node {
+				return errCordoned
+			}
+		}
+		return nil
+	}
+}
+
+// A node that the shim accepts now, after it refused it, is asked about again.
+func TestChangedMindReopensTheNode(t *testing.T) {
+	s := setStage(t, often)
+	s.refusing("n1", "n2")
+	s.ask(allocation("k1", ""))
+	s.check("k1", "n1", "n2")
+	s.sees(s.server.take, "ask k1")
+	s.refusing("n2")
+	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
+	if refused := s.check("k1", "n1"); len(refused) != 0 {
+		t.Fatalf("refused %v", refused)
+	}
+}
+
+// A drained node stays drained when it is reopened.
+func TestReopeningLeavesADrainedNodeDrained(t *testing.T) {
+	s := setStage(t, often)
+	s.refusing("n1")
+	s.node("n1", si.NodeInfo_DRAIN_NODE)
+	s.ask(allocation("k1", ""))
+	s.check("k1", "n1")
+	s.refusing()
+	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1", "ask k1", "nodes DRAIN_TO_SCHEDULABLE n1 DRAIN_NODE n1")
+}
+
+// As long as something taken on the node is not confirmed, the node is left alone: the server would
+// give that up.
+func TestReopeningWaitsForWhatWasTaken(t *testing.T) {
+	s := setStage(t)
+	s.refusing("n1")
+	s.ask(allocation("k1", ""), allocation("k2", ""))
+	s.check("k1", "n1")
+	s.refusing()
+	s.check("k2", "n1")
+	s.server.take()
+	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.sees(s.server.take)
+	s.serverAllocates("k2", "n1")
+	s.rm.keeper.recheck(s.rm.running, time.Now().Add(2*time.Hour))
+	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
+}
+
+// Nothing is judged for asks that wait no more, nor on nodes that have gone.
+func TestRefusalsEnd(t *testing.T) {
+	s := setStage(t)
+	s.refusing("n1", "n2")
+	s.ask(allocation("k1", ""), allocation("k2", ""))
+	s.check("k1", "n1")
+	s.check("k2", "n2")
+	s.release("k1", stoppedByRM)
+	s.node("n2", si.NodeInfo_DECOMISSION)
+	judged := len(s.shim.judged)
+	s.rm.keeper.recheck(s.rm.running, time.Now())
+	if again := s.shim.judged[judged:]; len(again) != 0 {
+		t.Fatalf("judged again: %v", again)
+	}
+}
+
+// A node that was reopened in vain takes longer each time.
+func TestReopeningInVainTakesLonger(t *testing.T) {
+	f := newRefusals(time.Second)
+	now := time.Now()
+	var waits []time.Duration
+	for range 8 {
+		f.refused("n1", "k1")
+		for start := now; ; now = now.Add(time.Second) {
+			if _, _, ok := f.next(now); ok {
+				waits = append(waits, now.Sub(start))
+				break
+			}
+		}
+		f.reopened("n1", now)
+	}
+	want := []time.Duration{0, 1e9, 2e9, 4e9, 8e9, 16e9, 32e9, 60e9}
+	if fmt.Sprint(waits) != fmt.Sprint(want) {
+		t.Fatalf("it took %v, want %v", waits, want)
+	}
+}
+
+// Of many refusals of a node some are kept, and all of these come up in turn.
+func TestRefusalsTakeTurns(t *testing.T) {
+	f := newRefusals(time.Second)
+	for n := range 3 * subjectsKept {
+		f.refused("n1", fmt.Sprint("k", n))
+	}
+	seen := map[string]bool{}
+	for pass := range subjectsKept {
+		_, subject, ok := f.next(time.Now().Add(time.Duration(pass) * time.Minute))
+		if !ok || seen[subject] {
+			t.Fatalf("%q comes up in pass %d", subject, pass)
+		}
+		seen[subject] = true
+	}
+}
+
+// Asks of one class are judged for each other: one that still waits stands for one that has ended.
+func TestClassesShareRefusals(t *testing.T) {
+	s := setStage(t, func(options *Options) {
+		options.PredicateClass = func(*si.Allocation) string { return "gpu" }
+	})
+	s.refusing("n1")
+	s.ask(allocation("k1", ""), allocation("k2", ""))
+	s.sees(s.server.take, "ask k1 of gpu", "ask k2 of gpu")
+	s.check("k1", "n1")
+	s.release("k1", stoppedByRM)
+	s.refusing()
+	s.server.take()
+	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
+}
+
+// The class is a tag of what is sent. What the shim sent stays as it was.
+func TestClassLeavesTheShimsMessageAlone(t *testing.T) {
+	s := setStage(t, func(options *Options) {
+		options.PredicateClass = func(*si.Allocation) string { return "gpu" }
+	})
+	sent := allocation("k1", "")
+	sent.AllocationTags = map[string]string{"label": "x"}
+	foreign := &si.Allocation{AllocationKey: "f", NodeID: "n1", AllocationTags: map[string]string{"foreign": "static"}}
+	s.ask(sent, foreign)
+	s.sees(s.server.take, "ask k1 of gpu", "place f on n1")
+	if len(sent.GetAllocationTags()) != 1 {
+		t.Fatalf("the tags became %v", sent.GetAllocationTags())
+	}
+}
+
+// For the nodes behind the first one, the shim sees the ask on the first one, as asks of its class will.
+func TestOtherNodesAreJudgedAfterTheFirstIsTaken(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.shim.refuses = func(_, node string) error {
+		s.shim.mu.Lock()
+		defer s.shim.mu.Unlock()
+		if node != "n1" && len(s.shim.heard) == 0 {
+			return errors.New("judged too early")
+		}
+		return nil
+	}
+	if refused := s.check("k1", "n1", "n2", "n3"); len(refused) != 0 {
+		t.Fatalf("refused %v", refused)
+	}
+	if refused := s.handlers.Check(&licornev1.PredicateCheck{AllocationKey: "k1", Allocate: true}); len(refused) != 0 {
+		t.Fatalf("a check of no nodes refused %v", refused)
+	}
+}

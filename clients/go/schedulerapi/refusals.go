@@ -1,0 +1,126 @@
+package schedulerapi
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// subjectsKept is how many refusals are remembered for a node. The oldest gives way.
+	subjectsKept = 32
+	// longestWait is the longest time after which a node that was reopened in vain is judged again.
+	longestWait = time.Minute
+)
+
+// refusals remembers which nodes the shim refused, so that it can be asked again. A node comes up in
+// turn, with one of the asks that it was refused for.
+type refusals struct {
+	mu    sync.Mutex
+	nodes map[string]*refusedNode
+	queue []string // the names of nodes, each once
+	first time.Duration
+}
+
+type refusedNode struct {
+	subjects []string // classes or keys, those next to be judged first
+	wait     time.Duration
+	notYet   time.Time
+}
+
+func newRefusals(interval time.Duration) *refusals {
+	return &refusals{nodes: map[string]*refusedNode{}, first: interval}
+}
+
+// refused notes that the node was refused for a class or key.
+func (f *refusals) refused(node, subject string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.nodes[node]
+	if known == nil {
+		known = &refusedNode{wait: f.first}
+		f.nodes[node] = known
+		f.queue = append(f.queue, node)
+	}
+	for _, other := range known.subjects {
+		if other == subject {
+			return
+		}
+	}
+	if len(known.subjects) == subjectsKept {
+		known.subjects = known.subjects[1:]
+	}
+	known.subjects = append(known.subjects, subject)
+}
+
+// accepted notes that an ask went to the node: it was worth reopening.
+func (f *refusals) accepted(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.nodes[node]; known != nil {
+		known.wait = f.first
+	}
+}
+
+// next returns a node, and the class or key to judge it for; false if none is due. A node comes up
+// once in a pass, which began at the given time.
+func (f *refusals) next(pass time.Time) (node, subject string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range len(f.queue) {
+		node = f.queue[0]
+		f.queue = append(f.queue[1:], node)
+		known := f.nodes[node]
+		if len(known.subjects) == 0 || pass.Before(known.notYet) {
+			continue
+		}
+		known.notYet = pass.Add(f.first / 2)
+		subject = known.subjects[0]
+		known.subjects = append(known.subjects[1:], subject)
+		return node, subject, true
+	}
+	return "", "", false
+}
+
+// ended forgets a class or key for a node: nobody of it waits any more.
+func (f *refusals) ended(node, subject string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.nodes[node]
+	if known == nil {
+		return
+	}
+	for i, other := range known.subjects {
+		if other == subject {
+			known.subjects = append(known.subjects[:i], known.subjects[i+1:]...)
+			break
+		}
+	}
+	known.notYet = time.Time{}
+}
+
+// reopened forgets all refusals of a node. If that was in vain it takes longer the next time.
+func (f *refusals) reopened(node string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.nodes[node]; known != nil {
+		known.subjects = nil
+		known.notYet = now.Add(known.wait)
+		known.wait = min(2*known.wait, longestWait)
+	}
+}
+
+// removed forgets a node.
+func (f *refusals) removed(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes[node] == nil {
+		return
+	}
+	delete(f.nodes, node)
+	for i, other := range f.queue {
+		if other == node {
+			f.queue = append(f.queue[:i], f.queue[i+1:]...)
+			return
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package schedulerapi
+
+import (
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+)
+
+// allocations hands the shim what it does not know yet of a response, and sets the server right where
+// it put an ask elsewhere.
+func (r *rm) allocations(response *si.AllocationResponse) {
+	for _, allocation := range response.GetNew() {
+		r.allocated(allocation)
+	}
+	news := &si.AllocationResponse{
+		Released:            r.releases(response.GetReleased()),
+		RejectedAllocations: r.rejections(response.GetRejectedAllocations()),
+	}
+	if len(news.Released)+len(news.RejectedAllocations) > 0 {
+		r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(news) })
+	}
+}
+
+// allocated deals with one new allocation.
+func (r *rm) allocated(allocation *si.Allocation) {
+	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
+	told, at := r.books.allocated(key, node)
+	switch told {
+	case unheardOf:
+		r.tellOf(allocation)
+	case unjudged:
+		r.judgeLate(allocation)
+	case elsewhere:
+		r.log.Warn("the server put a taken ask on another node; it is moved back",
+			"allocationKey", key, "node", at, "server", node)
+		r.keeper.add(key, moveIt)
+	case heardOf:
+	}
+}
+
+func (r *rm) tellOf(allocation *si.Allocation) {
+	r.tell("UpdateAllocation", func() error {
+		return r.callback.UpdateAllocation(&si.AllocationResponse{New: []*si.Allocation{allocation}})
+	})
+}
+
+// judgeLate judges an allocation that rests on an older answer: what was placed since may speak
+// against it. If so the server gets it back.
+func (r *rm) judgeLate(allocation *si.Allocation) {
+	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
+	r.deliver.Lock()
+	err := r.fits(key, node, true)
+	r.deliver.Unlock()
+	if err != nil {
+		r.keeper.add(key, handItBack)
+	} else if r.books.settle(key, node) {
+		r.tellOf(allocation)
+	}
+}
+
+func (r *rm) releases(releases []*si.AllocationRelease) []*si.AllocationRelease {
+	var unheard []*si.AllocationRelease
+	for _, release := range releases {
+		if r.books.released(release) {
+			unheard = append(unheard, release)
+		}
+	}
+	return unheard
+}
+
+func (r *rm) rejections(rejections []*si.RejectedAllocation) []*si.RejectedAllocation {
+	for _, rejected := range rejections {
+		r.books.rejected(rejected.GetAllocationKey())
+	}
+	return rejections
+}
+
+// hearing says what the shim knows of an allocation that the server tells of.
+type hearing int
+
+const (
+	// heardOf: the shim was told, or does not want to know any more.
+	heardOf hearing = iota
+	// unheardOf: the shim has to be told.
+	unheardOf
+	// unjudged: the shim has to be told, if it accepts the node.
+	unjudged
+	// elsewhere: the shim was told of another node.
+	elsewhere
+)
+
+// allocated notes that the server has allocated an ask, unless that has to be judged. It returns what the shim knows of that, and
+// the node that the shim knows.
+func (b *books) allocated(key, node string) (hearing, string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	switch {
+	case known == nil:
+		// The shim has released it. The server frees it when it hears of that.
+		return heardOf, ""
+	case known.standing == pending:
+		return unjudged, node
+	case known.node != node:
+		return elsewhere, known.node
+	}
+	delete(b.taken, key)
+	known.standing = placed
+	if known.awaitsEcho {
+		known.awaitsEcho = false
+		return unheardOf, node
+	}
+	return heardOf, node
+}
+
+// settle makes a pending ask placed; false if the shim has ended it meanwhile.
+func (b *books) settle(key, node string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.asks[key]
+	if known == nil || known.standing != pending {
+		return false
+	}
+	known.standing, known.node = placed, node
+	return true
+}
+
+// released notes a release of the server; whether the shim has to be told.
+func (b *books) released(release *si.AllocationRelease) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := release.GetAllocationKey()
+	known := b.asks[key]
+	if known == nil || release.GetTerminationType() != si.TerminationType_STOPPED_BY_RM {
+		// What the server wants to end goes on until the shim agrees.
+		return true
+	}
+	if known.leaving > 0 {
+		known.leaving--
+		return false
+	}
+	b.drop(key)
+	return true
+}
+
+// rejected notes that the server refused an ask. What runs is refused a new size only, and goes on.
+func (b *books) rejected(key string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.asks[key]; known != nil && (known.standing == pending || known.awaitsEcho) {
+		b.drop(key)
+	}
+}

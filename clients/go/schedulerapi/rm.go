@@ -1,0 +1,298 @@
+package schedulerapi
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/api"
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+
+	"licorne.dev/clients/go/licorne"
+)
+
+// goodbyeTime is how long the end of a session may take.
+const goodbyeTime = 5 * time.Second
+
+// session is what the adapter uses of a licorne.Client.
+type session interface {
+	Run(ctx context.Context) error
+	Ready(ctx context.Context) error
+	UpdateNodes(*si.NodeRequest) error
+	UpdateApplications(*si.ApplicationRequest) error
+	UpdateAllocations(*si.AllocationRequest) error
+	UpdateConfiguration(ctx context.Context, queues string, extra map[string]string) error
+	Assume(allocationKey, nodeID string) bool
+	Close(ctx context.Context, unregister bool) error
+}
+
+// rm is one registration of a shim, from RegisterResourceManager to the next one or Stop.
+//
+// Its locks are taken in the order: deliver, order, then that of the books. None but deliver is held
+// while the shim is called, because the shim calls the scheduler with locks of its own.
+type rm struct {
+	options  Options
+	log      *slog.Logger
+	hook     func(Metric, float64)
+	callback api.ResourceManagerCallback
+	session  session
+
+	// deliver is held while the shim is called: it hears and judges one thing after the other.
+	deliver sync.Mutex
+	// order is held by the keeper, alone, from when it looks what the shim wants until that is
+	// queued; and by the shim's calls, together, while they are noted and queued.
+	order sync.RWMutex
+
+	books         *books
+	refusals      *refusals
+	keeper        *keeper
+	configuration *configuration
+
+	running context.Context
+	end     context.CancelFunc
+	done    sync.WaitGroup
+
+	life       sync.Mutex
+	started    bool
+	ended      bool
+	registered chan error // gets the outcome of the registration
+}
+
+// newRM makes a registration; the error says what is wrong with it.
+func newRM(options Options, request *si.RegisterResourceManagerRequest, callback api.ResourceManagerCallback) (*rm, error) {
+	r := newDetached(options, request.GetRmID(), callback)
+	client, err := licorne.New(options.config(request), r.handlers())
+	if err != nil {
+		return nil, err
+	}
+	r.attach(client)
+	return r, nil
+}
+
+// newDetached makes a registration that has no session yet.
+func newDetached(options Options, rmID string, callback api.ResourceManagerCallback) *rm {
+	r := &rm{
+		options:  options,
+		log:      options.Logger.With("rmID", rmID),
+		hook:     options.MetricsHook,
+		callback: callback,
+		books:    newBooks(),
+		refusals: newRefusals(options.RecheckInterval),
+
+		registered: make(chan error, 1),
+	}
+	r.running, r.end = context.WithCancel(context.Background())
+	r.keeper = newKeeper(r)
+	return r
+}
+
+func (r *rm) attach(session session) {
+	r.session = session
+	r.configuration = newConfiguration(r.running, session, r.log)
+}
+
+// handlers is what the client calls.
+func (r *rm) handlers() licorne.Handlers {
+	handlers := licorne.Handlers{
+		Nodes: func(response *si.NodeResponse) {
+			r.tell("UpdateNode", func() error { return r.callback.UpdateNode(response) })
+		},
+		Applications: func(response *si.ApplicationResponse) {
+			r.tell("UpdateApplication", func() error { return r.callback.UpdateApplication(response) })
+		},
+		Allocations: r.allocations,
+		ContainerStates: func(states []*si.UpdateContainerSchedulingStateRequest) {
+			r.tell("UpdateContainerSchedulingState", func() error {
+				for _, state := range states {
+					r.callback.UpdateContainerSchedulingState(state)
+				}
+				return nil
+			})
+		},
+		Events: func(_ uint64, records []*si.EventRecord) {
+			r.tell("SendEvent", func() error {
+				r.callback.SendEvent(records)
+				return nil
+			})
+		},
+		Check:   r.check,
+		Session: r.changed,
+	}
+	if dumper, ok := r.callback.(api.StateDumpPlugin); ok {
+		handlers.StateDump = dumper.GetStateDump
+	}
+	return handlers
+}
+
+// tell calls the shim back when it is its turn.
+func (r *rm) tell(name string, callback func() error) {
+	r.deliver.Lock()
+	defer r.deliver.Unlock()
+	r.call(name, callback)
+}
+
+// call calls the shim back, with deliver held.
+func (r *rm) call(name string, callback func() error) {
+	if err := callback(); err != nil {
+		r.log.Warn("the shim reports an error", "callback", name, "error", err)
+	}
+}
+
+// start runs the session, unless it was stopped before.
+func (r *rm) start() {
+	r.background(func() {
+		err := r.session.Run(r.running)
+		r.end()
+		if err != nil && <-r.registered == nil {
+			r.log.Error("the session has ended for good", "error", err)
+			r.options.Ended(err)
+		}
+	})
+	r.background(func() { r.keeper.run(r.running) })
+}
+
+// background does work in a goroutine of its own, which stop waits for.
+func (r *rm) background(work func()) {
+	r.life.Lock()
+	defer r.life.Unlock()
+	if r.ended {
+		return
+	}
+	r.started = true
+	r.done.Add(1)
+	go func() {
+		defer r.done.Done()
+		work()
+	}()
+}
+
+// ready waits for the first session, once. It returns what the server has against it.
+func (r *rm) ready() error {
+	err := r.session.Ready(context.Background())
+	r.life.Lock()
+	if r.ended {
+		err = ErrStopped
+	}
+	r.life.Unlock()
+	r.registered <- err
+	return err
+}
+
+// stop says goodbye. Nothing is called back after it.
+func (r *rm) stop() {
+	r.life.Lock()
+	goodbye := r.started && !r.ended
+	r.ended = true
+	r.life.Unlock()
+	if goodbye {
+		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTime)
+		defer cancel()
+		if err := r.session.Close(ctx, false); err != nil && r.running.Err() == nil {
+			r.log.Warn("the session ended without a goodbye", "error", err)
+		}
+	}
+	r.end()
+	r.done.Wait()
+}
+
+// changed is told what becomes of the session.
+func (r *rm) changed(change licorne.SessionChange) {
+	switch change.State {
+	case licorne.SessionLost:
+		r.hook(MetricSessionLost, 1)
+		r.log.Warn("the session was lost", "address", change.Address, "error", change.Err)
+	case licorne.SessionReplayed, licorne.SessionResumed:
+		r.log.Info("the session goes on", "state", change.State.String(), "address", change.Address)
+		r.background(r.configuration.repeat)
+	case licorne.SessionDraining, licorne.SessionEnded:
+	}
+}
+
+// updateAllocation notes what the shim asks for and releases, and queues it.
+func (r *rm) updateAllocation(request *si.AllocationRequest) error {
+	if r.options.PredicateClass != nil {
+		request = r.classed(request)
+	}
+	r.order.RLock()
+	defer r.order.RUnlock()
+	var fresh []string
+	for _, allocation := range request.GetAllocations() {
+		if r.books.note(allocation) {
+			fresh = append(fresh, allocation.GetAllocationKey())
+		}
+	}
+	for _, release := range request.GetReleases().GetAllocationsToRelease() {
+		r.books.release(release)
+	}
+	err := r.session.UpdateAllocations(request)
+	if err != nil {
+		r.books.forget(fresh...)
+	}
+	return err
+}
+
+// classed is the request with the classes of its asks. The shim's own message stays as it is.
+func (r *rm) classed(request *si.AllocationRequest) *si.AllocationRequest {
+	with := &si.AllocationRequest{RmID: request.GetRmID(), Releases: request.GetReleases()}
+	for _, allocation := range request.GetAllocations() {
+		class := r.options.PredicateClass(allocation)
+		if class != "" && !isForeign(allocation) {
+			tags := make(map[string]string, len(allocation.GetAllocationTags())+1)
+			for name, value := range allocation.GetAllocationTags() {
+				tags[name] = value
+			}
+			tags[ClassTag] = class
+			allocation = onNode(allocation, allocation.GetNodeID())
+			allocation.AllocationTags = tags
+		}
+		with.Allocations = append(with.Allocations, allocation)
+	}
+	return with
+}
+
+func (r *rm) updateApplication(request *si.ApplicationRequest) error {
+	r.order.RLock()
+	defer r.order.RUnlock()
+	for _, removed := range request.GetRemove() {
+		r.books.removeApplication(removed.GetApplicationID())
+	}
+	return r.session.UpdateApplications(request)
+}
+
+// updateNode notes what becomes of nodes. What was taken on a node that goes away, and may be pending
+// at the server, ends with the node as everything there does.
+func (r *rm) updateNode(request *si.NodeRequest) error {
+	r.order.RLock()
+	defer r.order.RUnlock()
+	var gone []*si.AllocationRelease
+	for _, node := range request.GetNodes() {
+		for _, allocation := range r.books.updateNode(node) {
+			gone = append(gone, &si.AllocationRelease{
+				PartitionName:   allocation.GetPartitionName(),
+				ApplicationID:   allocation.GetApplicationID(),
+				AllocationKey:   allocation.GetAllocationKey(),
+				TerminationType: si.TerminationType_STOPPED_BY_RM,
+				Message:         "Node " + node.GetNodeID() + " Removed",
+			})
+		}
+		if node.GetAction() == si.NodeInfo_DECOMISSION {
+			r.refusals.removed(node.GetNodeID())
+		}
+	}
+	if err := r.session.UpdateNodes(request); err != nil || len(gone) == 0 {
+		return err
+	}
+	r.tellLater(&si.AllocationResponse{Released: gone})
+	return r.session.UpdateAllocations(&si.AllocationRequest{
+		RmID:     request.GetRmID(),
+		Releases: &si.AllocationReleasesRequest{AllocationsToRelease: gone},
+	})
+}
+
+// tellLater tells the shim of something when it has returned from its own call.
+func (r *rm) tellLater(response *si.AllocationResponse) {
+	r.background(func() {
+		r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(response) })
+	})
+}

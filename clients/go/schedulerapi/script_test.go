@@ -1,0 +1,325 @@
+package schedulerapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
+	"go.uber.org/goleak"
+
+	"licorne.dev/clients/go/licorne"
+	"licorne.dev/clients/go/licornev1"
+)
+
+// No test leaves a goroutine behind.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is how long a test waits for what has to come.
+const patient = 20 * time.Second
+
+// unread takes what is logged.
+var unread = slog.New(slog.DiscardHandler)
+
+// script is the server's end of a session, played by the test: it keeps what is sent, as text.
+type script struct {
+	mu       sync.Mutex
+	sent     []string
+	assumed  map[string]string
+	refuse   error // what the next calls return
+	configs  []string
+	configOf func(queues string) error
+	blocked  chan struct{} // calls wait until it is closed; nil: they do not
+}
+
+func (s *script) note(format string, args ...any) error {
+	s.mu.Lock()
+	blocked := s.blocked
+	s.mu.Unlock()
+	if blocked != nil {
+		<-blocked
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse != nil {
+		return s.refuse
+	}
+	s.sent = append(s.sent, fmt.Sprintf(format, args...))
+	return nil
+}
+
+func (s *script) Run(ctx context.Context) error   { <-ctx.Done(); return nil }
+func (s *script) Ready(ctx context.Context) error { return ctx.Err() }
+
+func (s *script) UpdateNodes(request *si.NodeRequest) error {
+	text := ""
+	for _, node := range request.GetNodes() {
+		text += " " + node.GetAction().String() + " " + node.GetNodeID()
+	}
+	return s.note("nodes%s", text)
+}
+
+func (s *script) UpdateApplications(request *si.ApplicationRequest) error {
+	return s.note("applications +%d -%d", len(request.GetNew()), len(request.GetRemove()))
+}
+
+func (s *script) UpdateAllocations(request *si.AllocationRequest) error {
+	for _, allocation := range request.GetAllocations() {
+		text := "ask " + allocation.GetAllocationKey()
+		if node := allocation.GetNodeID(); node != "" {
+			text = "place " + allocation.GetAllocationKey() + " on " + node
+		}
+		if class := allocation.GetAllocationTags()[ClassTag]; class != "" {
+			text += " of " + class
+		}
+		if err := s.note("%s", text); err != nil {
+			return err
+		}
+	}
+	for _, release := range request.GetReleases().GetAllocationsToRelease() {
+		if err := s.note("release %s", release.GetAllocationKey()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *script) UpdateConfiguration(_ context.Context, queues string, _ map[string]string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configs = append(s.configs, queues)
+	if s.configOf != nil {
+		return s.configOf(queues)
+	}
+	return nil
+}
+
+func (s *script) Assume(key, node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.assumed[key] = node
+	return true
+}
+
+func (s *script) Close(context.Context, bool) error { return nil }
+
+// take returns what was sent since the last time.
+func (s *script) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sent := s.sent
+	s.sent = nil
+	return sent
+}
+
+// fakeShim is a shim that keeps what it hears, as text.
+type fakeShim struct {
+	mu       sync.Mutex
+	heard    []string
+	refuses  func(key, node string) error
+	hears    func(*si.AllocationResponse) // called without the lock
+	dumps    string
+	judged   []string
+	overlaps int
+	busy     bool
+}
+
+func (f *fakeShim) enter() func() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.busy {
+		f.overlaps++
+	}
+	f.busy = true
+	return func() {
+		f.mu.Lock()
+		f.busy = false
+		f.mu.Unlock()
+	}
+}
+
+func (f *fakeShim) hear(format string, args ...any) {
+	f.mu.Lock()
+	f.heard = append(f.heard, fmt.Sprintf(format, args...))
+	f.mu.Unlock()
+}
+
+func (f *fakeShim) UpdateAllocation(response *si.AllocationResponse) error {
+	defer f.enter()()
+	for _, allocation := range response.GetNew() {
+		f.hear("new %s on %s", allocation.GetAllocationKey(), allocation.GetNodeID())
+	}
+	for _, rejected := range response.GetRejectedAllocations() {
+		f.hear("rejected %s", rejected.GetAllocationKey())
+	}
+	for _, release := range response.GetReleased() {
+		f.hear("released %s", release.GetAllocationKey())
+	}
+	if f.hears != nil {
+		f.hears(response)
+	}
+	return nil
+}
+
+func (f *fakeShim) UpdateApplication(response *si.ApplicationResponse) error {
+	defer f.enter()()
+	for _, accepted := range response.GetAccepted() {
+		f.hear("accepted %s", accepted.GetApplicationID())
+	}
+	return nil
+}
+
+func (f *fakeShim) UpdateNode(response *si.NodeResponse) error {
+	defer f.enter()()
+	for _, accepted := range response.GetAccepted() {
+		f.hear("accepted %s", accepted.GetNodeID())
+	}
+	return errors.New("told of nothing") // is logged, and does no harm
+}
+
+func (f *fakeShim) Predicates(args *si.PredicatesArgs) error {
+	defer f.enter()()
+	f.mu.Lock()
+	f.judged = append(f.judged, args.GetAllocationKey()+" on "+args.GetNodeID())
+	refuses := f.refuses
+	f.mu.Unlock()
+	if refuses == nil {
+		return nil
+	}
+	return refuses(args.GetAllocationKey(), args.GetNodeID())
+}
+
+func (f *fakeShim) PreemptionPredicates(*si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
+	panic("the server does not preempt")
+}
+
+func (f *fakeShim) SendEvent(records []*si.EventRecord) {
+	defer f.enter()()
+	f.hear("%d events", len(records))
+}
+
+func (f *fakeShim) UpdateContainerSchedulingState(state *si.UpdateContainerSchedulingStateRequest) {
+	defer f.enter()()
+	f.hear("%s is %s", state.GetAllocationKey(), state.GetState())
+}
+
+func (f *fakeShim) GetStateDump() (string, error) { return f.dumps, nil }
+
+// take returns what was heard since the last time.
+func (f *fakeShim) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heard := f.heard
+	f.heard = nil
+	return heard
+}
+
+// stage is a registration between a scripted server and a shim that keeps what it hears.
+type stage struct {
+	t        *testing.T
+	rm       *rm
+	server   *script
+	shim     *fakeShim
+	handlers licorne.Handlers
+}
+
+// setStage has the nodes n1 to n3. Its deadline and its rechecks do not come up by themselves.
+func setStage(t *testing.T, change ...func(*Options)) *stage {
+	t.Helper()
+	options := Options{PredicateDeadline: time.Minute, RecheckInterval: time.Hour, Logger: unread}.withDefaults()
+	for _, one := range change {
+		one(&options)
+	}
+	s := &stage{t: t, server: &script{assumed: map[string]string{}}, shim: &fakeShim{}}
+	s.rm = newDetached(options, "rm", s.shim)
+	s.rm.attach(s.server)
+	s.handlers = s.rm.handlers()
+	s.rm.start()
+	if err := s.rm.ready(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.rm.stop)
+	for _, node := range []string{"n1", "n2", "n3"} {
+		s.node(node, si.NodeInfo_CREATE)
+	}
+	s.server.take()
+	return s
+}
+
+func (s *stage) node(id string, action si.NodeInfo_ActionFromRM) {
+	s.t.Helper()
+	node := &si.NodeInfo{NodeID: id, Action: action}
+	if err := s.rm.updateNode(&si.NodeRequest{Nodes: []*si.NodeInfo{node}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func allocation(key, node string) *si.Allocation {
+	return &si.Allocation{AllocationKey: key, ApplicationID: "app", NodeID: node}
+}
+
+// ask sends asks, those with a node as existing allocations: "k1", "k2@n1".
+func (s *stage) ask(allocations ...*si.Allocation) {
+	s.t.Helper()
+	if err := s.rm.updateAllocation(&si.AllocationRequest{Allocations: allocations}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) release(key string, termination si.TerminationType) {
+	s.t.Helper()
+	if err := s.rm.updateAllocation(releaseOf(key, termination)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func releaseOf(key string, termination si.TerminationType) *si.AllocationRequest {
+	release := &si.AllocationRelease{ApplicationID: "app", AllocationKey: key, TerminationType: termination}
+	return &si.AllocationRequest{
+		Releases: &si.AllocationReleasesRequest{AllocationsToRelease: []*si.AllocationRelease{release}},
+	}
+}
+
+// check is a check of the server for an allocation; it returns the nodes refused.
+func (s *stage) check(key string, nodes ...string) map[string]string {
+	return s.handlers.Check(&licornev1.PredicateCheck{AllocationKey: key, Allocate: true, NodeIds: nodes})
+}
+
+// serverAllocates tells of an allocation that the server made.
+func (s *stage) serverAllocates(key, node string) {
+	s.handlers.Allocations(&si.AllocationResponse{New: []*si.Allocation{allocation(key, node)}})
+}
+
+func (s *stage) serverReleases(key string, termination si.TerminationType) {
+	s.handlers.Allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
+		{ApplicationID: "app", AllocationKey: key, TerminationType: termination},
+	}})
+}
+
+// sees fails unless exactly these texts were heard or sent since the last time.
+func (s *stage) sees(take func() []string, want ...string) {
+	s.t.Helper()
+	if got := take(); !slices.Equal(got, want) {
+		s.t.Fatalf("got %q, want %q", got, want)
+	}
+}
+
+// comesToSee waits for these texts, in this order and nothing else.
+func (s *stage) comesToSee(take func() []string, want ...string) {
+	s.t.Helper()
+	var got []string
+	for end := time.Now().Add(patient); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		got = append(got, take()...)
+		if len(got) >= len(want) {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		s.t.Fatalf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,121 @@
+package shimtest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// benchQueues are five leaves beside each other.
+const benchQueues = `
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]
+`
+
+// shapes are how many nodes there are, and how many applications of how many pods each queue has.
+var shapes = []struct{ nodes, apps, pods int }{
+	{50, 8, 125},
+	{5000, 80, 125},
+}
+
+// BenchmarkPods measures how fast pods are bound, with all predicates on, in the way of the shim's own
+// benchmark: pods of 10 thousandths of a core, which end a second after they were bound. Run it with
+// -benchtime 1x.
+func BenchmarkPods(b *testing.B) {
+	for _, shape := range shapes {
+		count := 5 * shape.apps * shape.pods
+		for _, one := range backends {
+			b.Run(fmt.Sprintf("%dpods/%dnodes/%s", count, shape.nodes, one.name), func(b *testing.B) {
+				for range b.N {
+					bench(b, one.start(b), shape.nodes, shape.apps, shape.pods)
+				}
+			})
+		}
+	}
+}
+
+func bench(b *testing.B, core backend, nodes, apps, podsOfApp int) {
+	c := newCluster(b)
+	c.turn, c.late = time.Second, true
+	for n := range nodes {
+		c.addNodes(aNode(fmt.Sprintf("host-%d", n), 16))
+	}
+	w := &watch{cluster: c, all: make(chan struct{}), ended: make(chan struct{}), wanted: 5 * apps * podsOfApp}
+	c.onBind = w.bound
+	c.startShim(core.scheduler(), benchQueues)
+	added := time.Now()
+	for _, queue := range []string{"root.a", "root.b", "root.c", "root.d", "root.e"} {
+		for app := range apps {
+			made, _ := pods(fmt.Sprintf("%s-%d", queue, app), podsOfApp, 10, inQueue(queue), withMemory)
+			c.addPods(made...)
+		}
+	}
+	go w.endPods()
+	<-w.all
+	<-w.ended
+	b.ReportMetric(float64(w.wanted)/w.last.Sub(w.first).Seconds(), "pods/s")
+	b.ReportMetric(w.last.Sub(added).Seconds(), "s/all")
+	b.ReportMetric(0, "ns/op")
+	c.bound()
+	c.stopShim()
+}
+
+func withMemory(pod *v1.Pod) {
+	requests := pod.Spec.Containers[0].Resources.Requests
+	requests[v1.ResourceMemory] = *resource.NewScaledQuantity(1, resource.Mega)
+}
+
+// watch sees pods come and lets them go.
+type watch struct {
+	cluster     *cluster
+	wanted      int
+	all, ended  chan struct{}
+	mu          sync.Mutex
+	count       int
+	fresh       []string
+	first, last time.Time
+}
+
+func (w *watch) bound(pod string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = time.Now()
+	if w.count == 0 {
+		w.first = w.last
+	}
+	w.fresh = append(w.fresh, pod)
+	if w.count++; w.count == w.wanted {
+		close(w.all)
+	}
+}
+
+// endPods has those that were bound run and succeed, once a second.
+func (w *watch) endPods() {
+	defer close(w.ended)
+	clock := time.NewTicker(time.Second)
+	defer clock.Stop()
+	for {
+		select {
+		case <-w.all:
+			return
+		case <-clock.C:
+		}
+		w.mu.Lock()
+		fresh := w.fresh
+		w.fresh = nil
+		w.mu.Unlock()
+		for _, pod := range fresh {
+			for _, phase := range []v1.PodPhase{v1.PodRunning, v1.PodSucceeded} {
+				w.cluster.updatePod(pod, func(pod *v1.Pod) { pod.Status.Phase = phase })
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+// Command licorne-k8shim is the published Kubernetes shim with Licorne as its scheduler core. It takes
+// the place of the scheduler's binary in a cluster: the configuration, the flags in the environment and
+// the permissions are those of the shim.
+//
+// LICORNE_TARGET is host:port of the server, 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT
+// and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
+// shim's own certificate and key. Without LICORNE_CA the connection is plain text.
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/apache/yunikorn-k8shim/pkg/client"
+	"github.com/apache/yunikorn-k8shim/pkg/conf"
+	"github.com/apache/yunikorn-k8shim/pkg/plugin/predicates"
+	"github.com/apache/yunikorn-k8shim/pkg/shim"
+
+	"licorne.dev/clients/go/schedulerapi"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "licorne-k8shim:", err)
+		os.Exit(1)
+	}
+}
+
+// run ends with a signal, or with an error when the session with the server has ended for good.
+func run() error {
+	predicates.EnableOptionalKubernetesFeatureGates()
+	configMaps, err := client.LoadBootstrapConfigMaps()
+	if err != nil {
+		return fmt.Errorf("the config maps cannot be read: %w", err)
+	}
+	if err := conf.UpdateConfigMaps(configMaps, true); err != nil {
+		return fmt.Errorf("the config maps cannot be used: %w", err)
+	}
+	security, err := transport()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	scheduler, err := schedulerapi.New(schedulerapi.Options{
+		Target: target(),
+		TLS:    security,
+		Ended:  func(err error) { ended <- err },
+	})
+	if err != nil {
+		return err
+	}
+	defer scheduler.Stop()
+	ss := shim.NewShimScheduler(scheduler, conf.GetSchedulerConf(), configMaps)
+	if err := ss.Run(); err != nil {
+		return fmt.Errorf("the shim cannot start: %w", err)
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	select {
+	case <-stop:
+		ss.Stop()
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
+func target() string {
+	if named := os.Getenv("LICORNE_TARGET"); named != "" {
+		return named
+	}
+	return "127.0.0.1:7070"
+}
+
+// transport is nil for plain text.
+func transport() (*tls.Config, error) {
+	authority, certificate, key := os.Getenv("LICORNE_CA"), os.Getenv("LICORNE_CERT"), os.Getenv("LICORNE_KEY")
+	if authority == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, fmt.Errorf("LICORNE_CA: %w", err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, errors.New("LICORNE_CA: " + authority + " has no certificate")
+	}
+	if certificate != "" {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("LICORNE_CERT and LICORNE_KEY: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}
