@@ -52,10 +52,34 @@ CHECKS = (
     Defect(
         "one-check-for-all",
         _CHECKS,
-        "return self._put(ask, [node], allocate=True) if node.assumed else check",
-        "return check",
+        "if node.assumed or check.is_orphaned:",
+        "if check.is_orphaned:",
         "the RM judges a second ask on a node as if the first was not there",
         (_TEST_PREDICATES, _TEST_RESULTS, _TEST_DECISIONS),
+    ),
+    Defect(
+        "answer-about-what-is-gone",
+        _PREDICATES,
+        "    if not check.is_orphaned:\n        for node in partition.results.keep",
+        "    if check:\n        for node in partition.results.keep",
+        "an ask is kept off a node because another one, which is gone, was refused there",
+        (_TEST_RESULTS, _TEST_DECISIONS),
+    ),
+    Defect(
+        "unknown-beside-the-first",
+        _PREDICATES,
+        "        if node is not check.first:\n            partition.allocations.note_unknown(node)",
+        "        if False:\n            partition.allocations.note_unknown(node)",
+        "the RM's answers count on a node where it does not know of an allocation",
+        (_TEST_RESULTS, _TEST_DECISIONS),
+    ),
+    Defect(
+        "unknown-by-silence",
+        _PREDICATES,
+        "    for node in settled.confirmed:\n        # The RM has not judged",
+        "    for node in ():\n        # The RM has not judged",
+        "the RM's answers count on a node where its silence has placed an ask",
+        (_TEST_RESULTS, _TEST_DECISIONS),
     ),
     Defect(
         "known-while-assumed",
@@ -125,8 +149,10 @@ CHECKS = (
     Defect(
         "answers-without-number",
         _CONVERSATION,
-        "self._intake.put(Entry(Kind.CHECKS, number))",
-        "self._intake.put(Entry(Kind.CHECKS, 0))",
+        "self._engine.post(answers, is_current=self._is_current)\n"
+        "            self._intake.put(Entry(Kind.SESSION, number))",
+        "self._engine.post(answers, is_current=self._is_current)\n"
+        "            self._intake.put(Entry(Kind.SESSION, 0))",
         "answers are not acknowledged",
         ("tests/server/test_callbacks.py",),
     ),

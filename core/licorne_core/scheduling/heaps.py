@@ -75,12 +75,16 @@ class NodeHeaps:
         return heap.best()
 
     def ahead(self, supply: Supply, count: int) -> list[Node]:
-        """The first nodes in the supply's heap, or else of all."""
-        if supply.heap is None:
+        """The first nodes of the supply, or of all if those will do."""
+        heap = supply.heap
+        if heap is None:
             self._read(self._everything)
-            return self._everything.first(count)
-        self._read_for(supply, supply.heap)
-        return supply.heap.first(count)
+            found = self._everything.first(count)
+            if all(node.takes(supply.wanted) for node in found):
+                return found
+            heap = self._start(supply)
+        self._read_for(supply, heap)
+        return heap.first(count)
 
     def drop(self, supply: Supply) -> None:
         """Nobody asks for the supply any more, or it has to make room."""

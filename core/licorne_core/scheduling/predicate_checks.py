@@ -25,10 +25,10 @@ from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.timers import Due, Timer, Timers
 
-BATCH = 100
+BATCH = 1000
 """Nodes in a check at the most: where the ask would go, and what comes next."""
 
-MAX_DOUBLINGS = 7
+MAX_DOUBLINGS = 10
 """Refusals in a row after which a check names no more nodes than before."""
 
 MAX_ASSUMED = 1024
