@@ -276,26 +276,17 @@ def accepting(core: Driver, check: AskedCheck, *refused: str) -> list[Effect]:
 
 
 def test_what_was_accepted_beside_the_first_node_is_not_judged_yet() -> None:
-    """The RM judged others for that node without it, so what it said of them is void."""
-    core = cluster(4)
-    core.do(nodes(node("n4", NodeAction.DRAIN_NODE)))
-    check, other = asked(
-        core.do(
-            asks(
-                ask("one", "p0", vcore=1, predicate="p"), ask("one", "p1", vcore=1, predicate="p")
-            ),
-            asks(ask("one", "q0", vcore=1, predicate="q")),
-        )
-    )
-    assert (check.nodes, other.nodes) == (["n1", "n2"], ["n3"])
-    core.do(nodes(node("n4", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    """The RM judged another for that node without it, so what it said of that one is void."""
+    core = cluster(3)
+    both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
+    (check,) = asked(core.do(both))
+    (other,) = asked(core.do(asks(ask("one", "q0", vcore=1, predicate="q"))))
     (judged,) = asked(accepting(core, other, "n3"))
-    assert judged.nodes[0] == "n4"
-    assert {"n1", "n2"} & {*judged.nodes}
+    assert (check.nodes, other.nodes, judged.nodes) == (["n1", "n2"], ["n3"], ["n1", "n2"])
     assert [key for _, key, _ in placed(accepting(core, check))] == ["p0", "p1"]
-    assert placed(accepting(core, judged)) == [("one", "q0", "n4")]
-    partition = core.scheduler.partitions[PARTITION]
-    assert partition.nodes.by_id[NodeId("n2")].results == {}
+    assert placed(accepting(core, judged)) == [("one", "q0", "n1")]
+    effects = core.do(asks(ask("one", "q1", vcore=1, predicate="q")))
+    assert (placed(effects), [check.nodes for check in asked(effects)]) == ([], [["n2"]])
 
 
 def test_silence_that_accepts_voids_what_is_said_of_the_node() -> None:
