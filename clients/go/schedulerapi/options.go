@@ -43,7 +43,7 @@ type Options struct {
 	MetricsHook func(Metric, float64)
 	// Ended is called once if the session of a registered RM has ended for good, with the reason: a
 	// newer instance has taken over, or the server does not let this one in any more. The shim's
-	// process should end then. It is not called after Stop.
+	// process should end then. It is not called after Stop, and may call Stop itself.
 	Ended func(error)
 }
 

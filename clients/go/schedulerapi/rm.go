@@ -54,7 +54,6 @@ type rm struct {
 	done    sync.WaitGroup
 
 	life       sync.Mutex
-	started    bool
 	ended      bool
 	registered chan error // gets the outcome of the registration
 }
@@ -146,10 +145,20 @@ func (r *rm) start() {
 		r.end()
 		if err != nil && <-r.registered == nil {
 			r.log.Error("the session has ended for good", "error", err)
-			r.options.Ended(err)
+			// In a goroutine that stop does not wait for, because it may call Stop.
+			go r.tellEnd(err)
 		}
 	})
 	r.background(func() { r.keeper.run(r.running) })
+}
+
+func (r *rm) tellEnd(err error) {
+	r.life.Lock()
+	stopped := r.ended
+	r.life.Unlock()
+	if !stopped {
+		r.options.Ended(err)
+	}
 }
 
 // background does work in a goroutine of its own, which stop waits for.
@@ -159,7 +168,6 @@ func (r *rm) background(work func()) {
 	if r.ended {
 		return
 	}
-	r.started = true
 	r.done.Add(1)
 	go func() {
 		defer r.done.Done()
@@ -179,10 +187,11 @@ func (r *rm) ready() error {
 	return err
 }
 
-// stop says goodbye. Nothing is called back after it.
+// stop says goodbye. It ends a registration that was not started yet, too. Nothing but Options.Ended,
+// if that is being called already, is called back after it.
 func (r *rm) stop() {
 	r.life.Lock()
-	goodbye := r.started && !r.ended
+	goodbye := !r.ended
 	r.ended = true
 	r.life.Unlock()
 	if goodbye {

@@ -152,8 +152,37 @@ func TestStopEndsTheWait(t *testing.T) {
 		}
 	}
 	s.Stop()
-	if err := <-result; !errors.Is(err, ErrStopped) {
-		t.Fatalf("the registration returned %v", err)
+	wantStopped(t, result)
+}
+
+// A registration that Stop finds before it has started ends as well.
+func TestStopBeforeTheStart(t *testing.T) {
+	s, err := New(Options{Target: "127.0.0.1:1", Logger: unread})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &si.RegisterResourceManagerRequest{RmID: "rm", Version: "1"}
+	next, err := newRM(s.options, request, &fakeShim{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.rms["rm"] = next
+	s.Stop()
+	next.start()
+	result := make(chan error, 1)
+	go func() { result <- next.ready() }()
+	wantStopped(t, result)
+}
+
+func wantStopped(t *testing.T, result <-chan error) {
+	t.Helper()
+	select {
+	case err := <-result:
+		if !errors.Is(err, ErrStopped) {
+			t.Fatalf("the registration returned %v", err)
+		}
+	case <-time.After(patient):
+		t.Fatal("the registration did not return")
 	}
 }
 
@@ -173,10 +202,38 @@ func TestEnded(t *testing.T) {
 			t.Fatalf("the registration returned %v", err)
 		}
 		r.done.Wait()
-		r.stop()
-		if len(told) != one.want {
-			t.Fatalf("it was told %d times, want %d", len(told), one.want)
+		if one.want == 1 {
+			select {
+			case <-told:
+			case <-time.After(patient):
+				t.Fatal("it was not told")
+			}
 		}
+		r.stop()
+		if len(told) != 0 {
+			t.Fatalf("it was told %d times too often", len(told))
+		}
+	}
+}
+
+// Who is told of the end may stop the scheduler right away.
+func TestEndedMayStop(t *testing.T) {
+	var r *rm
+	stopped := make(chan struct{})
+	options := Options{Logger: unread, Ended: func(error) {
+		r.stop()
+		close(stopped)
+	}}
+	r = newDetached(options.withDefaults(), "rm", &fakeShim{})
+	r.attach(&ending{script: &script{}, end: &licorne.FencedError{Text: "a newer one"}})
+	r.start()
+	if err := r.ready(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(patient):
+		t.Fatal("stop does not return")
 	}
 }
 
