@@ -37,6 +37,7 @@ type ask struct {
 	node       string
 	since      time.Time // when it was taken
 	awaitsEcho bool      // the shim has placed it itself and has not been told that the server knows
+	elsewhere  bool      // the server has it on another node, where it has to be released
 	leaving    int       // releases on their way of which the shim must not hear
 }
 
@@ -114,7 +115,7 @@ func (b *books) release(release *si.AllocationRelease) {
 		case known == nil:
 		case release.GetTerminationType() == schedulingFailed:
 			// The shim could not start it: it is an ask again.
-			known.standing, known.node, known.awaitsEcho = pending, "", false
+			known.standing, known.node, known.awaitsEcho, known.elsewhere = pending, "", false, false
 			delete(b.taken, key)
 		case release.GetTerminationType() == si.TerminationType_TIMEOUT && known.standing == pending:
 			// A timeout ends what runs. What waits goes on waiting.
@@ -243,20 +244,26 @@ func (b *books) takenOn(node string) bool {
 }
 
 // place makes a taken or placed ask placed, by the word of the shim. It returns the allocation to
-// tell the server of, or nil if there is no such ask any more.
-func (b *books) place(key string) *si.Allocation {
+// tell the server of, or nil if there is no such ask any more; and whether the server is about to be
+// told to release it elsewhere first. The shim must not hear of that release.
+func (b *books) place(key string) (allocation *si.Allocation, release bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.asks[key]
 	if known == nil || known.standing == pending {
-		return nil
+		return nil, false
 	}
 	if _, exists := b.drained[known.node]; !exists {
-		return nil
+		return nil, false
 	}
 	known.standing = placed
 	delete(b.taken, key)
-	return onNode(known.allocation, known.node)
+	release = known.elsewhere
+	if release {
+		known.elsewhere = false
+		known.leaving++
+	}
+	return onNode(known.allocation, known.node), release
 }
 
 // waiting returns a pending ask, or nil if it is none.
@@ -267,15 +274,6 @@ func (b *books) waiting(key string) *si.Allocation {
 		return known.allocation
 	}
 	return nil
-}
-
-// leave notes that the server is about to be told to release an ask of which the shim must not hear.
-func (b *books) leave(key string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known := b.asks[key]; known != nil {
-		known.leaving++
-	}
 }
 
 // member returns the key of a pending ask that is refused by the same nodes as the subject, which is

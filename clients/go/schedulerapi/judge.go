@@ -1,6 +1,7 @@
 package schedulerapi
 
 import (
+	"errors"
 	"time"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
@@ -9,10 +10,11 @@ import (
 )
 
 const (
-	askEnded    = "the ask has ended"
-	nodeRemoved = "the node has been removed"
-	placedOn    = "the ask is placed on node "
+	askEnded = "the ask has ended"
+	placedOn = "the ask is placed on node "
 )
+
+var errNodeRemoved = errors.New("the node has been removed")
 
 // check judges the nodes of a predicate check. If an allocation is meant and the first node is
 // accepted, the shim has the allocation when this returns.
@@ -71,16 +73,17 @@ func (r *rm) takeOn(key, node string) bool {
 // judge asks the shim about nodes.
 func (r *rm) judge(check *licornev1.PredicateCheck, nodes []string, refused map[string]string) {
 	for _, node := range nodes {
-		if exists, _ := r.books.node(node); !exists {
-			r.refuse(check, node, nodeRemoved, refused)
-		} else if err := r.fits(check.GetAllocationKey(), node, check.GetAllocate()); err != nil {
+		if err := r.fits(check.GetAllocationKey(), node, check.GetAllocate()); err != nil {
 			r.refuse(check, node, err.Error(), refused)
 		}
 	}
 }
 
-// fits is nil if the shim accepts the node.
+// fits is nil if the shim accepts the node. It is not asked about one that it has removed.
 func (r *rm) fits(key, node string, allocate bool) error {
+	if exists, _ := r.books.node(node); !exists {
+		return errNodeRemoved
+	}
 	return r.callback.Predicates(&si.PredicatesArgs{AllocationKey: key, NodeID: node, Allocate: allocate})
 }
 
@@ -93,10 +96,16 @@ func (r *rm) refuseAll(check *licornev1.PredicateCheck, but, reason string, refu
 	}
 }
 
-// refuse refuses a node, and remembers that for the asks of the same class.
+// refuse refuses a node, and remembers that for the asks of the same class as long as there is such a
+// node.
 func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refused map[string]string) {
 	refused[node] = reason
-	if check.GetAllocate() {
-		r.refusals.refused(node, r.books.subject(check.GetAllocationKey()))
+	if !check.GetAllocate() {
+		return
+	}
+	r.refusals.refused(node, r.books.subject(check.GetAllocationKey()))
+	// Looked at last, so that a removal meanwhile does not leave the refusal behind.
+	if exists, _ := r.books.node(node); !exists {
+		r.refusals.removed(node)
 	}
 }

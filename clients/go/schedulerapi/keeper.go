@@ -16,12 +16,13 @@ const recheckBudget = 20 * time.Millisecond
 type remedy int
 
 const (
-	// placeIt: the server is told where the ask is.
+	// placeIt: the server is told where the ask is. If it has it on another node, it is released
+	// there first.
 	placeIt remedy = iota
-	// moveIt: the server has it on another node. It is released there first.
-	moveIt
 	// handItBack: the server has allocated it where the shim refuses it. It is an ask again.
 	handItBack
+	// askAnew: the server has ended it, and the shim still waits for a node.
+	askAnew
 )
 
 // keeper holds the server to what the shim was told. It runs in a goroutine of its own, because
@@ -64,7 +65,7 @@ func (k *keeper) run(ctx context.Context) {
 			k.turn()
 		case now := <-overdue.C:
 			for _, key := range k.rm.books.overdue(now.Add(-patience)) {
-				k.place(key, placeIt)
+				k.place(key)
 			}
 		case now := <-recheck.C:
 			k.recheck(ctx, now)
@@ -79,25 +80,27 @@ func (k *keeper) turn() {
 	k.due = map[string]remedy{}
 	k.mu.Unlock()
 	for key, remedy := range due {
-		if remedy == handItBack {
+		switch remedy {
+		case placeIt:
+			k.place(key)
+		case handItBack:
 			k.handBack(key)
-		} else {
-			k.place(key, remedy)
+		case askAnew:
+			k.ask(key)
 		}
 	}
 }
 
 // place tells the server where an ask is, unless the shim has ended it meanwhile.
-func (k *keeper) place(key string, remedy remedy) {
+func (k *keeper) place(key string) {
 	r := k.rm
 	r.order.Lock()
 	defer r.order.Unlock()
-	allocation := r.books.place(key)
+	allocation, release := r.books.place(key)
 	if allocation == nil {
 		return
 	}
-	if remedy == moveIt {
-		r.books.leave(key)
+	if release {
 		k.release(allocation, si.TerminationType_STOPPED_BY_RM, "the allocation is on node "+allocation.GetNodeID())
 	} else {
 		r.log.Info("the server is told where a taken ask is", "allocationKey", key, "node", allocation.GetNodeID())
@@ -113,6 +116,16 @@ func (k *keeper) handBack(key string) {
 	if waiting := k.rm.books.waiting(key); waiting != nil {
 		k.release(waiting, schedulingFailed, "the resource manager refuses the node by now")
 		k.rm.hook(MetricHandedBack, 1)
+	}
+}
+
+// ask asks the server again for what it has ended, unless the shim has ended it or placed it itself
+// meanwhile.
+func (k *keeper) ask(key string) {
+	k.rm.order.Lock()
+	defer k.rm.order.Unlock()
+	if waiting := k.rm.books.waiting(key); waiting != nil {
+		k.send(&si.AllocationRequest{Allocations: []*si.Allocation{waiting}})
 	}
 }
 

@@ -88,6 +88,22 @@ func TestRefusalsEnd(t *testing.T) {
 	}
 }
 
+// Nothing is remembered of a node that has gone, whenever it is asked about.
+func TestNoRefusalOfARemovedNodeIsKept(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.node("n1", si.NodeInfo_DECOMISSION)
+	s.check("k1", "n1")
+	s.shim.refuses = func(string, string) error {
+		s.node("n2", si.NodeInfo_DECOMISSION)
+		return errCordoned
+	}
+	s.check("k1", "n2")
+	if left := len(s.rm.refusals.nodes) + len(s.rm.refusals.queue); left != 0 {
+		t.Fatalf("%d refusals are remembered", left)
+	}
+}
+
 // A node that was reopened in vain takes longer each time.
 func TestReopeningInVainTakesLonger(t *testing.T) {
 	f := newRefusals(time.Second)

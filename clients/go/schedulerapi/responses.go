@@ -31,7 +31,7 @@ func (r *rm) allocated(allocation *si.Allocation) {
 	case elsewhere:
 		r.log.Warn("the server put a taken ask on another node; it is moved back",
 			"allocationKey", key, "node", at, "server", node)
-		r.keeper.add(key, moveIt)
+		r.keeper.add(key, placeIt)
 	case heardOf:
 	}
 }
@@ -59,8 +59,12 @@ func (r *rm) judgeLate(allocation *si.Allocation) {
 func (r *rm) releases(releases []*si.AllocationRelease) []*si.AllocationRelease {
 	var unheard []*si.AllocationRelease
 	for _, release := range releases {
-		if r.books.released(release) {
+		switch r.books.released(release) {
+		case ended:
 			unheard = append(unheard, release)
+		case stillWaiting:
+			r.keeper.add(release.GetAllocationKey(), askAnew)
+		case inHand:
 		}
 	}
 	return unheard
@@ -87,8 +91,8 @@ const (
 	elsewhere
 )
 
-// allocated notes that the server has allocated an ask, unless that has to be judged. It returns what the shim knows of that, and
-// the node that the shim knows.
+// allocated notes that the server has allocated an ask, unless that has to be judged. It returns what
+// the shim knows of that, and the node that the shim knows.
 func (b *books) allocated(key, node string) (hearing, string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,10 +104,11 @@ func (b *books) allocated(key, node string) (hearing, string) {
 	case known.standing == pending:
 		return unjudged, node
 	case known.node != node:
+		known.elsewhere = true
 		return elsewhere, known.node
 	}
 	delete(b.taken, key)
-	known.standing = placed
+	known.standing, known.elsewhere = placed, false
 	if known.awaitsEcho {
 		known.awaitsEcho = false
 		return unheardOf, node
@@ -123,22 +128,41 @@ func (b *books) settle(key, node string) bool {
 	return true
 }
 
-// released notes a release of the server; whether the shim has to be told.
-func (b *books) released(release *si.AllocationRelease) bool {
+// outcome says what a release by the server means to the shim.
+type outcome int
+
+const (
+	// ended: the shim has to be told.
+	ended outcome = iota
+	// inHand: it ends what the server had on another node than the shim was told of.
+	inHand
+	// stillWaiting: it ends an allocation that the shim was never told of, such as one on a node that
+	// was removed meanwhile. The shim goes on waiting.
+	stillWaiting
+)
+
+// released notes a release of the server.
+func (b *books) released(release *si.AllocationRelease) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := release.GetAllocationKey()
 	known := b.asks[key]
-	if known == nil || release.GetTerminationType() != si.TerminationType_STOPPED_BY_RM {
+	switch {
+	case known == nil || release.GetTerminationType() != si.TerminationType_STOPPED_BY_RM:
 		// What the server wants to end goes on until the shim agrees.
-		return true
-	}
-	if known.leaving > 0 {
+		return ended
+	case known.leaving > 0:
 		known.leaving--
-		return false
+		return inHand
+	case known.elsewhere:
+		// The server has ended it by itself. It need not be told to.
+		known.elsewhere = false
+		return inHand
+	case known.standing == pending:
+		return stillWaiting
 	}
 	b.drop(key)
-	return true
+	return ended
 }
 
 // rejected notes that the server refused an ask. What runs is refused a new size only, and goes on.

@@ -178,6 +178,47 @@ func TestAllocationElsewhereIsMovedBack(t *testing.T) {
 	s.sees(s.shim.take, "released k1")
 }
 
+// The server ends by itself what it has elsewhere, before it is told to: it is told where the ask is.
+func TestReleaseElsewhereIsNoEnd(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.check("k1", "n1")
+	s.rm.order.RLock() // the keeper has to wait
+	s.serverAllocates("k1", "n2")
+	s.serverReleases("k1", stoppedByRM)
+	s.rm.order.RUnlock()
+	s.comesToSee(s.server.take, "ask k1", "place k1 on n1")
+	s.sees(s.shim.take, "new k1 on n1")
+	// The next release is one that the shim has to hear of.
+	s.serverReleases("k1", stoppedByRM)
+	s.sees(s.shim.take, "released k1")
+}
+
+// An allocation on a node that the shim has removed meanwhile ends before the shim hears of it. The
+// shim still waits, so the server is asked again.
+func TestAllocationOnARemovedNodeIsAskedForAgain(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.node("n1", si.NodeInfo_DECOMISSION)
+	s.rm.order.RLock() // the keeper has to wait
+	s.serverAllocates("k1", "n1")
+	s.serverReleases("k1", stoppedByRM)
+	s.rm.order.RUnlock()
+	s.comesToSee(s.server.take, "ask k1", "nodes DECOMISSION n1", "ask k1")
+	s.sees(s.shim.take)
+	s.serverAllocates("k1", "n2")
+	s.sees(s.shim.take, "new k1 on n2")
+}
+
+// What the shim has released meanwhile is not asked for again.
+func TestReleasedAskIsNotAskedForAgain(t *testing.T) {
+	s := setStage(t)
+	s.ask(allocation("k1", ""))
+	s.release("k1", stoppedByRM)
+	s.rm.keeper.ask("k1")
+	s.sees(s.server.take, "ask k1", "release k1")
+}
+
 // A key that the shim has released is never placed, whatever comes up for it.
 func TestReleasedAskIsNeverPlaced(t *testing.T) {
 	s := setStage(t)
@@ -189,7 +230,7 @@ func TestReleasedAskIsNeverPlaced(t *testing.T) {
 		t.Fatalf("refused %v", refused)
 	}
 	s.serverAllocates("k1", "n2")
-	s.rm.keeper.place("k1", moveIt)
+	s.rm.keeper.place("k1")
 	s.serverReleases("k1", stoppedByRM)
 	s.sees(s.server.take)
 	s.sees(s.shim.take, "new k1 on n1", "released k1")
@@ -212,7 +253,7 @@ func TestReleaseOvertakesThePlacing(t *testing.T) {
 	if err := <-released; err != nil {
 		t.Fatal(err)
 	}
-	s.rm.keeper.place("k1", placeIt)
+	s.rm.keeper.place("k1")
 	s.sees(s.server.take, "release k1")
 }
 
@@ -225,7 +266,7 @@ func TestReleaseWithinTheCallback(t *testing.T) {
 		s.release("k1", stoppedByRM)
 	}
 	s.check("k1", "n1")
-	s.rm.keeper.place("k1", placeIt)
+	s.rm.keeper.place("k1")
 	s.sees(s.server.take, "ask k1", "release k1")
 }
 
@@ -238,7 +279,7 @@ func TestRemovedApplicationIsNeverPlaced(t *testing.T) {
 	if err := s.rm.updateApplication(&si.ApplicationRequest{Remove: []*si.RemoveApplicationRequest{removed}}); err != nil {
 		t.Fatal(err)
 	}
-	s.rm.keeper.place("k1", placeIt)
+	s.rm.keeper.place("k1")
 	s.serverAllocates("k1", "n2")
 	s.sees(s.server.take, "ask k1", "applications +0 -1")
 	s.sees(s.shim.take, "new k1 on n1")
@@ -254,7 +295,7 @@ func TestTakenAskEndsWithItsNode(t *testing.T) {
 	s.sees(s.server.take, "ask k1", "nodes DECOMISSION n1", "release k1")
 	s.comesToSee(s.shim.take, "new k1 on n1", "released k1")
 	s.serverAllocates("k1", "n2")
-	s.rm.keeper.place("k1", moveIt)
+	s.rm.keeper.place("k1")
 	s.sees(s.server.take)
 	s.sees(s.shim.take)
 }
@@ -264,7 +305,7 @@ func TestRemovedNodeIsRefused(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
 	s.node("n1", si.NodeInfo_DECOMISSION)
-	if refused := s.check("k1", "n1"); refused["n1"] != nodeRemoved {
+	if refused := s.check("k1", "n1"); refused["n1"] != errNodeRemoved.Error() {
 		t.Fatalf("refused %v", refused)
 	}
 	s.sees(s.shim.take)
@@ -291,7 +332,7 @@ func TestTakenAskIsPlacedAsTheShimSentItLast(t *testing.T) {
 	grown := allocation("k1", "")
 	grown.Priority = 7
 	s.ask(grown)
-	if again := s.rm.books.place("k1"); again.GetPriority() != 7 || again.GetNodeID() != "n1" {
+	if again, _ := s.rm.books.place("k1"); again.GetPriority() != 7 || again.GetNodeID() != "n1" {
 		t.Fatalf("%v would be sent", again)
 	}
 }
