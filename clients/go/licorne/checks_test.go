@@ -139,6 +139,43 @@ func TestAnswersAfterALoss(t *testing.T) {
 	}
 }
 
+// A handler is told of a check during whose judgement a new session has begun: its answer was dropped,
+// and the replay came before what it assumed. An answer that goes on the next stream was not dropped.
+func TestDropped(t *testing.T) {
+	for _, inOrder := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in_order=%v", inOrder), func(t *testing.T) {
+			server := serve(t)
+			var r *rm
+			asked, may := make(chan string, 8), make(chan struct{})
+			r = newRM(t, server.address, judging(inOrder, func(c *licornev1.PredicateCheck) map[string]string {
+				asked <- c.GetAllocationKey()
+				<-may
+				r.client.Assume(c.GetAllocationKey(), c.GetNodeIds()[0])
+				return nil
+			}), func(_ *licorne.Config, handlers *licorne.Handlers) {
+				handlers.Dropped = func(c *licornev1.PredicateCheck) { r.tell("%s dropped", c.GetAllocationKey()) }
+			})
+			r.nodes(node("n1", si.NodeInfo_CREATE))
+			r.asks(ask("k1"), ask("k2"))
+			r.start()
+			first, _ := server.register()
+			first.checks(check(1, "k1", "n1"))
+			<-asked
+			first.cut()
+			second := server.resume(first, first.processed)
+			may <- struct{}{}
+			second.answers(1)
+			second.checks(check(2, "k2", "n1"))
+			<-asked
+			second.cut()
+			_, replayed := server.register(2, 1)
+			expectSaid(t, replayed, "CREATE n1", "ask k1 n1", "ask k2", "end 1 0 2")
+			may <- struct{}{}
+			r.expect("k2 dropped")
+		})
+	}
+}
+
 // A check that comes up after its deadline is left out and counted.
 func TestLateChecks(t *testing.T) {
 	server := serve(t)

@@ -52,7 +52,7 @@ func New(config Config, handlers Handlers) (*Client, error) {
 	c := &Client{config: config, state: s, finished: make(chan struct{})}
 	c.callbacks = &callbacks{state: s, handlers: handlers, start: c.start}
 	if config.Predicates != nil {
-		c.callbacks.judge = newJudge(s, handlers.Check)
+		c.callbacks.judge = newJudge(s, handlers)
 		c.callbacks.inOrder = config.Predicates.InOrder
 	}
 	return c, nil
@@ -136,11 +136,8 @@ func (c *Client) Ready(ctx context.Context) error {
 // only while more than Limits.OutgoingBytes are queued. It returns an *InvalidError for what can
 // never be sent, and the error that ended the client after its end; nothing was done then.
 func (c *Client) UpdateNodes(request *si.NodeRequest) error {
-	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
-		return err
-	}
 	var few [8]int
-	sizes, err := checkItems(few[:0], "nodes", request.GetNodes(), checkNode)
+	sizes, err := c.config.sizesOfNodes(few[:0], request)
 	if err != nil {
 		return err
 	}
@@ -156,15 +153,8 @@ func (c *Client) UpdateNodes(request *si.NodeRequest) error {
 
 // UpdateApplications adds and removes applications. It returns as UpdateNodes does.
 func (c *Client) UpdateApplications(request *si.ApplicationRequest) error {
-	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
-		return err
-	}
 	var few [8]int
-	sizes, err := checkItems(few[:0], "new", request.GetNew(), checkNewApplication)
-	if err != nil {
-		return err
-	}
-	sizes, err = checkItems(sizes, "remove", request.GetRemove(), checkRemovedApplication)
+	sizes, err := c.config.sizesOfApplications(few[:0], request)
 	if err != nil {
 		return err
 	}
@@ -188,19 +178,12 @@ func (c *Client) UpdateApplications(request *si.ApplicationRequest) error {
 // UpdateAllocations adds asks and existing allocations, and releases them. It returns as
 // UpdateNodes does. The additions of a request come before its releases.
 func (c *Client) UpdateAllocations(request *si.AllocationRequest) error {
-	if err := checkRequest(request == nil, request.GetRmID(), c.config.RMID); err != nil {
-		return err
-	}
 	var few [8]int
-	sizes, err := checkItems(few[:0], "allocations", request.GetAllocations(), checkAllocation)
+	sizes, err := c.config.sizesOfAllocations(few[:0], request)
 	if err != nil {
 		return err
 	}
 	releases := request.GetReleases().GetAllocationsToRelease()
-	sizes, err = checkItems(sizes, "releases.allocationsToRelease", releases, checkRelease)
-	if err != nil {
-		return err
-	}
 	now := time.Now().Unix()
 	return c.state.update(func(queue *packer) {
 		for i, item := range request.GetAllocations() {
@@ -222,7 +205,8 @@ func (c *Client) UpdateAllocations(request *si.AllocationRequest) error {
 // Assume notes that a pending ask counts as placed on a node: a replay reports it as an allocation
 // there. An empty node takes that back. Nothing is sent, and the server's next allocation of the ask
 // takes its place; the handlers are told of that one. It returns false if the key is that of no
-// pending ask.
+// pending ask. An Assume within Check may come too late for the replay of a new session; see
+// Handlers.Dropped.
 func (c *Client) Assume(allocationKey, nodeID string) bool {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 
 // Handlers are the functions that the client calls. Each may be nil.
 //
-// All but Check and StateDump are called one at a time, in the order of the stream, from one
-// goroutine. Check runs in a goroutine of its own beside them, one check at a time, in the order in
-// which the server asked; with PredicateOptions.InOrder it runs in line with them. StateDump runs in a
-// third one. No lock of the client is held, so that a
-// handler may call the Update methods. A handler must not wait for Close or for the end of Run:
-// both wait for the handlers.
+// All but Check, Dropped and StateDump are called one at a time, in the order of the stream, from one
+// goroutine. Check and Dropped run in a goroutine of their own beside them, one call at a time, in the
+// order in which the server asked. With PredicateOptions.InOrder they run in line with the others.
+// StateDump runs in a goroutine of its own beside them in any case.
+//
+// No lock of the client is held, so that a handler may call the Update methods. A handler must not
+// wait for Close or for the end of Run: both wait for the handlers.
 //
 // A response is acknowledged when its handler has returned. What a handler gets it may keep, but it
 // must not change it.
@@ -36,6 +37,12 @@ type Handlers struct {
 	// checks must see it. Needed if Config.Predicates is set, not called otherwise. A check that
 	// comes up after its deadline is skipped and counted in Stats.Unanswered.
 	Check func(*licornev1.PredicateCheck) (refused map[string]string)
+	// Dropped gets a check whose answer was dropped, because a new session has begun while Check judged
+	// it. It comes right after Check. The replay of the new session may have been taken before Check
+	// called Assume, and says then that the ask is pending. Whoever has started the ask reports it as
+	// an allocation with its node. An answer that was there before the new session needs no such call:
+	// the replay has what was assumed by then.
+	Dropped func(*licornev1.PredicateCheck)
 	// StateDump returns the state of the RM as a JSON document of 1 MiB at the most. Nil: not wanted.
 	StateDump func() (string, error)
 	// Session is told what becomes of the session, for logs and metrics.

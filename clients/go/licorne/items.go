@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxItemBytes bounds one item. A larger one could end the stream that carries it, in every
-	// replay anew.
-	maxItemBytes = 1024 * 1024
+	// maxItemBytes bounds one item: 6 MiB as the server does, less what a replay adds to an item, which
+	// is a tag and a node. A larger one would be refused in every replay anew.
+	maxItemBytes = 6*1024*1024 - 1024
 	// maxShown is how many bytes of a value an error repeats.
 	maxShown = 64
 )

@@ -26,6 +26,8 @@ type due struct {
 type judge struct {
 	state *state
 	check func(*licornev1.PredicateCheck) map[string]string
+	// dropped is told of a check whose answer came after the end of its session; nil: nobody is.
+	dropped func(*licornev1.PredicateCheck)
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -33,8 +35,8 @@ type judge struct {
 	closed  bool
 }
 
-func newJudge(s *state, check func(*licornev1.PredicateCheck) map[string]string) *judge {
-	j := &judge{state: s, check: check}
+func newJudge(s *state, handlers Handlers) *judge {
+	j := &judge{state: s, check: handlers.Check, dropped: handlers.Dropped}
 	j.changed = sync.NewCond(&j.mu)
 	return j
 }
@@ -92,7 +94,9 @@ func (j *judge) judge(list []due) {
 			continue
 		}
 		answer := answerOf(next.check, j.check(next.check))
-		j.state.answer(next.at, answer, proto.Size(answer))
+		if !j.state.answer(next.at, answer, proto.Size(answer)) && j.dropped != nil {
+			j.dropped(next.check)
+		}
 	}
 }
 

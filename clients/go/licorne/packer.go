@@ -6,8 +6,8 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// maxMessageBytes bounds the items of one request. Servers take a few MiB; smaller requests hold
-// them up for less.
+// maxMessageBytes bounds the items of one request; a larger item has a request of its own. Servers
+// take 8 MiB, but smaller requests hold them up for less.
 const maxMessageBytes = 512 * 1024
 
 // batch is a request that is being filled, waits to be sent, or waits to be processed.

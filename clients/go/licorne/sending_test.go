@@ -192,47 +192,84 @@ func TestTooMuchToResend(t *testing.T) {
 	expectSaid(t, replayed, "ask k1", "end 0 0 1")
 }
 
-// What can never be sent is refused with its field and value, and nothing of the call is done.
+// invalidRequests are requests that can never be sent, each with what is wrong with it.
+func invalidRequests() map[string]any {
+	odd := ask("k\xff")
+	large := ask("k1")
+	large.AllocationTags = map[string]string{"filler": strings.Repeat("x", 6<<20)}
+	allocations := func(items ...*si.Allocation) any { return &si.AllocationRequest{Allocations: items} }
+	return map[string]any{
+		"request is nil: it must be there":                                          (*si.NodeRequest)(nil),
+		`rmID is "rm2": this is the client of RM "rm1"`:                             &si.NodeRequest{RmID: "rm2"},
+		"nodes[0] is nil: it must be there":                                         &si.NodeRequest{Nodes: []*si.NodeInfo{nil}},
+		`nodes[0].nodeID is "": a node must have an id`:                             &si.NodeRequest{Nodes: []*si.NodeInfo{{}}},
+		`allocations[1] is "k\xff": it cannot be encoded`:                           allocations(ask("k1"), odd),
+		`allocations[0] is "k1": it has 6291497 bytes, at most 6290432 can be sent`: allocations(large),
+		`allocations[1].allocationKey is "": an ask must have a key`:                allocations(ask("k1"), &si.Allocation{}),
+		`nodes[0].action is UNKNOWN_ACTION_FROM_RM: node "n1" must have an action that the server knows`: &si.NodeRequest{
+			Nodes: []*si.NodeInfo{{NodeID: "n1"}},
+		},
+		`new[0].applicationID is "": an application must have an id`: &si.ApplicationRequest{
+			New: []*si.AddApplicationRequest{{}},
+		},
+		`remove[0].applicationID is "": the removal of an application must name it`: &si.ApplicationRequest{
+			Remove: []*si.RemoveApplicationRequest{{}},
+		},
+		`releases.allocationsToRelease[0].allocationKey is "": a release must name an allocation or an application`: &si.AllocationRequest{
+			Allocations: []*si.Allocation{ask("k1")},
+			Releases:    &si.AllocationReleasesRequest{AllocationsToRelease: []*si.AllocationRelease{{}}},
+		},
+	}
+}
+
+// What can never be sent is refused with its field and value, and nothing of the call is done. A check
+// refuses the same, and notes nothing of what it lets pass.
 func TestInvalidItems(t *testing.T) {
 	client, err := licorne.New(licorne.Config{Target: "localhost:1", RMID: "rm1"}, licorne.Handlers{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	odd := ask("k\xff")
-	large := largeAsk("k1")
-	large.AllocationTags["more"] = strings.Repeat("x", 1024*1024)
-	allocations := func(items ...*si.Allocation) error {
-		return client.UpdateAllocations(&si.AllocationRequest{Allocations: items})
-	}
-	cases := []struct {
-		err  error
-		text string
-	}{
-		{client.UpdateNodes(nil), "request is nil: it must be there"},
-		{client.UpdateNodes(&si.NodeRequest{RmID: "rm2"}), `rmID is "rm2": this is the client of RM "rm1"`},
-		{client.UpdateNodes(&si.NodeRequest{Nodes: []*si.NodeInfo{nil}}), "nodes[0] is nil: it must be there"},
-		{client.UpdateNodes(&si.NodeRequest{Nodes: []*si.NodeInfo{{NodeID: "n1"}}}),
-			`nodes[0].action is UNKNOWN_ACTION_FROM_RM: node "n1" must have an action that the server knows`},
-		{client.UpdateNodes(&si.NodeRequest{Nodes: []*si.NodeInfo{{}}}), `nodes[0].nodeID is "": a node must have an id`},
-		{client.UpdateApplications(&si.ApplicationRequest{New: []*si.AddApplicationRequest{{}}}),
-			`new[0].applicationID is "": an application must have an id`},
-		{client.UpdateApplications(&si.ApplicationRequest{Remove: []*si.RemoveApplicationRequest{{}}}),
-			`remove[0].applicationID is "": the removal of an application must name it`},
-		{allocations(ask("k1"), &si.Allocation{}), `allocations[1].allocationKey is "": an ask must have a key`},
-		{allocations(ask("k1"), odd), `allocations[1] is "k\xff": it cannot be encoded`},
-		{allocations(large), `allocations[0] is "k1": it has`},
-		{client.UpdateAllocations(&si.AllocationRequest{Releases: &si.AllocationReleasesRequest{
-			AllocationsToRelease: []*si.AllocationRelease{{}},
-		}}), `releases.allocationsToRelease[0].allocationKey is "": a release must name an allocation or an application`},
-	}
-	for _, c := range cases {
-		if !isA[*licorne.InvalidError](c.err) || !strings.HasPrefix(c.err.Error(), "licorne: "+c.text) {
-			t.Errorf("%v\nand not\n%s", c.err, c.text)
+	for text, request := range invalidRequests() {
+		for _, err := range refusedBy(client, request) {
+			if !isA[*licorne.InvalidError](err) || !strings.HasPrefix(err.Error(), "licorne: "+text) {
+				t.Errorf("%v\nand not\n%s", err, text)
+			}
 		}
 	}
-	if stats := client.Stats(); stats.Asks != 0 {
-		t.Errorf("%d asks were noted", stats.Asks)
+	good := client.CheckAllocations(&si.AllocationRequest{Allocations: []*si.Allocation{ask("k1")}})
+	if stats := client.Stats(); good != nil || stats.Asks != 0 {
+		t.Errorf("%d asks were noted, the check returned %v", stats.Asks, good)
 	}
+}
+
+// refusedBy is what a check and an update return.
+func refusedBy(client *licorne.Client, request any) []error {
+	switch request := request.(type) {
+	case *si.NodeRequest:
+		return []error{client.CheckNodes(request), client.UpdateNodes(request)}
+	case *si.ApplicationRequest:
+		return []error{client.CheckApplications(request), client.UpdateApplications(request)}
+	default:
+		allocations := request.(*si.AllocationRequest)
+		return []error{client.CheckAllocations(allocations), client.UpdateAllocations(allocations)}
+	}
+}
+
+// The largest item that the server takes is sent, alone in its message and in every replay.
+func TestLargestItem(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	first, _ := server.register()
+	r.ready()
+	large := ask("k1")
+	large.AllocationTags = map[string]string{"creationTime": "1", "filler": strings.Repeat("x", 6<<20-1200)}
+	r.asks(ask("k0"), large, ask("k2"))
+	for _, wanted := range []string{"ask k0", "ask k1", "ask k2"} {
+		expectSaid(t, []*licornev1.UpdateRequest{first.next()}, wanted)
+	}
+	first.cut()
+	_, replayed := server.register(2, 1)
+	expectSaid(t, replayed, "ask k0", "ask k1", "ask k2", "end 0 0 3")
 }
 
 // The lists of a request are the caller's after the call.

@@ -46,7 +46,7 @@ func newScripted(t *testing.T, address string, config *tls.Config) *scripted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var options []grpc.ServerOption
+	options := []grpc.ServerOption{grpc.MaxRecvMsgSize(8 << 20)}
 	if config != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}

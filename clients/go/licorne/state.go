@@ -96,14 +96,19 @@ func (s *state) update(note func(queue *packer)) error {
 }
 
 // answer queues an answer to a predicate check, unless the session that asked has ended: nobody
-// waits for it then.
-func (s *state) answer(at stamp, answer *licornev1.PredicateAnswer, size int) {
+// waits for it then. It returns false if another session has begun since, whose replay was taken
+// before the answer.
+func (s *state) answer(at stamp, answer *licornev1.PredicateAnswer, size int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at == s.session.stamp && s.out.open {
+	if at != s.session.stamp {
+		return false
+	}
+	if s.out.open {
 		s.out.answers = append(s.out.answers, sizedAnswer{answer, size})
 		s.wakeWriter()
 	}
+	return true
 }
 
 // dumped queues the answer to a wanted state dump, as `answer` does.
