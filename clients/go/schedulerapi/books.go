@@ -67,10 +67,10 @@ func isForeign(allocation *si.Allocation) bool {
 	return foreign || allocation.GetApplicationID() == ""
 }
 
-// note takes an ask or allocation that the shim is about to send; whether it is new.
-func (b *books) note(allocation *si.Allocation) bool {
+// note takes an ask or allocation that the shim is about to send.
+func (b *books) note(allocation *si.Allocation) {
 	if isForeign(allocation) {
-		return false
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,7 +89,7 @@ func (b *books) note(allocation *si.Allocation) bool {
 			known.standing = placed
 			delete(b.taken, key)
 		}
-		return false
+		return
 	}
 	known = &ask{allocation: allocation, class: classOf(allocation), standing: pending}
 	if node := allocation.GetNodeID(); node != "" {
@@ -98,7 +98,6 @@ func (b *books) note(allocation *si.Allocation) bool {
 	b.asks[key] = known
 	add(b.byApp, app, key)
 	b.inClass(key, known)
-	return true
 }
 
 // release takes what the shim has released, or forgets it.
@@ -122,15 +121,6 @@ func (b *books) release(release *si.AllocationRelease) {
 		default:
 			b.drop(key)
 		}
-	}
-}
-
-// forget drops keys without a word.
-func (b *books) forget(keys ...string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, key := range keys {
-		b.drop(key)
 	}
 }
 

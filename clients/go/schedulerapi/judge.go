@@ -45,6 +45,14 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	return refused
 }
 
+// dropped sets the server right about an ask that was taken while a new session began: it was replayed
+// as one that waits, and nobody wants the answer.
+func (r *rm) dropped(check *licornev1.PredicateCheck) {
+	if where, _ := r.books.find(check.GetAllocationKey()); where == taken {
+		r.keeper.add(check.GetAllocationKey(), placeIt)
+	}
+}
+
 // judgeToTake takes the ask on the first node if the shim accepts that one. The other nodes are judged
 // after it, for asks of the same class.
 func (r *rm) judgeToTake(check *licornev1.PredicateCheck, refused map[string]string) {

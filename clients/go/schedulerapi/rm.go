@@ -19,6 +19,9 @@ const goodbyeTime = 5 * time.Second
 type session interface {
 	Run(ctx context.Context) error
 	Ready(ctx context.Context) error
+	CheckNodes(*si.NodeRequest) error
+	CheckApplications(*si.ApplicationRequest) error
+	CheckAllocations(*si.AllocationRequest) error
 	UpdateNodes(*si.NodeRequest) error
 	UpdateApplications(*si.ApplicationRequest) error
 	UpdateAllocations(*si.AllocationRequest) error
@@ -116,6 +119,7 @@ func (r *rm) handlers() licorne.Handlers {
 			})
 		},
 		Check:   r.check,
+		Dropped: r.dropped,
 		Session: r.changed,
 	}
 	if dumper, ok := r.callback.(api.StateDumpPlugin); ok {
@@ -218,27 +222,24 @@ func (r *rm) changed(change licorne.SessionChange) {
 	}
 }
 
-// updateAllocation notes what the shim asks for and releases, and queues it.
+// updateAllocation notes what the shim asks for and releases, and queues it. A request that is refused
+// is not noted.
 func (r *rm) updateAllocation(request *si.AllocationRequest) error {
 	if r.options.PredicateClass != nil {
 		request = r.classed(request)
 	}
+	if err := r.session.CheckAllocations(request); err != nil {
+		return err
+	}
 	r.order.RLock()
 	defer r.order.RUnlock()
-	var fresh []string
 	for _, allocation := range request.GetAllocations() {
-		if r.books.note(allocation) {
-			fresh = append(fresh, allocation.GetAllocationKey())
-		}
+		r.books.note(allocation)
 	}
 	for _, release := range request.GetReleases().GetAllocationsToRelease() {
 		r.books.release(release)
 	}
-	err := r.session.UpdateAllocations(request)
-	if err != nil {
-		r.books.forget(fresh...)
-	}
-	return err
+	return r.session.UpdateAllocations(request)
 }
 
 // classed is the request with the classes of its asks. The shim's own message stays as it is.
@@ -261,6 +262,9 @@ func (r *rm) classed(request *si.AllocationRequest) *si.AllocationRequest {
 }
 
 func (r *rm) updateApplication(request *si.ApplicationRequest) error {
+	if err := r.session.CheckApplications(request); err != nil {
+		return err
+	}
 	r.order.RLock()
 	defer r.order.RUnlock()
 	for _, removed := range request.GetRemove() {
@@ -272,6 +276,9 @@ func (r *rm) updateApplication(request *si.ApplicationRequest) error {
 // updateNode notes what becomes of nodes. What was taken on a node that goes away, and may be pending
 // at the server, ends with the node as everything there does.
 func (r *rm) updateNode(request *si.NodeRequest) error {
+	if err := r.session.CheckNodes(request); err != nil {
+		return err
+	}
 	r.order.RLock()
 	defer r.order.RUnlock()
 	var gone []*si.AllocationRelease

@@ -61,13 +61,33 @@ func TestOtherCallbacks(t *testing.T) {
 // What can never be sent is refused, and leaves no trace.
 func TestRefusedRequestLeavesNoTrace(t *testing.T) {
 	s := setStage(t)
-	s.server.refuse = errors.New("allocations[0].allocationKey is too long")
-	err := s.rm.updateAllocation(&si.AllocationRequest{Allocations: []*si.Allocation{allocation("k1", "")}})
-	if !errors.Is(err, s.server.refuse) {
-		t.Fatalf("the error is %v", err)
+	s.ask(allocation("k1", ""))
+	s.refusing("n1")
+	s.check("k1", "n1")
+	s.server.take()
+	s.server.refuse = errors.New("allocations[1].allocationKey is too long")
+	request := releaseOf("k1", stoppedByRM)
+	request.Allocations = []*si.Allocation{allocation("k2", ""), allocation("k1", "n2")}
+	removal := &si.RemoveApplicationRequest{ApplicationID: "app"}
+	decommission := &si.NodeInfo{NodeID: "n1", Action: si.NodeInfo_DECOMISSION}
+	for _, err := range []error{
+		s.rm.updateAllocation(request),
+		s.rm.updateApplication(&si.ApplicationRequest{Remove: []*si.RemoveApplicationRequest{removal}}),
+		s.rm.updateNode(&si.NodeRequest{Nodes: []*si.NodeInfo{decommission}}),
+	} {
+		if !errors.Is(err, s.server.refuse) {
+			t.Fatalf("the error is %v", err)
+		}
 	}
-	if where, _ := s.rm.books.find("k1"); where != unknown {
-		t.Fatal("k1 is known")
+	s.sees(s.server.take)
+	if where, _ := s.rm.books.find("k1"); where != pending {
+		t.Fatalf("k1 is %v", where)
+	}
+	if where, _ := s.rm.books.find("k2"); where != unknown {
+		t.Fatal("k2 is known")
+	}
+	if exists, _ := s.rm.books.node("n1"); !exists || s.rm.refusals.nodes["n1"] == nil {
+		t.Fatal("n1 is gone")
 	}
 }
 

@@ -31,7 +31,7 @@ type script struct {
 	mu       sync.Mutex
 	sent     []string
 	assumed  map[string]string
-	refuse   error // what the next calls return
+	refuse   error // what the client has against the next requests
 	configs  []string
 	configOf func(queues string) error
 	blocked  chan struct{} // calls wait until it is closed; nil: they do not
@@ -46,15 +46,22 @@ func (s *script) note(format string, args ...any) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refuse != nil {
-		return s.refuse
-	}
 	s.sent = append(s.sent, fmt.Sprintf(format, args...))
 	return nil
 }
 
 func (s *script) Run(ctx context.Context) error   { <-ctx.Done(); return nil }
 func (s *script) Ready(ctx context.Context) error { return ctx.Err() }
+
+func (s *script) refusal() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refuse
+}
+
+func (s *script) CheckNodes(*si.NodeRequest) error               { return s.refusal() }
+func (s *script) CheckApplications(*si.ApplicationRequest) error { return s.refusal() }
+func (s *script) CheckAllocations(*si.AllocationRequest) error   { return s.refusal() }
 
 func (s *script) UpdateNodes(request *si.NodeRequest) error {
 	text := ""
@@ -263,7 +270,7 @@ func allocation(key, node string) *si.Allocation {
 	return &si.Allocation{AllocationKey: key, ApplicationID: "app", NodeID: node}
 }
 
-// ask sends asks, those with a node as existing allocations: "k1", "k2@n1".
+// ask sends asks, those with a node as existing allocations.
 func (s *stage) ask(allocations ...*si.Allocation) {
 	s.t.Helper()
 	if err := s.rm.updateAllocation(&si.AllocationRequest{Allocations: allocations}); err != nil {

@@ -3,6 +3,7 @@ package schedulerapi
 import (
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,19 +17,21 @@ import (
 // wire is a server whose sessions are played by the test, message by message, against the real client.
 type wire struct {
 	licornev1.UnimplementedSessionServer
-	t       *testing.T
-	target  string
-	streams chan *stream
+	t        *testing.T
+	target   string
+	sessions atomic.Uint64 // that have begun
+	streams  chan *stream
 }
 
 // stream is a stream of the session, after its hello and its replay.
 type stream struct {
-	t      *testing.T
-	grpc   grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]
-	wants  chan *licornev1.UpdateRequest // requests but for acknowledgements
-	number uint64
-	replay []string
-	cut    chan struct{}
+	t       *testing.T
+	grpc    grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]
+	session uint64
+	wants   chan *licornev1.UpdateRequest // requests but for acknowledgements
+	number  uint64
+	replay  []string
+	cut     chan struct{}
 }
 
 func startWire(t *testing.T) *wire {
@@ -49,7 +52,10 @@ func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, lic
 	if _, err := grpc.Recv(); err != nil {
 		return err
 	}
-	s := &stream{t: w.t, grpc: grpc, wants: make(chan *licornev1.UpdateRequest, 100), cut: make(chan struct{})}
+	s := &stream{
+		t: w.t, grpc: grpc, session: w.sessions.Add(1),
+		wants: make(chan *licornev1.UpdateRequest, 100), cut: make(chan struct{}),
+	}
 	s.say(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_Welcome{Welcome: &licornev1.Welcome{
 		ResumeToken: "t", HeartbeatSeconds: 60, MaxItems: 1000,
 	}}})
@@ -86,7 +92,7 @@ func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, lic
 }
 
 func (s *stream) say(response *licornev1.UpdateResponse) {
-	response.Epoch, response.Session = 1, 1
+	response.Epoch, response.Session = 1, s.session
 	if err := s.grpc.Send(response); err != nil {
 		s.t.Errorf("the stream has ended: %v", err)
 	}
@@ -155,7 +161,10 @@ func textsOf(request *licornev1.UpdateRequest) (texts []string) {
 // meet registers a shim that has a node n1, a node n2 and an application, and returns the stream.
 func (w *wire) meet(shim *fakeShim) (*Scheduler, *stream) {
 	w.t.Helper()
-	s, err := New(Options{Target: w.target, Retry: licorne.Retry{Maximum: 10 * time.Millisecond}, Logger: unread})
+	s, err := New(Options{
+		Target: w.target, Retry: licorne.Retry{Maximum: 10 * time.Millisecond}, Logger: unread,
+		PredicateDeadline: time.Minute, // nothing is overdue
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,6 +234,28 @@ func TestTakenAskIsReplayedAsPlaced(t *testing.T) {
 	server.allocates("k1", "n1")
 	server.allocates("k2", "n2")
 	waitFor(t, shim, "new k1 on n1", "new k2 on n2")
+}
+
+// A check that is judged while a new session begins: the replay says that its ask waits, so that the
+// server is told at once where it is.
+func TestTakenAskOfAnOlderSessionIsPlaced(t *testing.T) {
+	w, shim := startWire(t), &fakeShim{}
+	judging, answer := make(chan struct{}), make(chan struct{})
+	shim.refuses = func(string, string) error {
+		close(judging)
+		<-answer
+		return nil
+	}
+	s, server := w.meet(shim)
+	w.ask(s, "k1")
+	server.gets("ask k1@", "|")
+	server.checks(&licornev1.PredicateCheck{AllocationKey: "k1", NodeIds: []string{"n1"}})
+	<-judging
+	close(server.cut)
+	server = <-w.streams
+	close(answer)
+	server.gets("ask k1@n1", "|")
+	waitFor(t, shim, "new k1 on n1")
 }
 
 // An allocation that came unasked is in the shim before the next check is judged.
