@@ -221,16 +221,16 @@ func (b *books) overdue(before time.Time) []string {
 	return keys
 }
 
-// takenOn tells whether something that is not confirmed yet was taken on the node.
-func (b *books) takenOn(node string) bool {
+// takenOn returns the keys that were taken on the node and are not confirmed yet.
+func (b *books) takenOn(node string) (keys []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, known := range b.taken {
+	for key, known := range b.taken {
 		if known.node == node {
-			return true
+			keys = append(keys, key)
 		}
 	}
-	return false
+	return keys
 }
 
 // place makes a taken or placed ask placed, by the word of the shim. It returns the allocation to

@@ -111,7 +111,7 @@ func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refuse
 	if !check.GetAllocate() {
 		return
 	}
-	r.refusals.refused(node, r.books.subject(check.GetAllocationKey()))
+	r.refusals.refused(node, r.books.subject(check.GetAllocationKey()), time.Now())
 	// Looked at last, so that a removal meanwhile does not leave the refusal behind.
 	if exists, _ := r.books.node(node); !exists {
 		r.refusals.removed(node)

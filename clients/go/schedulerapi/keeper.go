@@ -150,9 +150,13 @@ func (k *keeper) send(request *si.AllocationRequest) {
 }
 
 // recheck judges refusals again, each node once, as long as the budget lasts. What is left goes first
-// the next time.
+// the next time. Of the nodes that have more refusals than are remembered, one is reopened without
+// being judged: more at a time would have the server ask about everything again and again.
 func (k *keeper) recheck(ctx context.Context, now time.Time) {
 	r := k.rm
+	if node, ok := r.refusals.overcrowded(now); ok && k.reopen(node) {
+		r.refusals.relieved(node)
+	}
 	for time.Since(now) < recheckBudget && ctx.Err() == nil {
 		node, subject, ok := r.refusals.next(now)
 		if !ok {
@@ -166,21 +170,22 @@ func (k *keeper) recheck(ctx context.Context, now time.Time) {
 		r.deliver.Lock()
 		err := r.fits(key, node, true)
 		r.deliver.Unlock()
-		if err == nil {
-			k.reopen(node, now)
+		if err == nil && k.reopen(node) {
+			r.refusals.reopened(node, now)
 		}
 	}
 }
 
-// reopen makes the server forget what it knows of a node. Two changes that undo each other do that.
-// They are put off while something was taken there, because the server would give it up.
-func (k *keeper) reopen(node string, now time.Time) {
+// reopen makes the server forget what it knows of a node; false if that has to be put off. Two changes
+// that undo each other do that. The server gives up what it has not confirmed there. So they are put
+// off while something is taken there, and what is taken while they are queued is placed.
+func (k *keeper) reopen(node string) bool {
 	r := k.rm
 	r.order.Lock()
 	defer r.order.Unlock()
 	exists, drained := r.books.node(node)
-	if !exists || r.books.takenOn(node) {
-		return
+	if !exists || len(r.books.takenOn(node)) > 0 {
+		return false
 	}
 	there, back := si.NodeInfo_DRAIN_NODE, si.NodeInfo_DRAIN_TO_SCHEDULABLE
 	if drained {
@@ -191,9 +196,12 @@ func (k *keeper) reopen(node string, now time.Time) {
 	}})
 	if err != nil {
 		r.log.Warn("a node cannot be reopened", "node", node, "error", err)
-		return
+		return false
 	}
-	r.refusals.reopened(node, now)
+	for _, key := range r.books.takenOn(node) {
+		k.add(key, placeIt)
+	}
 	r.hook(MetricReopened, 1)
-	r.log.Debug("a node that was refused is accepted now", "node", node)
+	r.log.Debug("the server is to ask about a node again", "node", node)
+	return true
 }

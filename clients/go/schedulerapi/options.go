@@ -62,7 +62,8 @@ const (
 	// MetricHandedBack: 1 for each allocation that the shim refused although it had accepted the node
 	// before.
 	MetricHandedBack Metric = "handed_back"
-	// MetricReopened: 1 for each node that was refused and is accepted now.
+	// MetricReopened: 1 each time that the server is made to ask about a node again, because the node is
+	// accepted now or had too many refusals to judge them all again.
 	MetricReopened Metric = "reopened"
 	// MetricSessionLost: 1 for each loss of the session.
 	MetricSessionLost Metric = "session_lost"

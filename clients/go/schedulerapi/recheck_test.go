@@ -3,6 +3,7 @@ package schedulerapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -72,6 +73,45 @@ func TestReopeningWaitsForWhatWasTaken(t *testing.T) {
 	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
 }
 
+// What is taken on the node while the server is told is placed, because the server gives it up.
+func TestTakenWhileReopeningIsPlaced(t *testing.T) {
+	s := setStage(t)
+	s.refusing("n1")
+	s.ask(allocation("k1", ""), allocation("k2", ""))
+	s.check("k1", "n1")
+	s.refusing()
+	s.server.take()
+	s.server.queueing = func() { s.check("k2", "n1") }
+	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1", "place k2 on n1")
+}
+
+// A node with more refusals than are remembered is reopened after a while, one such node at a time: the
+// shim may accept it for one that has given way.
+func TestForgottenRefusalsReopenTheNode(t *testing.T) {
+	s := setStage(t)
+	s.refusing("n1", "n2")
+	nodes := []string{"n1", "n2"}
+	for n := range subjectsKept + 1 {
+		key := fmt.Sprint("k", n)
+		s.ask(allocation(key, ""))
+		s.check(key, nodes...)
+	}
+	s.server.take()
+	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.sees(s.server.take)
+	later := time.Now().Add(longestWait)
+	for pass := range 3 {
+		s.rm.keeper.recheck(s.rm.running, later.Add(time.Duration(pass)*time.Second))
+	}
+	got := s.server.take()
+	slices.Sort(got)
+	want := []string{"nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1", "nodes DRAIN_NODE n2 DRAIN_TO_SCHEDULABLE n2"}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the server got %q", got)
+	}
+}
+
 // Nothing is judged for asks that wait no more, nor on nodes that have gone.
 func TestRefusalsEnd(t *testing.T) {
 	s := setStage(t)
@@ -110,7 +150,7 @@ func TestReopeningInVainTakesLonger(t *testing.T) {
 	now := time.Now()
 	var waits []time.Duration
 	for range 8 {
-		f.refused("n1", "k1")
+		f.refused("n1", "k1", now)
 		for start := now; ; now = now.Add(time.Second) {
 			if _, _, ok := f.next(now); ok {
 				waits = append(waits, now.Sub(start))
@@ -129,7 +169,7 @@ func TestReopeningInVainTakesLonger(t *testing.T) {
 func TestRefusalsTakeTurns(t *testing.T) {
 	f := newRefusals(time.Second)
 	for n := range 3 * subjectsKept {
-		f.refused("n1", fmt.Sprint("k", n))
+		f.refused("n1", fmt.Sprint("k", n), time.Now())
 	}
 	seen := map[string]bool{}
 	for pass := range subjectsKept {

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// subjectsKept is how many refusals are remembered for a node. The oldest gives way.
+	// subjectsKept is how many refusals are remembered for a node. The oldest gives way. Without a
+	// bound all pending pods could be remembered for all nodes.
 	subjectsKept = 32
-	// longestWait is the longest time after which a node that was reopened in vain is judged again.
+	// longestWait is the longest time after which a node that was reopened in vain is judged again,
+	// and the time after which one that has more refusals than are remembered is reopened.
 	longestWait = time.Minute
 )
 
@@ -25,6 +27,7 @@ type refusedNode struct {
 	subjects []string // classes or keys, those next to be judged first
 	wait     time.Duration
 	notYet   time.Time
+	crowded  time.Time // since when a refusal has given way; zero if none has
 }
 
 func newRefusals(interval time.Duration) *refusals {
@@ -32,7 +35,7 @@ func newRefusals(interval time.Duration) *refusals {
 }
 
 // refused notes that the node was refused for a class or key.
-func (f *refusals) refused(node, subject string) {
+func (f *refusals) refused(node, subject string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := f.nodes[node]
@@ -48,6 +51,9 @@ func (f *refusals) refused(node, subject string) {
 	}
 	if len(known.subjects) == subjectsKept {
 		known.subjects = known.subjects[1:]
+		if known.crowded.IsZero() {
+			known.crowded = now
+		}
 	}
 	known.subjects = append(known.subjects, subject)
 }
@@ -62,7 +68,7 @@ func (f *refusals) accepted(node string) {
 }
 
 // next returns a node, and the class or key to judge it for; false if none is due. A node comes up
-// once in a pass, which began at the given time.
+// once in a pass, which began at the given time, and again after `ended`.
 func (f *refusals) next(pass time.Time) (node, subject string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,12 +104,42 @@ func (f *refusals) ended(node, subject string) {
 	known.notYet = time.Time{}
 }
 
+// overcrowded returns the node that has had more refusals than are remembered for the longest time;
+// false if none is due. One that is not reopened comes up again after that time.
+func (f *refusals) overcrowded(now time.Time) (node string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var first *refusedNode
+	for name, known := range f.nodes {
+		if known.crowded.IsZero() || now.Before(known.crowded.Add(longestWait)) {
+			continue
+		}
+		if first == nil || known.crowded.Before(first.crowded) {
+			node, first = name, known
+		}
+	}
+	if first == nil {
+		return "", false
+	}
+	first.crowded = now
+	return node, true
+}
+
+// relieved forgets all refusals of a node that was reopened because it had too many.
+func (f *refusals) relieved(node string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.nodes[node]; known != nil {
+		known.subjects, known.crowded = nil, time.Time{}
+	}
+}
+
 // reopened forgets all refusals of a node. If that was in vain it takes longer the next time.
 func (f *refusals) reopened(node string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.nodes[node]; known != nil {
-		known.subjects = nil
+		known.subjects, known.crowded = nil, time.Time{}
 		known.notYet = now.Add(known.wait)
 		known.wait = min(2*known.wait, longestWait)
 	}

@@ -35,6 +35,7 @@ type script struct {
 	configs  []string
 	configOf func(queues string) error
 	blocked  chan struct{} // calls wait until it is closed; nil: they do not
+	queueing func()        // is called while nodes are queued, once
 }
 
 func (s *script) note(format string, args ...any) error {
@@ -64,6 +65,10 @@ func (s *script) CheckApplications(*si.ApplicationRequest) error { return s.refu
 func (s *script) CheckAllocations(*si.AllocationRequest) error   { return s.refusal() }
 
 func (s *script) UpdateNodes(request *si.NodeRequest) error {
+	if meanwhile := s.queueing; meanwhile != nil {
+		s.queueing = nil
+		meanwhile()
+	}
 	text := ""
 	for _, node := range request.GetNodes() {
 		text += " " + node.GetAction().String() + " " + node.GetNodeID()
