@@ -110,6 +110,9 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 		return 0, reason
 	}
 	if err := fatal(reason); err != nil {
+		if refusesRegistration(err) && c.fallBack(address, err) {
+			return c.backoff.next(), nil
+		}
 		return 0, err
 	}
 	text := reason.Error()
@@ -135,4 +138,18 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	// The target knows where to redirect us now.
 	c.redirect = ""
 	return c.backoff.next(), nil
+}
+
+// fallBack makes the next hello say a registration that was accepted before, and tells of the refusal.
+// It returns false if there is none.
+func (c *connection) fallBack(address string, refusal error) bool {
+	s := c.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.session.registration.fallBack() {
+		return false
+	}
+	s.log.Error("the server refused the new configuration; the one before it stays", "address", address, "reason", refusal)
+	c.callbacks.session(SessionChange{State: SessionRefused, Address: address, Err: refusal})
+	return true
 }
