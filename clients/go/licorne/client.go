@@ -47,7 +47,7 @@ func New(config Config, handlers Handlers) (*Client, error) {
 	s := newState(config, config.Logger.With("rm", config.RMID))
 	s.session.rmID = config.RMID
 	s.session.instance = config.Instance
-	s.session.registration = config.registration()
+	s.session.registration.next = config.registration()
 	s.session.callbacks = config.wanted(handlers)
 	c := &Client{config: config, state: s, finished: make(chan struct{})}
 	c.callbacks = &callbacks{state: s, handlers: handlers, start: c.start}

@@ -1,20 +1,17 @@
 package licorne_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"math/big"
 	"net"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
@@ -56,41 +53,6 @@ func TestInvalidConfig(t *testing.T) {
 	}
 	if _, err := licorne.New(good, licorne.Handlers{}); err != nil {
 		t.Errorf("the defaults are refused: %v", err)
-	}
-}
-
-// A new queue configuration is what the next registration says, unless the server refuses it.
-func TestUpdateConfiguration(t *testing.T) {
-	server := serve(t)
-	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) {
-		config.Queues, config.PolicyGroup = "old", "group"
-		config.ExtraConfig = map[string]string{"a": "1", "b": "2"}
-	})
-	first, _ := server.register()
-	r.ready()
-	server.configure = func(request *licornev1.UpdateConfigurationRequest) error {
-		if request.GetRmId() != "rm1" || request.GetPolicyGroup() != "group" || request.GetConfig() != "new" {
-			t.Errorf("request: %v", request)
-		}
-		return nil
-	}
-	r.must(r.client.UpdateConfiguration(context.Background(), "new", map[string]string{"b": "3"}))
-	server.configure = func(*licornev1.UpdateConfigurationRequest) error {
-		return refusal(codes.InvalidArgument, "refused: line 1: odd", "CONFIG_INVALID")
-	}
-	var refused *licorne.ConfigError
-	err := r.client.UpdateConfiguration(context.Background(), "odd", nil)
-	if !errors.As(err, &refused) || len(refused.Problems) != 1 || refused.Problems[0] != "line 1: odd" {
-		t.Fatalf("UpdateConfiguration returned %v", err)
-	}
-	server.configure = func(*licornev1.UpdateConfigurationRequest) error { return refusal(codes.Unavailable, "later", "") }
-	if err := r.client.UpdateConfiguration(context.Background(), "odd", nil); !isA[*licorne.LostError](err) {
-		t.Fatalf("UpdateConfiguration returned %v", err)
-	}
-	first.cut()
-	registration := server.accept().hello.GetRegistration()
-	if registration.GetConfig() != "new" || registration.GetExtraConfig()["a"] != "1" || registration.GetExtraConfig()["b"] != "3" {
-		t.Fatalf("registration: %v", registration)
 	}
 }
 

@@ -12,8 +12,13 @@ import (
 )
 
 // UpdateConfiguration replaces the queue configuration, and what the next registration says. It
-// returns a *ConfigError if the server refuses the queues, a *RegistrationError if it refuses the
-// extra configuration, and a *LostError if there was no answer, after which either may be in force.
+// returns a *ConfigError if the server refuses the queues, and a *RegistrationError if it refuses the
+// extra configuration; the next registration says what it said before then.
+//
+// Without an answer it returns the error of ctx if that has ended, and otherwise a *LostError. The
+// old or the new configuration may be in force then, and the next registration says the new one. If
+// the server refuses that, the client registers with what was accepted last, and tells of it by a
+// SessionChange with SessionRefused.
 func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra map[string]string) error {
 	if err := checkText("queues", queues); err != nil {
 		return err
@@ -32,13 +37,27 @@ func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra m
 	if address == "" {
 		address = c.config.targets()[0]
 	}
-	if err := c.configure(ctx, address, queues, extra); err != nil {
-		return err
-	}
+	err := c.configure(ctx, address, queues, extra)
+	var unauthorized *UnauthorizedError
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.session.reconfigure(queues, extra)
-	return nil
+	registration := &s.session.registration
+	switch {
+	case err == nil:
+		registration.change(queues, extra)
+	case refusesRegistration(err):
+		registration.refuse(queues, extra)
+	case !errors.As(err, &unauthorized):
+		registration.propose(queues, extra)
+	}
+	return err
+}
+
+// refusesRegistration says whether an error is about what a registration says.
+func refusesRegistration(err error) bool {
+	var config *ConfigError
+	var registration *RegistrationError
+	return errors.As(err, &config) || errors.As(err, &registration)
 }
 
 func (c *Client) configure(ctx context.Context, address, queues string, extra map[string]string) error {

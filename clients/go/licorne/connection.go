@@ -25,6 +25,8 @@ type connection struct {
 	at      int
 	// redirect is the address that the server sent us to; empty if it did not.
 	redirect string
+	// redirects counts those since the last session.
+	redirects int
 	// downSince is when the last session was lost, or the first one sought.
 	downSince time.Time
 }
@@ -72,13 +74,12 @@ func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 		s.told = true
 		s.mu.Unlock()
 	}
-	c.backoff.reset()
-	c.downSince = time.Now()
 	if st.redirect != "" {
-		s.log.Info("redirected", "from", address, "to", st.redirect)
-		c.redirect = st.redirect
-		return 0, nil
+		return c.redirected(address, st.redirect)
 	}
+	c.backoff.reset()
+	c.redirects = 0
+	c.downSince = time.Now()
 	retryAfter := time.Duration(st.drained.Load())
 	if retryAfter <= 0 {
 		retryAfter = c.retry.Initial
@@ -102,6 +103,27 @@ func (c *connection) stream(ctx context.Context, address string) (*stream, error
 	return st, st.run(ctx)
 }
 
+// redirected goes on at another address. Only the first redirect is followed at once, so that servers
+// which send us to each other are not overrun. It returns what lost returns.
+func (c *connection) redirected(from, to string) (time.Duration, error) {
+	c.redirect = to
+	c.redirects++
+	wait := time.Duration(0)
+	if c.redirects > 1 {
+		wait = c.backoff.next()
+	}
+	c.state.log.Info("redirected", "from", from, "to", to, "wait", wait)
+	return wait, c.givesUp(from, fmt.Sprintf("redirected %d times, to %s last", c.redirects, to))
+}
+
+// givesUp is the error that ends the client if there was no session for too long.
+func (c *connection) givesUp(address, text string) error {
+	if patience := c.retry.GiveUpAfter; patience > 0 && time.Since(c.downSince) >= patience {
+		return &LostError{fmt.Sprintf("no session with %s for %v: %s", address, patience, text)}
+	}
+	return nil
+}
+
 // lost decides what follows a failure. It returns how long to wait before the next stream, or the
 // error that ends the client.
 func (c *connection) lost(st *stream, address string, reason error) (time.Duration, error) {
@@ -110,6 +132,9 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 		return 0, reason
 	}
 	if err := fatal(reason); err != nil {
+		if refusesRegistration(err) && c.fallBack(address, err) {
+			return c.backoff.next(), nil
+		}
 		return 0, err
 	}
 	text := reason.Error()
@@ -120,14 +145,15 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	s.log.Warn("no connection", "address", address, "reason", text)
 	if st != nil && !st.welcomedAt.IsZero() {
 		c.backoff.lasted(time.Since(st.welcomedAt))
+		c.redirects = 0
 		c.downSince = time.Now()
 		s.mu.Lock()
 		lost := fmt.Errorf("licorne: the stream to %s was lost: %w", address, reason)
 		c.callbacks.session(SessionChange{State: SessionLost, Address: address, Err: lost})
 		s.mu.Unlock()
 	}
-	if patience := c.retry.GiveUpAfter; patience > 0 && time.Since(c.downSince) >= patience {
-		return 0, &LostError{fmt.Sprintf("no session with %s for %v: %s", address, patience, text)}
+	if err := c.givesUp(address, text); err != nil {
+		return 0, err
 	}
 	if c.redirect == "" {
 		c.at = (c.at + 1) % len(c.targets)
@@ -135,4 +161,18 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	// The target knows where to redirect us now.
 	c.redirect = ""
 	return c.backoff.next(), nil
+}
+
+// fallBack makes the next hello say a registration that was accepted before, and tells of the refusal.
+// It returns false if there is none.
+func (c *connection) fallBack(address string, refusal error) bool {
+	s := c.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.session.registration.fallBack() {
+		return false
+	}
+	s.log.Error("the server refused the new configuration; the one before it stays", "address", address, "reason", refusal)
+	c.callbacks.session(SessionChange{State: SessionRefused, Address: address, Err: refusal})
+	return true
 }

@@ -63,6 +63,10 @@ const (
 	SessionDraining
 	// SessionLost: the stream ended; Err says why. The client connects again.
 	SessionLost
+	// SessionRefused: the server refused to register the RM with a configuration that
+	// UpdateConfiguration could not bring to it before. Err is the *ConfigError or *RegistrationError.
+	// The client connects again and registers with the configuration that was accepted last.
+	SessionRefused
 	// SessionEnded: the client has ended for good, Err says why. It is nil after Close and after the
 	// end of Run's context. It is the last call of any handler.
 	SessionEnded
@@ -73,7 +77,7 @@ type SessionChange struct {
 	State SessionState
 	// Address is the one that was connected to.
 	Address string
-	// Err is set with SessionLost and SessionEnded.
+	// Err is set with SessionLost, SessionRefused and SessionEnded.
 	Err error
 	// RetryAfter is set with SessionDraining.
 	RetryAfter time.Duration
@@ -90,6 +94,8 @@ func (s SessionState) String() string {
 		return "draining"
 	case SessionLost:
 		return "lost"
+	case SessionRefused:
+		return "refused"
 	case SessionEnded:
 		return "ended"
 	default:

@@ -4,10 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
-	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
-
 	"licorne.dev/clients/go/licornev1"
 )
 
@@ -35,8 +31,8 @@ type session struct {
 	rmID      string
 	instance  uint64
 	callbacks *licornev1.Callbacks
-	// registration is what the hello says of the RM. It is replaced, not changed.
-	registration *si.RegisterResourceManagerRequest
+	// registration is what the hello says of the RM.
+	registration registration
 
 	// token is that of the last welcome; empty if the next hello must not resume.
 	token string
@@ -76,26 +72,13 @@ func (s *session) hello() *licornev1.UpdateRequest {
 		Instance:     s.instance,
 		Protocol:     protocol,
 		Acknowledged: s.consumed,
-		Registration: s.registration,
+		Registration: s.registration.hello(),
 		Callbacks:    s.callbacks,
 	}
 	if s.resumable() {
 		hello.ResumeToken = s.token
 	}
 	return &licornev1.UpdateRequest{Message: &licornev1.UpdateRequest_Hello{Hello: hello}}
-}
-
-// reconfigure makes the next registration say another configuration.
-func (s *session) reconfigure(queues string, extra map[string]string) {
-	registration := proto.CloneOf(s.registration)
-	registration.Config = queues
-	if registration.ExtraConfig == nil {
-		registration.ExtraConfig = make(map[string]string, len(extra))
-	}
-	for name, value := range extra {
-		registration.ExtraConfig[name] = value
-	}
-	s.registration = registration
 }
 
 // welcome takes the server's answer to the hello. It returns the requests to send again if the
@@ -113,6 +96,7 @@ func (s *session) welcome(response *licornev1.UpdateResponse) ([]*batch, error) 
 	s.stamp = at
 	s.token = response.GetWelcome().GetResumeToken()
 	if !response.GetWelcome().GetResumed() {
+		s.registration.welcomed()
 		s.sent, s.processed, s.lost = 0, 0, 0
 		s.received, s.consumed, s.acknowledged = 0, 0, 0
 		s.kept, s.keptBytes = nil, 0

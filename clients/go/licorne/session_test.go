@@ -236,19 +236,6 @@ func TestOldWelcome(t *testing.T) {
 	expectSaid(t, replayed, "end 0 0 0")
 }
 
-// A redirect makes the client go on at another address, and a loss there brings it back.
-func TestRedirect(t *testing.T) {
-	front, back := serve(t), serve(t)
-	r := run(t, front.address)
-	first := front.accept()
-	first.welcome(&licornev1.Welcome{Redirect: back.address}, 0)
-	first.end(nil)
-	second, _ := back.register()
-	r.ready()
-	second.cut()
-	front.accept()
-}
-
 // Several addresses are tried in turn.
 func TestTargetsInTurn(t *testing.T) {
 	gone, there := serve(t), serve(t)
