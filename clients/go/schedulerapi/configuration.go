@@ -17,7 +17,8 @@ import (
 const answerTime = 10 * time.Second
 
 // configuration brings new configurations to the server, one after the other. The newest one is kept
-// until the server has answered.
+// until the server has answered: the client registers with it, but a session that is resumed says
+// nothing of queues.
 type configuration struct {
 	running context.Context
 	session session
@@ -36,12 +37,7 @@ func (c *configuration) update(request *si.UpdateConfigurationRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unset = request
-	err := c.send()
-	if c.unset != nil {
-		c.log.Warn("the server cannot be reached; it gets the configuration later", "error", err)
-		return nil
-	}
-	return err
+	return c.send()
 }
 
 // repeat sends a configuration that has not been answered yet.
@@ -56,14 +52,16 @@ func (c *configuration) repeat() {
 	}
 }
 
-// send is called with the lock held. What the server has answered is not unset any more.
+// send returns the server's refusal. It is called with the lock held. What the server has answered is
+// not unset any more.
 func (c *configuration) send() error {
 	ctx, cancel := context.WithTimeout(c.running, answerTime)
 	defer cancel()
 	err := c.session.UpdateConfiguration(ctx, c.unset.GetConfig(), c.unset.GetExtraConfig())
 	var lost *licorne.LostError
 	if errors.As(err, &lost) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+		c.log.Warn("the server cannot be reached; it gets the configuration later", "error", err)
+		return nil
 	}
 	c.unset = nil
 	if err != nil {

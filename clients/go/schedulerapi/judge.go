@@ -10,18 +10,25 @@ import (
 )
 
 const (
-	askEnded = "the ask has ended"
-	placedOn = "the ask is placed on node "
+	askEnded  = "the ask has ended"
+	placedOn  = "the ask is placed on node "
+	notJudged = "the shim took too long for the other nodes; this one is judged later"
+	// judgingShare of the deadline is what one check may take, so that others are judged in time, too.
+	judgingShare = 4
 )
 
 var errNodeRemoved = errors.New("the node has been removed")
 
 // check judges the nodes of a predicate check. If an allocation is meant and the first node is
 // accepted, the shim has the allocation when this returns.
+//
+// The server may name a thousand nodes. Those that the shim did not get to in its time are refused and
+// judged again like all refusals: without any answer the server would ask the same again.
 func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
-	start := time.Now()
 	r.deliver.Lock()
 	defer r.deliver.Unlock()
+	start := time.Now()
+	until := start.Add(r.options.PredicateDeadline / judgingShare)
 	refused := map[string]string{}
 	if len(check.GetNodeIds()) == 0 {
 		return refused
@@ -29,11 +36,11 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	where, node := r.books.find(check.GetAllocationKey())
 	switch {
 	case !check.GetAllocate():
-		r.judge(check, check.GetNodeIds(), refused)
+		r.judge(check, check.GetNodeIds(), until, refused)
 	case where == unknown:
 		r.refuseAll(check, "", askEnded, refused)
 	case where == pending:
-		r.judgeToTake(check, refused)
+		r.judgeToTake(check, until, refused)
 	default:
 		r.refuseAll(check, node, placedOn+node, refused)
 		if check.GetNodeIds()[0] != node {
@@ -55,13 +62,13 @@ func (r *rm) dropped(check *licornev1.PredicateCheck) {
 
 // judgeToTake takes the ask on the first node if the shim accepts that one. The other nodes are judged
 // after it, for asks of the same class.
-func (r *rm) judgeToTake(check *licornev1.PredicateCheck, refused map[string]string) {
+func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refused map[string]string) {
 	key, first, others := check.GetAllocationKey(), check.GetNodeIds()[0], check.GetNodeIds()[1:]
-	r.judge(check, check.GetNodeIds()[:1], refused)
+	r.judge(check, check.GetNodeIds()[:1], until, refused)
 	if _, no := refused[first]; !no && !r.takeOn(key, first) {
 		r.refuse(check, first, askEnded, refused)
 	}
-	r.judge(check, others, refused)
+	r.judge(check, others, until, refused)
 }
 
 // takeOn hands the shim the allocation of an ask; false if the ask or the node has gone meanwhile.
@@ -78,10 +85,15 @@ func (r *rm) takeOn(key, node string) bool {
 	return true
 }
 
-// judge asks the shim about nodes.
-func (r *rm) judge(check *licornev1.PredicateCheck, nodes []string, refused map[string]string) {
+// judge asks the shim about nodes, as long as there is time. The first node of a check is judged in any
+// case.
+func (r *rm) judge(
+	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
+) {
 	for _, node := range nodes {
-		if err := r.fits(check.GetAllocationKey(), node, check.GetAllocate()); err != nil {
+		if node != check.GetNodeIds()[0] && time.Now().After(until) {
+			r.refuse(check, node, notJudged, refused)
+		} else if err := r.fits(check.GetAllocationKey(), node, check.GetAllocate()); err != nil {
 			r.refuse(check, node, err.Error(), refused)
 		}
 	}

@@ -15,6 +15,9 @@ import (
 // often has refusals judged again all the time.
 func often(options *Options) { options.RecheckInterval = time.Millisecond }
 
+// unhurried is when a recheck begins that has time for all refusals.
+func unhurried() time.Time { return time.Now().Add(time.Minute) }
+
 var errCordoned = errors.New("cordoned")
 
 // refusing makes the shim refuse nodes, by name.
@@ -82,7 +85,7 @@ func TestTakenWhileReopeningIsPlaced(t *testing.T) {
 	s.refusing()
 	s.server.take()
 	s.server.queueing = func() { s.check("k2", "n1") }
-	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.rm.keeper.recheck(s.rm.running, unhurried())
 	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1", "place k2 on n1")
 }
 
@@ -193,7 +196,7 @@ func TestClassesShareRefusals(t *testing.T) {
 	s.release("k1", stoppedByRM)
 	s.refusing()
 	s.server.take()
-	s.rm.keeper.recheck(s.rm.running, time.Now())
+	s.rm.keeper.recheck(s.rm.running, unhurried())
 	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
 }
 
@@ -210,6 +213,25 @@ func TestClassLeavesTheShimsMessageAlone(t *testing.T) {
 	if len(sent.GetAllocationTags()) != 1 {
 		t.Fatalf("the tags became %v", sent.GetAllocationTags())
 	}
+}
+
+// A check is answered in a share of the deadline, however many nodes it names. What was not judged by
+// then is refused, and judged later.
+func TestSlowJudgingIsBounded(t *testing.T) {
+	s := setStage(t, quick)
+	s.ask(allocation("k1", ""))
+	s.shim.refuses = func(string, string) error {
+		time.Sleep(s.rm.options.PredicateDeadline)
+		return errCordoned
+	}
+	refused := s.check("k1", "n1", "n2", "n3")
+	if refused["n1"] != errCordoned.Error() || refused["n2"] != notJudged || refused["n3"] != notJudged {
+		t.Fatalf("refused %v", refused)
+	}
+	s.refusing("n1")
+	s.server.take()
+	s.rm.keeper.recheck(s.rm.running, unhurried())
+	s.sees(s.server.take, "nodes DRAIN_NODE n2 DRAIN_TO_SCHEDULABLE n2", "nodes DRAIN_NODE n3 DRAIN_TO_SCHEDULABLE n3")
 }
 
 // For the nodes behind the first one, the shim sees the ask on the first one, as asks of its class will.

@@ -218,7 +218,8 @@ func (r *rm) changed(change licorne.SessionChange) {
 	case licorne.SessionReplayed, licorne.SessionResumed:
 		r.log.Info("the session goes on", "state", change.State.String(), "address", change.Address)
 		r.background(r.configuration.repeat)
-	case licorne.SessionDraining, licorne.SessionEnded:
+	case licorne.SessionDraining, licorne.SessionRefused, licorne.SessionEnded:
+		// The client has logged a refused configuration. The queues of before stay in force.
 	}
 }
 

@@ -117,8 +117,8 @@ func (s *Scheduler) UpdateNode(request *si.NodeRequest) error {
 }
 
 // UpdateConfiguration replaces the queues and the extra configuration. It returns the server's
-// refusal. If the server cannot be reached it returns nil, and the server is told when it is back; a
-// refusal is logged then.
+// refusal. If the server cannot be reached it returns nil, and the server is told when it is back,
+// before it hears of applications. A refusal is logged then, and what was accepted last stays.
 func (s *Scheduler) UpdateConfiguration(request *si.UpdateConfigurationRequest) error {
 	rm, err := s.find(request.GetRmID())
 	if err != nil {

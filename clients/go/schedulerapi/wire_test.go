@@ -28,6 +28,7 @@ type stream struct {
 	t       *testing.T
 	grpc    grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]
 	session uint64
+	queues  string                        // that the hello registers
 	wants   chan *licornev1.UpdateRequest // requests but for acknowledgements
 	number  uint64
 	replay  []string
@@ -49,11 +50,12 @@ func startWire(t *testing.T) *wire {
 
 // Update registers the RM anew and takes its replay. The test plays the rest.
 func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]) error {
-	if _, err := grpc.Recv(); err != nil {
+	hello, err := grpc.Recv()
+	if err != nil {
 		return err
 	}
 	s := &stream{
-		t: w.t, grpc: grpc, session: w.sessions.Add(1),
+		t: w.t, grpc: grpc, session: w.sessions.Add(1), queues: hello.GetHello().GetRegistration().GetConfig(),
 		wants: make(chan *licornev1.UpdateRequest, 100), cut: make(chan struct{}),
 	}
 	s.say(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_Welcome{Welcome: &licornev1.Welcome{
@@ -234,6 +236,17 @@ func TestTakenAskIsReplayedAsPlaced(t *testing.T) {
 	server.allocates("k1", "n1")
 	server.allocates("k2", "n2")
 	waitFor(t, shim, "new k1 on n1", "new k2 on n2")
+}
+
+// Queues that the server could not be told of are there before the applications of a replay are.
+func TestQueuesArriveBeforeTheirApplications(t *testing.T) {
+	w, shim := startWire(t), &fakeShim{}
+	s, server := w.meet(shim)
+	w.must(s.UpdateConfiguration(&si.UpdateConfigurationRequest{RmID: "rm", Config: "new"}))
+	close(server.cut)
+	if server = <-w.streams; server.queues != "new" {
+		t.Fatalf("the RM registers the queues %q", server.queues)
+	}
 }
 
 // A check that is judged while a new session begins: the replay says that its ask waits, so that the
