@@ -73,21 +73,7 @@ func newCluster(t testing.TB) *cluster {
 // startShim starts a shim that finds the cluster as it is, and waits until it has told the core.
 func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	c.t.Helper()
-	s := &shim{provider: client.NewMockedAPIProvider(false), stopped: make(chan struct{})}
-	apis := s.provider.GetAPIs()
-	apis.SchedulerAPI = scheduler
-	s.provider.MockBindFn(c.bind)
-	s.provider.MockUpdateStatusFn(c.updateStatus)
-	events.SetRecorder(silent{})
-	s.context = cache.NewContext(s.provider)
-	s.callback = cache.NewAsyncRMCallback(s.context)
-	cache.NewPlaceholderManager(apis)
-	dispatcher.UnregisterAllEventHandlers()
-	dispatcher.RegisterEventHandler("apps", dispatcher.EventTypeApp, s.context.ApplicationEventHandler())
-	dispatcher.RegisterEventHandler("tasks", dispatcher.EventTypeTask, s.context.TaskEventHandler())
-	dispatcher.Start()
-	s.provider.RunEventHandler()
-
+	s := c.newShim(scheduler)
 	c.mu.Lock()
 	for _, node := range c.nodes {
 		s.provider.GetNodeListerMock().AddNode(node)
@@ -98,7 +84,6 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	c.changes = nil
 	c.shim = s
 	c.mu.Unlock()
-
 	_, err := scheduler.RegisterResourceManager(&si.RegisterResourceManagerRequest{
 		RmID:        conf.GetSchedulerConf().ClusterID,
 		PolicyGroup: conf.GetSchedulerConf().PolicyGroup,
@@ -115,6 +100,25 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	s.done.Add(2)
 	go c.tell(s)
 	go s.schedule(c.turn)
+}
+
+// newShim puts a shim together that has seen nothing yet.
+func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
+	s := &shim{provider: client.NewMockedAPIProvider(false), stopped: make(chan struct{})}
+	apis := s.provider.GetAPIs()
+	apis.SchedulerAPI = scheduler
+	s.provider.MockBindFn(c.bind)
+	s.provider.MockUpdateStatusFn(c.updateStatus)
+	events.SetRecorder(silent{})
+	s.context = cache.NewContext(s.provider)
+	s.callback = cache.NewAsyncRMCallback(s.context)
+	cache.NewPlaceholderManager(apis)
+	dispatcher.UnregisterAllEventHandlers()
+	dispatcher.RegisterEventHandler("apps", dispatcher.EventTypeApp, s.context.ApplicationEventHandler())
+	dispatcher.RegisterEventHandler("tasks", dispatcher.EventTypeTask, s.context.TaskEventHandler())
+	dispatcher.Start()
+	s.provider.RunEventHandler()
+	return s
 }
 
 // stopShim ends the shim's process, if there is one. The core is not told.

@@ -4,13 +4,11 @@
 //
 // LICORNE_TARGET is host:port of the server, 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT
 // and LICORNE_KEY are files of TLS: the authority that the server's certificate is checked by, and the
-// shim's own certificate and key. Without LICORNE_CA the connection is plain text.
+// shim's own certificate and key, which are read for every connection. LICORNE_CA may be set alone.
+// Without any of them the connection is plain text.
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -22,6 +20,7 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/shim"
 
 	"licorne.dev/clients/go/schedulerapi"
+	"licorne.dev/clients/go/shimtest/transport"
 )
 
 func main() {
@@ -41,7 +40,7 @@ func run() error {
 	if err := conf.UpdateConfigMaps(configMaps, true); err != nil {
 		return fmt.Errorf("the config maps cannot be used: %w", err)
 	}
-	security, err := transport()
+	security, err := transport.TLS()
 	if err != nil {
 		return err
 	}
@@ -75,28 +74,4 @@ func target() string {
 		return named
 	}
 	return "127.0.0.1:7070"
-}
-
-// transport is nil for plain text.
-func transport() (*tls.Config, error) {
-	authority, certificate, key := os.Getenv("LICORNE_CA"), os.Getenv("LICORNE_CERT"), os.Getenv("LICORNE_KEY")
-	if authority == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(authority)
-	if err != nil {
-		return nil, fmt.Errorf("LICORNE_CA: %w", err)
-	}
-	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	if !config.RootCAs.AppendCertsFromPEM(text) {
-		return nil, errors.New("LICORNE_CA: " + authority + " has no certificate")
-	}
-	if certificate != "" {
-		pair, err := tls.LoadX509KeyPair(certificate, key)
-		if err != nil {
-			return nil, fmt.Errorf("LICORNE_CERT and LICORNE_KEY: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }

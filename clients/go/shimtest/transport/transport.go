@@ -1,0 +1,61 @@
+// Package transport reads from the environment how the shim is to talk to the server.
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// The environment variables. Their values are names of files in PEM.
+const (
+	authorityFile   = "LICORNE_CA"
+	certificateFile = "LICORNE_CERT"
+	keyFile         = "LICORNE_KEY"
+)
+
+// TLS is nil, which means plain text, if none of the variables is set. A set of which a part is missing
+// is an error that names it. The authority is read once. The certificate and the key are read for every
+// connection, so that they can be replaced while the shim runs.
+func TLS() (*tls.Config, error) {
+	authority, certificate, key := os.Getenv(authorityFile), os.Getenv(certificateFile), os.Getenv(keyFile)
+	switch {
+	case authority == "" && certificate == "" && key == "":
+		return nil, nil
+	case certificate == "" && key != "":
+		return nil, missing(keyFile, certificateFile)
+	case key == "" && certificate != "":
+		return nil, missing(certificateFile, keyFile)
+	case authority == "":
+		return nil, missing(certificateFile, authorityFile)
+	}
+	text, err := os.ReadFile(authority)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", authorityFile, err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	if !config.RootCAs.AppendCertsFromPEM(text) {
+		return nil, errors.New(authorityFile + ": " + authority + " has no certificate")
+	}
+	if certificate == "" {
+		return config, nil
+	}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		if err != nil {
+			return nil, fmt.Errorf("%s and %s: %w", certificateFile, keyFile, err)
+		}
+		return &pair, nil
+	}
+	// What is wrong with the files is told at the start, too.
+	if _, err := config.GetClientCertificate(nil); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+func missing(set, unset string) error {
+	return fmt.Errorf("%s is set and %s is not", set, unset)
+}
