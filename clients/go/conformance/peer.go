@@ -33,7 +33,6 @@ type connect struct {
 		Refuse   map[string]string `json:"refuse"`
 	} `json:"predicates"`
 	ContainerStates bool `json:"container_states"`
-	Events          bool `json:"events"`
 	TLS             *struct {
 		CA   string `json:"ca"`
 		Cert string `json:"cert"`
@@ -78,9 +77,6 @@ func newPeer(c connect, out *output) (*peer, error) {
 	}
 	if c.ContainerStates {
 		handlers.ContainerStates = p.containerStates
-	}
-	if c.Events {
-		handlers.Events = p.events
 	}
 	if c.TLS != nil {
 		var err error
@@ -197,11 +193,5 @@ func (p *peer) allocations(response *si.AllocationResponse) {
 func (p *peer) containerStates(states []*si.UpdateContainerSchedulingStateRequest) {
 	for _, item := range states {
 		p.out.write(line{"event": "container_state", "key": item.GetAllocationKey(), "reason": item.GetReason()})
-	}
-}
-
-func (p *peer) events(firstID uint64, records []*si.EventRecord) {
-	for i, item := range records {
-		p.out.write(line{"event": "event", "id": firstID + uint64(i), "object": item.GetObjectID()})
 	}
 }

@@ -142,6 +142,7 @@ func (c *cache) release(item *si.AllocationRelease) {
 func (c *cache) releaseAsk(known *knownAsk, termination si.TerminationType) {
 	switch termination {
 	case askBack:
+		known.assumed = ""
 		if known.node != "" {
 			c.settle(known, "")
 		}

@@ -241,14 +241,62 @@ func TestCallbacks(t *testing.T) {
 	}})
 	r.expect("k1: no node", "2 records from 5")
 	for id, wanted := range []string{`{"pods": 7}`, "out of order"} {
-		stream.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_StateDumpWanted{
-			StateDumpWanted: &licornev1.StateDumpWanted{Id: uint64(id)},
-		}})
+		stream.wantDump(uint64(id))
 		dump := stream.next().GetStateDump()
 		if dump.GetId() != uint64(id) || dump.GetJson()+dump.GetError() != wanted {
 			t.Fatalf("state dump: %v", dump)
 		}
 	}
+}
+
+func (s *scriptedStream) wantDump(id uint64) {
+	s.t.Helper()
+	s.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_StateDumpWanted{
+		StateDumpWanted: &licornev1.StateDumpWanted{Id: id},
+	}})
+}
+
+// State dumps are made one at a time, in the order in which they were wanted, and beside the checks. One
+// that an older session wanted is left out.
+func TestStateDumpsInTurn(t *testing.T) {
+	server := serve(t)
+	var r *rm
+	begun, may := make(chan struct{}, 8), make(chan struct{})
+	r = newRM(t, server.address, judging(true, func(*licornev1.PredicateCheck) map[string]string { return nil }),
+		func(_ *licorne.Config, handlers *licorne.Handlers) {
+			handlers.StateDump = func() (string, error) {
+				r.tell("begun")
+				begun <- struct{}{}
+				<-may
+				r.tell("done")
+				return "{}", nil
+			}
+		})
+	r.start()
+	first, _ := server.register()
+	r.ready()
+	first.wantDump(1)
+	first.wantDump(2)
+	<-begun
+	first.checks(check(1, "k1", "n1"))
+	first.answers(1)
+	may <- struct{}{}
+	<-begun
+	first.wantDump(3)
+	first.checks(check(2, "k2", "n1"))
+	if dump := first.next().GetStateDump(); dump.GetId() != 1 {
+		t.Fatalf("state dump: %v", dump)
+	}
+	first.answers(1)
+	first.cut()
+	second, _ := server.register(2, 1)
+	second.wantDump(1)
+	may <- struct{}{}
+	may <- struct{}{}
+	if dump := second.next().GetStateDump(); dump.GetId() != 1 {
+		t.Fatalf("state dump: %v", dump)
+	}
+	r.expect("begun", "done", "begun", "done", "begun", "done")
 }
 
 // A handler that is slow makes the client read no more, but a handler's own call that waits for room

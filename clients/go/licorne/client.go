@@ -215,8 +215,9 @@ func (c *Client) Assume(allocationKey, nodeID string) bool {
 
 // Close sends what is queued, says goodbye, and waits for the end of Run. The server keeps the
 // books of the RM for its next instance, unless unregister asks it to forget all of it. It returns
-// ErrNotTold if the server did not hear of it, because there was no session. It returns the error of
-// ctx if that ends first; Run is broken off then.
+// ErrNotTold if the server did not hear of it: there was no session, or another goodbye was said
+// before, which did not ask it to forget. It returns the error of ctx if that ends first; Run is
+// broken off then.
 func (c *Client) Close(ctx context.Context, unregister bool) error {
 	s := c.state
 	s.leave(unregister)
@@ -237,7 +238,7 @@ func (c *Client) Close(ctx context.Context, unregister bool) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.told || unregister && !s.unregister {
+	if !s.told || unregister && !s.forgotten {
 		return ErrNotTold
 	}
 	return nil

@@ -25,14 +25,15 @@ import (
 func TestInvalidConfig(t *testing.T) {
 	good := licorne.Config{Target: "localhost:7070", RMID: "rm1"}
 	cases := map[string]func(*licorne.Config){
-		`RMID is "": the resource manager must have an id`:  func(c *licorne.Config) { c.RMID = "" },
-		`Target is "localhost": it must be host:port`:       func(c *licorne.Config) { c.Target = "localhost" },
-		`Target is "": it must be host:port`:                func(c *licorne.Config) { c.Target = "localhost:1," },
-		`Queues is "\xff": it must be UTF-8`:                func(c *licorne.Config) { c.Queues = "\xff" },
-		`BuildInfo["k"] is "\xff": it must be UTF-8`:        func(c *licorne.Config) { c.BuildInfo = map[string]string{"k": "\xff"} },
-		`a name in ExtraConfig is "\xff": it must be UTF-8`: func(c *licorne.Config) { c.ExtraConfig = map[string]string{"\xff": ""} },
-		`Retry.Stable is -1s: it must not be negative`:      func(c *licorne.Config) { c.Retry.Stable = -time.Second },
-		`Limits.ResendBytes is -1: it must not be negative`: func(c *licorne.Config) { c.Limits.ResendBytes = -1 },
+		`RMID is "": the resource manager must have an id`:        func(c *licorne.Config) { c.RMID = "" },
+		`Target is "localhost": it must be host:port`:             func(c *licorne.Config) { c.Target = "localhost" },
+		`Target is "": it must be host:port`:                      func(c *licorne.Config) { c.Target = "localhost:1," },
+		`Queues is "\xff": it must be UTF-8`:                      func(c *licorne.Config) { c.Queues = "\xff" },
+		`BuildInfo["k"] is "\xff": it must be UTF-8`:              func(c *licorne.Config) { c.BuildInfo = map[string]string{"k": "\xff"} },
+		`a name in ExtraConfig is "\xff": it must be UTF-8`:       func(c *licorne.Config) { c.ExtraConfig = map[string]string{"\xff": ""} },
+		`Retry.Stable is -1s: it must not be negative`:            func(c *licorne.Config) { c.Retry.Stable = -time.Second },
+		`Retry.Initial is 876000h0m0s: it must be below 70 years`: func(c *licorne.Config) { c.Retry.Initial = 100 * 365 * 24 * time.Hour },
+		`Limits.ResendBytes is -1: it must not be negative`:       func(c *licorne.Config) { c.Limits.ResendBytes = -1 },
 		`Handlers.Check is nil: Predicates are set, so somebody must answer the checks`: func(c *licorne.Config) {
 			c.Predicates = &licorne.PredicateOptions{}
 		},

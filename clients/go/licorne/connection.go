@@ -71,7 +71,7 @@ func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 	}
 	if st.goodbyeSaid.Load() && s.isLeaving() {
 		s.mu.Lock()
-		s.told = true
+		s.told, s.forgotten = true, st.unregistering
 		s.mu.Unlock()
 	}
 	if st.redirect != "" {

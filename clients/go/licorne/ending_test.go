@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,6 +183,85 @@ func TestDrain(t *testing.T) {
 	first.end(nil)
 	server.resume(first, goodbye.GetNumber())
 	r.expect("session replayed", "session draining", "session resumed")
+}
+
+// A caller that never pauses does not keep a stream from its end: the goodbye comes after what was
+// queued when the server said that it drains, and the rest on the next stream.
+func TestDrainOfABusyClient(t *testing.T) {
+	server := serve(t)
+	var r *rm
+	r = newRM(t, server.address, func(_ *licorne.Config, handlers *licorne.Handlers) {
+		handlers.Session = func(change licorne.SessionChange) { r.sessions(change) }
+	})
+	r.start()
+	first, _ := server.register()
+	r.ready()
+	blockWriter(t, r)
+	r.asks(ask("queued"))
+	first.drain(5)
+	r.expect("session replayed", "session draining")
+	r.asks(ask("later"))
+	first.next()
+	first.next()
+	goodbye := []*licornev1.UpdateRequest{first.next(), first.next()}
+	expectSaid(t, goodbye, "ask queued", "goodbye false")
+	first.end(nil)
+	second := server.resume(first, first.processed)
+	expectSaid(t, []*licornev1.UpdateRequest{second.next()}, "ask later")
+}
+
+// noticing is a context that tells when somebody begins to wait for its end.
+type noticing struct {
+	context.Context
+	waiting func()
+}
+
+func (n noticing) Done() <-chan struct{} {
+	n.waiting()
+	return n.Context.Done()
+}
+
+// closing calls Close, and returns when that waits for the end. The channel gets the result.
+func closing(r *rm, unregister bool) <-chan error {
+	waiting, closed := make(chan struct{}), make(chan error, 1)
+	ctx := noticing{context.Background(), sync.OnceFunc(func() { close(waiting) })}
+	go func() { closed <- r.client.Close(ctx, unregister) }()
+	<-waiting
+	return closed
+}
+
+// Close sends what is queued, and does not wait for what a caller that never pauses queues after it.
+func TestCloseOfABusyClient(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	stream, _ := server.register()
+	r.ready()
+	blockWriter(t, r)
+	r.asks(ask("queued"))
+	closed := closing(r, false)
+	r.asks(ask("later"))
+	stream.next()
+	stream.next()
+	expectSaid(t, []*licornev1.UpdateRequest{stream.next(), stream.next()}, "ask queued", "goodbye false")
+	stream.end(nil)
+	if err := <-closed; err != nil {
+		t.Fatalf("Close returned %v", err)
+	}
+}
+
+// A goodbye that was said for a drain has not asked the server to forget the RM, and Close says so.
+func TestUnregisterAfterADrain(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	stream, _ := server.register()
+	r.ready()
+	stream.drain(60_000)
+	expectSaid(t, []*licornev1.UpdateRequest{stream.next()}, "goodbye false")
+	closed := closing(r, true)
+	stream.end(nil)
+	if err := <-closed; !errors.Is(err, licorne.ErrNotTold) {
+		t.Fatalf("Close returned %v", err)
+	}
 }
 
 // A lost stream is told, with the reason.

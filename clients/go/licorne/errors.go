@@ -9,8 +9,9 @@ import (
 // ErrClosed is returned by calls after Close, and after the end of Run's context.
 var ErrClosed = errors.New("licorne: the client was closed")
 
-// ErrNotTold is returned by Close if the server could not be told of the end.
-var ErrNotTold = errors.New("licorne: the server was not told of the end, because there was no session")
+// ErrNotTold is returned by Close if the server could not be told of the end, or not be asked to forget
+// the RM.
+var ErrNotTold = errors.New("licorne: the server was not told of the end: there was no session, or it was left before")
 
 // FencedError says that a newer instance of this RM has taken over. This one must stop.
 type FencedError struct{ Text string }

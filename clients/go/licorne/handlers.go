@@ -13,7 +13,7 @@ import (
 // All but Check, Dropped and StateDump are called one at a time, in the order of the stream, from one
 // goroutine. Check and Dropped run in a goroutine of their own beside them, one call at a time, in the
 // order in which the server asked. With PredicateOptions.InOrder they run in line with the others.
-// StateDump runs in a goroutine of its own beside them in any case.
+// StateDump runs in a goroutine of its own beside them in any case, one call at a time.
 //
 // No lock of the client is held, so that a handler may call the Update methods. A handler must not
 // wait for Close or for the end of Run: both wait for the handlers.

@@ -106,8 +106,11 @@ func (r Retry) complete() (Retry, error) {
 			*t.value = t.usual
 		}
 	}
-	if r.Initial > math.MaxInt64/4 || r.Maximum > math.MaxInt64/4 {
-		return r, invalid("Retry.Maximum", r.Maximum.String(), "it must be below 70 years")
+	for _, t := range times[:2] {
+		// The wait is doubled, which must not be too much for its type.
+		if *t.value > math.MaxInt64/4 {
+			return r, invalid(t.field, t.value.String(), "it must be below 70 years")
+		}
 	}
 	r.Maximum = max(r.Maximum, r.Initial)
 	return r, nil

@@ -55,23 +55,37 @@ func (o *outgoing) clear() {
 	o.answers, o.dumps = nil, nil
 }
 
-// next takes off the request to send next; nil if there is none. Answers come before all items: the
-// server waits for them, and their order among the items is free.
-func (o *outgoing) next() *batch {
-	if len(o.answers) > 0 {
-		return o.nextAnswers()
+// seal marks the end of what is queued: all of it is sent before anything that comes later.
+func (o *outgoing) seal() {
+	var first []*batch
+	for len(o.answers) > 0 || len(o.dumps) > 0 {
+		first = append(first, o.nextCallback())
 	}
-	if len(o.dumps) > 0 {
-		dump := o.dumps[0]
-		o.dumps = o.dumps[1:]
-		message := &licornev1.UpdateRequest_StateDump{StateDump: dump}
-		return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: len(dump.GetJson())}
+	o.packer.seal(first)
+}
+
+// next takes off the request to send next; nil if there is none. Answers come before all items that
+// are not sealed: the server waits for them, and their order among the items is free.
+func (o *outgoing) next() *batch {
+	if o.packer.sealed == 0 && (len(o.answers) > 0 || len(o.dumps) > 0) {
+		return o.nextCallback()
 	}
 	b := o.packer.take()
 	if b != nil && o.packer.bytes <= o.limit && o.packer.bytes+b.bytes > o.limit {
 		o.room.Broadcast()
 	}
 	return b
+}
+
+// nextCallback takes off answers to checks, or without any a state dump.
+func (o *outgoing) nextCallback() *batch {
+	if len(o.answers) > 0 {
+		return o.nextAnswers()
+	}
+	dump := o.dumps[0]
+	o.dumps = o.dumps[1:]
+	message := &licornev1.UpdateRequest_StateDump{StateDump: dump}
+	return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: len(dump.GetJson())}
 }
 
 // nextAnswers takes off as many answers as one request should have.

@@ -29,6 +29,8 @@ type packer struct {
 	// items and bytes are those of all requests.
 	items, bytes int
 	batches      []*batch
+	// sealed is how many of them take no further items, the oldest ones.
+	sealed int
 }
 
 func (p *packer) node(item *si.NodeInfo, size int) {
@@ -86,7 +88,7 @@ func isAllocations(r *licornev1.UpdateRequest) bool  { return r.GetAllocations()
 // tail is the request to put the next item in, which has that size and fits where `kind` says so.
 func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest) bool) *batch {
 	var last *batch
-	if len(p.batches) > 0 {
+	if len(p.batches) > p.sealed {
 		last = p.batches[len(p.batches)-1]
 	}
 	fits := last != nil && kind(last.request) && (removal || !last.removing) &&
@@ -111,11 +113,21 @@ func (p *packer) take() *batch {
 	oldest := p.batches[0]
 	p.batches[0] = nil
 	p.batches = p.batches[1:]
+	p.sealed = max(0, p.sealed-1)
 	p.items -= oldest.items
 	p.bytes -= oldest.bytes
 	return oldest
 }
 
+// seal closes all requests, after some more that come before them.
+func (p *packer) seal(first []*batch) {
+	for _, b := range first {
+		p.bytes += b.bytes
+	}
+	p.batches = append(first, p.batches...)
+	p.sealed = len(p.batches)
+}
+
 func (p *packer) clear() {
-	p.batches, p.items, p.bytes = nil, 0, 0
+	p.batches, p.items, p.bytes, p.sealed = nil, 0, 0, 0
 }

@@ -86,20 +86,24 @@ func (l *ledger) count() (allocated, replays int) {
 	return len(l.allocated), l.replays
 }
 
-// A server that is killed and started again is told everything, tells nothing twice, and schedules on.
-func TestRealServer(t *testing.T) {
-	if os.Getenv("LICORNE_BIN") == "" {
-		t.Skip("LICORNE_BIN names no server")
+// check fails if an allocation was told twice, or if anything else was told.
+func (l *ledger) check(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, times := range l.allocated {
+		if times != 1 {
+			t.Errorf("the allocation of %s was told %d times", key, times)
+		}
 	}
-	address, kill := realServer(t, "127.0.0.1:0")
-	books := &ledger{allocated: make(map[string]int)}
-	r := newRM(t, address, books.apply, func(config *licorne.Config, _ *licorne.Handlers) { config.Queues = queues })
-	large := node("n1", si.NodeInfo_CREATE)
-	large.SchedulableResource = amounts(1_000_000)
-	r.nodes(large)
-	r.submit(application("a1"))
-	r.start()
-	r.ready()
+	if len(l.odd) > 0 {
+		t.Errorf("the handlers were told also: %v", l.odd)
+	}
+}
+
+// askFromMany asks for 1,000 allocations from ten goroutines.
+func askFromMany(r *rm) {
+	r.t.Helper()
 	var calls sync.WaitGroup
 	for worker := range 10 {
 		calls.Add(1)
@@ -111,6 +115,23 @@ func TestRealServer(t *testing.T) {
 		}()
 	}
 	calls.Wait()
+}
+
+// A server that is killed and started again is told everything, tells nothing twice, and schedules on.
+func TestRealServer(t *testing.T) {
+	if os.Getenv("LICORNE_BIN") == "" {
+		t.Fatal("LICORNE_BIN must name the program licorne, as `make test-go` does: this test starts it")
+	}
+	address, kill := realServer(t, "127.0.0.1:0")
+	books := &ledger{allocated: make(map[string]int)}
+	r := newRM(t, address, books.apply, func(config *licorne.Config, _ *licorne.Handlers) { config.Queues = queues })
+	large := node("n1", si.NodeInfo_CREATE)
+	large.SchedulableResource = amounts(1_000_000)
+	r.nodes(large)
+	r.submit(application("a1"))
+	r.start()
+	r.ready()
+	askFromMany(r)
 	await(t, "1,000 asks are allocated", func() bool { allocated, _ := books.count(); return allocated == 1000 })
 	kill()
 	_, _ = realServer(t, address)
@@ -119,16 +140,7 @@ func TestRealServer(t *testing.T) {
 		r.asks(ask(fmt.Sprintf("late%d", i)))
 	}
 	await(t, "100 more asks are allocated", func() bool { allocated, _ := books.count(); return allocated == 1100 })
-	books.mu.Lock()
-	defer books.mu.Unlock()
-	for key, times := range books.allocated {
-		if times != 1 {
-			t.Errorf("the allocation of %s was told %d times", key, times)
-		}
-	}
-	if len(books.odd) > 0 {
-		t.Errorf("the handlers were told also: %v", books.odd)
-	}
+	books.check(t)
 	if stats := r.client.Stats(); stats.Allocations != 1100 || stats.Asks != 0 {
 		t.Errorf("stats: %+v", stats)
 	}

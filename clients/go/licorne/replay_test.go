@@ -223,6 +223,20 @@ func TestAssume(t *testing.T) {
 	}
 }
 
+// An assumed ask that the RM gives back is pending again, also in a replay.
+func TestAssumedAskGivenBack(t *testing.T) {
+	server := serve(t)
+	r := newRM(t, server.address)
+	r.nodes(node("n1", si.NodeInfo_CREATE))
+	r.asks(ask("k1"), ask("k2"))
+	r.client.Assume("k1", "n1")
+	r.client.Assume("k2", "n1")
+	r.terminate("k1", 5)
+	r.start()
+	_, replayed := server.register()
+	expectSaid(t, replayed, "CREATE n1", "ask k2 n1", "ask k1", "end 1 0 2")
+}
+
 // Applications of one id in two partitions: what runs is not the rejected one.
 func TestNamesakes(t *testing.T) {
 	server := serve(t)

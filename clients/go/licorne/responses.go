@@ -2,16 +2,11 @@ package licorne
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
 	"licorne.dev/clients/go/licornev1"
 )
-
-// maxDumpBytes bounds a state dump; the server takes no larger one.
-const maxDumpBytes = 1024 * 1024
 
 // callbacks turns responses into calls of the handlers.
 type callbacks struct {
@@ -20,6 +15,10 @@ type callbacks struct {
 	judge    *judge
 	// inOrder says whether checks are judged in line with the other handlers.
 	inOrder bool
+	// dumps are the state dumps that the server waits for, and dumping says whether somebody makes
+	// them. The state's lock guards both.
+	dumps   []wantedDump
+	dumping bool
 	// start runs a function in a goroutine that Run waits for.
 	start func(func())
 }
@@ -56,7 +55,7 @@ func (c *callbacks) deliver(response *licornev1.UpdateResponse) error {
 			tell(len(events.GetRecords()), func() { handler(events.GetFirstId(), events.GetRecords()) })
 		}
 	case *licornev1.UpdateResponse_StateDumpWanted:
-		c.dump(d.at, message.StateDumpWanted)
+		c.wantDump(wantedDump{d.at, message.StateDumpWanted.GetId()})
 	}
 	if d.number != 0 || len(d.calls) > 0 {
 		c.state.inbox.put(d)
@@ -212,24 +211,4 @@ func (c *callbacks) checks(at stamp, checks *licornev1.PredicateChecks) (int, fu
 	}
 	c.judge.put(list)
 	return 0, nil
-}
-
-// dump answers a wanted state dump beside everything else.
-func (c *callbacks) dump(at stamp, wanted *licornev1.StateDumpWanted) {
-	if c.handlers.StateDump == nil {
-		return
-	}
-	c.start(func() {
-		dump := &licornev1.StateDump{Id: wanted.GetId()}
-		text, err := c.handlers.StateDump()
-		switch {
-		case err != nil:
-			dump.Error = sendable(err.Error())
-		case len(text) > maxDumpBytes:
-			dump.Error = fmt.Sprintf("the state of the RM has %d bytes, at most %d can be sent", len(text), maxDumpBytes)
-		default:
-			dump.Json = strings.ToValidUTF8(text, "\uFFFD")
-		}
-		c.state.dumped(at, dump)
-	})
 }

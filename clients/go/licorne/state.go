@@ -31,8 +31,9 @@ type state struct {
 	leaving chan struct{}
 	// unregister says whether the goodbye asks the server to forget the RM.
 	unregister bool
-	// told says whether the server has heard the goodbye of the closing client.
-	told bool
+	// told says whether the server has heard the goodbye of the closing client, and forgotten whether
+	// that has asked it to forget the RM.
+	told, forgotten bool
 	// failure is what every call returns after the end; nil before.
 	failure error
 	// abort breaks off whatever the connection does; nil without one.
@@ -145,7 +146,7 @@ func (s *state) live() {
 	}
 }
 
-// leave makes the stream say goodbye when everything is sent, and opens no further one. Without a
+// leave makes the stream say goodbye when all that is queued now is sent, and opens no further one. Without a
 // stream nothing is waited for.
 func (s *state) leave(unregister bool) {
 	s.mu.Lock()
@@ -155,6 +156,7 @@ func (s *state) leave(unregister bool) {
 	}
 	s.unregister = unregister
 	close(s.leaving)
+	s.out.seal()
 	if s.abort != nil {
 		if !s.out.streaming {
 			s.abort()

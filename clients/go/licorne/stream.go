@@ -58,6 +58,9 @@ type stream struct {
 	drained atomic.Int64
 	// goodbyeSaid and goodbyeHeard say who has said goodbye.
 	goodbyeSaid, goodbyeHeard atomic.Bool
+	// unregistering says whether our goodbye asks the server to forget the RM. The state's lock guards
+	// it.
+	unregistering bool
 	// readDone is closed when the reader has ended, with readError as the reason.
 	readDone  chan struct{}
 	readError error
@@ -277,6 +280,8 @@ func (st *stream) take(response *licornev1.UpdateResponse) error {
 func (st *stream) drain(drain *licornev1.Drain) {
 	retryAfter := time.Duration(drain.GetRetryAfterMilliseconds()) * time.Millisecond
 	st.drained.Store(int64(retryAfter))
+	// What comes later waits for the next stream.
+	st.state.out.seal()
 	st.state.log.Info("the server is about to stop", "reason", drain.GetReason(), "retry_after", retryAfter)
 	st.callbacks.session(SessionChange{
 		State: SessionDraining, Address: st.state.address, RetryAfter: retryAfter,

@@ -79,18 +79,21 @@ func (st *stream) repeat(b *batch) error {
 }
 
 // next is what to send next; nil if there is nothing. After a timeout it is an acknowledgement or a
-// heartbeat at the least. Nothing follows the last one, a goodbye.
+// heartbeat at the least. Nothing follows the last one, a goodbye, which comes after what is sealed.
 func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bool) {
 	s := st.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.out.next(); b != nil {
-		s.sending(b)
-		return b.request, false
+	ending := (s.isLeaving() || st.drained.Load() >= 0) && s.out.packer.sealed == 0
+	if !ending {
+		if b := s.out.next(); b != nil {
+			s.sending(b)
+			return b.request, false
+		}
 	}
 	owed := s.session.unacknowledged()
 	switch {
-	case s.isLeaving() || st.drained.Load() >= 0:
+	case ending:
 		request, last = st.goodbye(), true
 	case owed >= ackEvery || timedOut && owed > 0:
 		request = &licornev1.UpdateRequest{Message: &licornev1.UpdateRequest_Ack{Ack: &licornev1.Ack{}}}
@@ -108,8 +111,8 @@ func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bo
 
 // goodbye is the last request of a stream. It is numbered, and never sent again.
 func (st *stream) goodbye() *licornev1.UpdateRequest {
-	unregister := st.state.isLeaving() && st.state.unregister
-	message := &licornev1.UpdateRequest_Goodbye{Goodbye: &licornev1.Goodbye{Unregister: unregister}}
+	st.unregistering = st.state.isLeaving() && st.state.unregister
+	message := &licornev1.UpdateRequest_Goodbye{Goodbye: &licornev1.Goodbye{Unregister: st.unregistering}}
 	request := &licornev1.UpdateRequest{Message: message}
 	st.state.session.number(request)
 	return request

@@ -36,6 +36,8 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
         """When the last session was lost, or the first one sought, by the loop's clock."""
+        self._redirects = 0
+        """How often the client was redirected since the last session."""
 
     def start(self) -> None:
         """Begin to connect in the background."""
@@ -98,14 +100,33 @@ class Connection:
             return await self._lost(stream, text_of(error))
         except (ConnectionLost, OSError) as error:
             return await self._lost(stream, str(error))
-        self._backoff.reset()
-        self._down_since = asyncio.get_running_loop().time()
         if stream.redirect:
-            LOG.info("redirected from %s to %s", self._address, stream.redirect)
-            await self._go_to(stream.redirect)
-            return 0.0
+            return await self._redirected(stream.redirect)
+        self._backoff.reset()
+        self._redirects = 0
+        self._down_since = asyncio.get_running_loop().time()
         retry_after = stream.retry_after or self._retry.initial
         return random.uniform(retry_after, 1.5 * retry_after)
+
+    async def _redirected(self, address: str) -> float:
+        """Go on at another address. Returns and raises what `_lost` does.
+
+        Only the first redirect is followed at once, so that servers which send the client to each
+        other are not overrun.
+        """
+        self._redirects += 1
+        wait = self._backoff.next() if self._redirects > 1 else 0.0
+        LOG.info("redirected from %s to %s, waiting %.3f s", self._address, address, wait)
+        self._check_patience(f"redirected {self._redirects} times, to {address} last")
+        await self._go_to(address)
+        return wait
+
+    def _check_patience(self, reason: str) -> None:
+        """Raise ConnectionLost after `give_up_after` seconds without a session."""
+        patience = self._retry.give_up_after
+        down = asyncio.get_running_loop().time() - self._down_since
+        if patience is not None and down >= patience:
+            raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
 
     async def _lost(self, stream: Stream | None, reason: str) -> float:
         """Decide what follows a failure. Returns the seconds to wait before the next stream.
@@ -116,10 +137,9 @@ class Connection:
         LOG.warning("no connection to %s: %s", self._address, reason)
         if stream is not None and stream.welcomed_at is not None:
             self._backoff.lasted(now - stream.welcomed_at)
+            self._redirects = 0
             self._down_since = now
-        patience = self._retry.give_up_after
-        if patience is not None and now - self._down_since >= patience:
-            raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
+        self._check_patience(reason)
         if self._tls is not None or self._address != self._target:
             # A new channel reads certificates that may have been renewed, and the target knows
             # where to redirect us now.
