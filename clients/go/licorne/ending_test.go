@@ -14,36 +14,37 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
+// finalErrors are the ends of a stream after which no further try can help, and what each is.
+var finalErrors = map[string]struct {
+	status error
+	is     func(error) bool
+}{
+	"unauthenticated": {refusal(codes.Unauthenticated, "who?", ""), isA[*licorne.UnauthorizedError]},
+	"permission":      {refusal(codes.PermissionDenied, "not you", ""), isA[*licorne.UnauthorizedError]},
+	"aborted":         {refusal(codes.Aborted, "fenced", ""), isA[*licorne.FencedError]},
+	"fenced":          {refusal(codes.FailedPrecondition, "older", "INSTANCE_FENCED"), isA[*licorne.FencedError]},
+	"protocol":        {refusal(codes.FailedPrecondition, "protocol 1", "PROTOCOL_UNKNOWN"), isA[*licorne.ProtocolError]},
+	"unimplemented":   {refusal(codes.Unimplemented, "no such service", ""), isA[*licorne.ProtocolError]},
+	"argument":        {refusal(codes.InvalidArgument, "a number is wrong", "", "number"), isA[*licorne.ProtocolError]},
+	"registration": {
+		refusal(codes.InvalidArgument, "registration of RM failed: version is too long", "", "version"),
+		isA[*licorne.RegistrationError],
+	},
+	"configuration": {
+		refusal(codes.InvalidArgument, "registration of RM failed: one\ntwo", "CONFIG_INVALID", "queues"),
+		func(err error) bool {
+			var invalid *licorne.ConfigError
+			return errors.As(err, &invalid) && strings.Join(invalid.Problems, "|") == "one|two"
+		},
+	},
+}
+
 // The errors after which no further try can help end the client, each as what it is.
 func TestFinalErrors(t *testing.T) {
-	cases := map[string]struct {
-		status error
-		is     func(error) bool
-	}{
-		"unauthenticated": {refusal(codes.Unauthenticated, "who?", ""), isA[*licorne.UnauthorizedError]},
-		"permission":      {refusal(codes.PermissionDenied, "not you", ""), isA[*licorne.UnauthorizedError]},
-		"aborted":         {refusal(codes.Aborted, "fenced", ""), isA[*licorne.FencedError]},
-		"fenced":          {refusal(codes.FailedPrecondition, "older", "INSTANCE_FENCED"), isA[*licorne.FencedError]},
-		"protocol":        {refusal(codes.FailedPrecondition, "protocol 1", "PROTOCOL_UNKNOWN"), isA[*licorne.ProtocolError]},
-		"unimplemented":   {refusal(codes.Unimplemented, "no such service", ""), isA[*licorne.ProtocolError]},
-		"argument":        {refusal(codes.InvalidArgument, "a number is wrong", "", "number"), isA[*licorne.ProtocolError]},
-		"registration": {
-			refusal(codes.InvalidArgument, "registration of RM failed: version is too long", "", "version"),
-			isA[*licorne.RegistrationError],
-		},
-		"configuration": {
-			refusal(codes.InvalidArgument, "registration of RM failed: one\ntwo", "CONFIG_INVALID", "queues"),
-			func(err error) bool {
-				var invalid *licorne.ConfigError
-				return errors.As(err, &invalid) && strings.Join(invalid.Problems, "|") == "one|two"
-			},
-		},
-	}
-	for name, c := range cases {
+	for name, c := range finalErrors {
 		t.Run(name, func(t *testing.T) {
 			server := serve(t)
-			r := newRM(t, server.address)
-			r.start()
+			r := run(t, server.address)
 			server.accept().end(c.status)
 			err := r.awaitEnd()
 			if !c.is(err) {

@@ -26,6 +26,9 @@ var listening = regexp.MustCompile(`listening grpc=(\S+)`)
 // function that kills it.
 func realServer(t *testing.T, address string) (string, func()) {
 	t.Helper()
+	if os.Getenv("LICORNE_BIN") == "" {
+		t.Fatal("LICORNE_BIN must name the program licorne, as `make test-go` does: this test starts it")
+	}
 	program := exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", address, "--http", "127.0.0.1:0")
 	program.Stderr = os.Stderr
 	output, err := program.StdoutPipe()
@@ -119,9 +122,6 @@ func askFromMany(r *rm) {
 
 // A server that is killed and started again is told everything, tells nothing twice, and schedules on.
 func TestRealServer(t *testing.T) {
-	if os.Getenv("LICORNE_BIN") == "" {
-		t.Fatal("LICORNE_BIN must name the program licorne, as `make test-go` does: this test starts it")
-	}
 	address, kill := realServer(t, "127.0.0.1:0")
 	books := &ledger{allocated: make(map[string]int)}
 	r := newRM(t, address, books.apply, func(config *licorne.Config, _ *licorne.Handlers) { config.Queues = queues })
@@ -144,4 +144,26 @@ func TestRealServer(t *testing.T) {
 	if stats := r.client.Stats(); stats.Allocations != 1100 || stats.Asks != 0 {
 		t.Errorf("stats: %+v", stats)
 	}
+}
+
+// The tags of the largest pod make an ask of 4.9 MiB. The server takes it in each replay.
+func TestLargestPod(t *testing.T) {
+	address, kill := realServer(t, "127.0.0.1:0")
+	books := &ledger{allocated: make(map[string]int)}
+	r := newRM(t, address, books.apply, func(config *licorne.Config, _ *licorne.Handlers) { config.Queues = queues })
+	large := ask("k1")
+	large.AllocationTags = make(map[string]string)
+	for i := range 174_762 {
+		large.AllocationTags[fmt.Sprintf("kubernetes.io/label/%05x", i)] = ""
+	}
+	r.submit(application("a1"))
+	r.asks(large)
+	r.start()
+	r.ready()
+	kill()
+	_, _ = realServer(t, address)
+	await(t, "the server has everything again", func() bool { _, replays := books.count(); return replays == 2 })
+	r.nodes(node("n1", si.NodeInfo_CREATE))
+	await(t, "the ask is allocated", func() bool { allocated, _ := books.count(); return allocated == 1 })
+	books.check(t)
 }

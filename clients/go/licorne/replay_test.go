@@ -39,21 +39,25 @@ func TestReplayContent(t *testing.T) {
 	_, replayed := server.register(2, 1)
 	expectSaid(t, replayed, "CREATE_DRAIN n1", "CREATE n2", "submit a1",
 		"ask k1 n2", "ask k3 n2", "ask early", "ask k4", "end 2 1 4")
-	var all []*si.Allocation
 	for _, request := range replayed {
-		for _, info := range request.GetNodes().GetNodes() {
-			if vcore := info.GetSchedulableResource().GetResources()["vcore"].GetValue(); info.GetNodeID() == "n2" && vcore != 9 {
-				t.Fatalf("n2 has %d vcore", vcore)
-			}
-		}
-		for _, item := range request.GetApplications().GetNew() {
-			if item.GetTags()["application.create.force"] != "true" {
-				t.Fatalf("the application is not forced: %v", item)
-			}
-		}
-		all = append(all, request.GetAllocations().GetAllocations()...)
+		checkReplayed(t, request)
 	}
-	for _, item := range all {
+}
+
+// checkReplayed fails unless n2 has its new capacity, applications are forced, and asks have their age.
+func checkReplayed(t *testing.T, request *licornev1.UpdateRequest) {
+	t.Helper()
+	for _, info := range request.GetNodes().GetNodes() {
+		if vcore := info.GetSchedulableResource().GetResources()["vcore"].GetValue(); info.GetNodeID() == "n2" && vcore != 9 {
+			t.Fatalf("n2 has %d vcore", vcore)
+		}
+	}
+	for _, item := range request.GetApplications().GetNew() {
+		if item.GetTags()["application.create.force"] != "true" {
+			t.Fatalf("the application is not forced: %v", item)
+		}
+	}
+	for _, item := range request.GetAllocations().GetAllocations() {
 		if item.GetAllocationTags()["creationTime"] == "" {
 			t.Fatalf("no creation time: %v", item)
 		}
@@ -74,9 +78,7 @@ func TestReplayIsInvisible(t *testing.T) {
 	}
 	first.nodes(acceptedNodes("n1", "n2"))
 	first.applications(acceptedApplications("a1", "a2"))
-	first.applications(&si.ApplicationResponse{Updated: []*si.UpdatedApplication{
-		{ApplicationID: "a1", State: "Running"}, {ApplicationID: "a2", State: "Accepted"},
-	}})
+	first.applications(states("Running", "Accepted"))
 	first.allocations(fresh(allocation("k1", "n1"), allocation("k3", "n1")))
 	r.expect("node n1 accepted", "node n2 accepted", "application a1 accepted", "application a2 accepted",
 		"application a1 is Running", "application a2 is Accepted", "k1 on n1", "k3 on n1")
@@ -93,9 +95,7 @@ func TestReplayIsInvisible(t *testing.T) {
 		Accepted: acceptedNodes("n1").GetAccepted(), Rejected: []*si.RejectedNode{{NodeID: "n2", Reason: "odd"}},
 	})
 	second.applications(acceptedApplications("a1", "a2"))
-	second.applications(&si.ApplicationResponse{Updated: []*si.UpdatedApplication{
-		{ApplicationID: "a1", State: "Running"}, {ApplicationID: "a2", State: "New"},
-	}})
+	second.applications(states("Running", "New"))
 	second.allocations(fresh(allocation("k1", "n1"), allocation("k2", "n1")))
 	second.replayComplete()
 	r.expect("node n2 rejected: odd", "k2 on n1", "application a2 is New")
@@ -103,6 +103,13 @@ func TestReplayIsInvisible(t *testing.T) {
 	if stats := r.client.Stats(); stats.Nodes != 1 || stats.Asks != 0 || stats.Allocations != 2 {
 		t.Fatalf("stats: %+v", stats)
 	}
+}
+
+// states says in which states the applications a1 and a2 are.
+func states(a1, a2 string) *si.ApplicationResponse {
+	return &si.ApplicationResponse{Updated: []*si.UpdatedApplication{
+		{ApplicationID: "a1", State: a1}, {ApplicationID: "a2", State: a2},
+	}}
 }
 
 // A rejection of what the server has is told, and does not keep it out of the next replay.
