@@ -200,11 +200,10 @@ func TestAllocationOnARemovedNodeIsAskedForAgain(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
 	s.node("n1", si.NodeInfo_DECOMISSION)
-	s.rm.order.RLock() // the keeper has to wait
 	s.serverAllocates("k1", "n1")
+	s.comesToSee(s.server.take, "ask k1", "nodes DECOMISSION n1", "release k1")
 	s.serverReleases("k1", stoppedByRM)
-	s.rm.order.RUnlock()
-	s.comesToSee(s.server.take, "ask k1", "nodes DECOMISSION n1", "ask k1")
+	s.comesToSee(s.server.take, "ask k1")
 	s.sees(s.shim.take)
 	s.serverAllocates("k1", "n2")
 	s.sees(s.shim.take, "new k1 on n2")

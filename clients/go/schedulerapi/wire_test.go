@@ -3,6 +3,7 @@ package schedulerapi
 import (
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,21 +77,26 @@ func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, lic
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for {
-			request, err := grpc.Recv()
-			if err != nil {
-				return
-			}
-			if request.GetNumber() > 0 {
-				s.wants <- request
-			}
-		}
+		s.listen()
 	}()
 	select {
 	case <-s.cut:
 	case <-ended:
 	}
 	return nil
+}
+
+// listen takes requests until the client ends the stream.
+func (s *stream) listen() {
+	for {
+		request, err := s.grpc.Recv()
+		if err != nil {
+			return
+		}
+		if request.GetNumber() > 0 {
+			s.wants <- request
+		}
+	}
 }
 
 func (s *stream) say(response *licornev1.UpdateResponse) {
@@ -247,6 +253,37 @@ func TestQueuesArriveBeforeTheirApplications(t *testing.T) {
 	if server = <-w.streams; server.queues != "new" {
 		t.Fatalf("the RM registers the queues %q", server.queues)
 	}
+}
+
+// An ask whose node went away before the shim heard of it waits on, at the server and in a replay.
+func TestAskOfARemovedNodeWaitsOn(t *testing.T) {
+	w, shim := startWire(t), &fakeShim{}
+	s, server := w.meet(shim)
+	w.ask(s, "k1")
+	server.gets("ask k1@", "|")
+	gone := &si.NodeInfo{NodeID: "n1", Action: si.NodeInfo_DECOMISSION}
+	w.must(s.UpdateNode(&si.NodeRequest{RmID: "rm", Nodes: []*si.NodeInfo{gone}}))
+	server.gets("node n1", "|")
+	server.allocates("k1", "n1")
+	server.allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
+		{ApplicationID: "app", AllocationKey: "k1", TerminationType: stoppedByRM},
+	}})
+	// Before it, the allocation may have been handed back.
+	for text := ""; text != "ask k1@"; {
+		select {
+		case request := <-server.wants:
+			text = textsOf(request)[0]
+		case <-time.After(patient):
+			t.Fatal("the server is not asked again")
+		}
+	}
+	close(server.cut)
+	server = <-w.streams
+	if want := []string{"node n2", "app app", "ask k1@"}; !slices.Equal(server.replay, want) {
+		t.Fatalf("the replay is %q, want %q", server.replay, want)
+	}
+	server.allocates("k1", "n2")
+	waitFor(t, shim, "new k1 on n2")
 }
 
 // A check that is judged while a new session begins: the replay says that its ask waits, so that the
