@@ -13,8 +13,9 @@ const (
 	askEnded  = "the ask has ended"
 	placedOn  = "the ask is placed on node "
 	notJudged = "the shim took too long for the other nodes; this one is judged later"
-	// judgingShare of the deadline is what one check may take, so that others are judged in time, too.
-	judgingShare = 4
+	// judgingShare is the part of the deadline that one check may take, so that others are judged in
+	// time, too.
+	judgingShare = 20
 )
 
 var errNodeRemoved = errors.New("the node has been removed")

@@ -14,7 +14,8 @@ import (
 const ClassTag = "licorne/predicate-class"
 
 const (
-	defaultDeadline = 2 * time.Second
+	// defaultDeadline has room for the checks that the server sends at a time when many pods fit nowhere.
+	defaultDeadline = 10 * time.Second
 	defaultRecheck  = time.Second
 )
 
@@ -24,10 +25,11 @@ type Options struct {
 	Target string
 	// TLS is used for every connection. Nil means plain text.
 	TLS *tls.Config
-	// PredicateDeadline is the time for the answer to a predicate check, from 10 ms to 60 s. 0 means
-	// 2 s. The nodes of a check that is not answered by then count as refused for a while. One check
-	// takes a quarter of it at the most; the nodes that the shim did not get to by then are refused and
-	// judged later. A check names up to a thousand nodes.
+	// PredicateDeadline is the time for the answers to the predicate checks that the server sends
+	// together, from 10 ms to 60 s. 0 means 10 s. The nodes of a check that is not answered by then
+	// count as refused for a while, and the server asks less meanwhile. One check takes a twentieth of
+	// it at the most; the nodes that the shim did not get to by then are refused and judged later. A
+	// check names up to a thousand nodes.
 	PredicateDeadline time.Duration
 	// PredicateClass names the class of an ask: asks of equal class and resources are refused by the
 	// same nodes. It saves checks where many pods are alike. An empty class shares with none, and
