@@ -6,6 +6,7 @@ GEN := .venv-gen/bin
 SCENARIO ?= shim
 JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
@@ -13,7 +14,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test test-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help install demo run bench test test-go lint-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +62,11 @@ test-go: install ## the Go client: format, lint and tests; needs Go
 	@cd clients/go && go vet ./... && go run $(STATICCHECK) ./...
 	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race -count=1 ./...
 	@$(MAKE) --no-print-directory test-shim
+
+# Beside test-go's linters: many more, which take minutes to build the first time.
+lint-go: ## golangci-lint on the Go client; needs Go
+	@test -n "$(GO)" || { echo 'lint-go: no Go toolchain is installed' >&2; exit 1; }
+	@cd clients/go && go run $(GOLANGCI) run ./... && cd shimtest && go run $(GOLANGCI) run -c ../.golangci.yml ./...
 
 # Staticcheck takes most of a minute the first time, as it goes through all of Kubernetes. So does vet, which is left out.
 test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the first time

@@ -42,8 +42,9 @@ func (o *output) write(l line) {
 		panic(err)
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, err := o.to.Write(append(encoded, '\n')); err != nil {
+	_, err = o.to.Write(append(encoded, '\n'))
+	o.mu.Unlock()
+	if err != nil {
 		slog.Error("nobody reads the peer", "error", err)
 		os.Exit(1)
 	}

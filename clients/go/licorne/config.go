@@ -60,12 +60,12 @@ type PredicateOptions struct {
 type ClassBy = licornev1.ClassBy
 
 const (
-	// ByAsk: asks with equal values of the tag licorne/predicate-class. An ask without it shares
+	// ByAsk is for asks with equal values of the tag licorne/predicate-class. An ask without it shares
 	// with none.
 	ByAsk = licornev1.ClassBy_BY_ASK
-	// ByTag: the same, and asks without the tag share with each other.
+	// ByTag is the same, and asks without the tag share with each other.
 	ByTag = licornev1.ClassBy_BY_TAG
-	// ByAllTags: asks whose tags are all equal, but for creationTime and the name of the pod.
+	// ByAllTags is for asks whose tags are all equal, but for creationTime and the name of the pod.
 	ByAllTags = licornev1.ClassBy_BY_ALL_TAGS
 )
 

@@ -53,21 +53,21 @@ type Handlers struct {
 type SessionState int
 
 const (
-	// SessionReplayed: the server registered the RM anew, was told all that the client knows and
+	// SessionReplayed says that the server registered the RM anew, was told all that the client knows and
 	// schedules the RM now. It comes also for the first session.
 	SessionReplayed SessionState = iota + 1
-	// SessionResumed: the session goes on where the stream broke.
+	// SessionResumed says that the session goes on where the stream broke.
 	SessionResumed
-	// SessionDraining: the server is about to stop. The client says goodbye and comes back after
+	// SessionDraining says that the server is about to stop. The client says goodbye and comes back after
 	// RetryAfter.
 	SessionDraining
-	// SessionLost: the stream ended; Err says why. The client connects again.
+	// SessionLost says that the stream ended, and Err why. The client connects again.
 	SessionLost
-	// SessionRefused: the server refused to register the RM with a configuration that
+	// SessionRefused says that the server refused to register the RM with a configuration that
 	// UpdateConfiguration could not bring to it before. Err is the *ConfigError or *RegistrationError.
 	// The client connects again and registers with the configuration that was accepted last.
 	SessionRefused
-	// SessionEnded: the client has ended for good, Err says why. It is nil after Close and after the
+	// SessionEnded says that the client has ended for good, and Err why. That is nil after Close and after the
 	// end of Run's context. It is the last call of any handler.
 	SessionEnded
 )

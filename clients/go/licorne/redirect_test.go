@@ -52,7 +52,8 @@ func TestRedirectsWait(t *testing.T) {
 	r.ready()
 	// After a session a goodbye of the server has its own wait, of which the server decides.
 	first.drain(1)
-	for first.receive().GetGoodbye() == nil {
+	for said := first.receive(); said.GetGoodbye() == nil; {
+		said = first.receive()
 	}
 	first.end(nil)
 	back.redirect(front.address)

@@ -72,7 +72,7 @@ func (r *rm) start() {
 		expired, done := context.WithCancel(context.Background())
 		done()
 		_ = r.client.Close(expired, false)
-		r.awaitEnd()
+		_ = r.awaitEnd()
 		cancel()
 	})
 }

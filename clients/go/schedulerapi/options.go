@@ -55,21 +55,21 @@ type Options struct {
 type Metric string
 
 const (
-	// MetricCheckSeconds: the time that judging a check took, in seconds.
+	// MetricCheckSeconds is the time that judging a check took, in seconds.
 	MetricCheckSeconds Metric = "check_seconds"
-	// MetricNodesRefused: the nodes of a check that were refused.
+	// MetricNodesRefused is how many nodes of a check were refused.
 	MetricNodesRefused Metric = "nodes_refused"
-	// MetricTaken: 1 for each ask whose allocation was handed to the shim before the server said so.
+	// MetricTaken is 1 for each ask whose allocation was handed to the shim before the server said so.
 	MetricTaken Metric = "taken"
-	// MetricPlacedAgain: 1 for each taken ask of which the server had to be told where it is.
+	// MetricPlacedAgain is 1 for each taken ask of which the server had to be told where it is.
 	MetricPlacedAgain Metric = "placed_again"
-	// MetricHandedBack: 1 for each allocation that the shim refused although it had accepted the node
+	// MetricHandedBack is 1 for each allocation that the shim refused although it had accepted the node
 	// before.
 	MetricHandedBack Metric = "handed_back"
-	// MetricReopened: 1 each time that the server is made to ask about a node again, because the node is
+	// MetricReopened is 1 each time that the server is made to ask about a node again, because the node is
 	// accepted now or had too many refusals to judge them all again.
 	MetricReopened Metric = "reopened"
-	// MetricSessionLost: 1 for each loss of the session.
+	// MetricSessionLost is 1 for each loss of the session.
 	MetricSessionLost Metric = "session_lost"
 )
 

@@ -123,7 +123,8 @@ func TestConfigurations(t *testing.T) {
 		defer s.server.mu.Unlock()
 		return append([]string(nil), s.server.configs...)
 	}
-	for end := time.Now().Add(patient); len(configs()) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patient); len(configs()) < 3 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 	s.sees(configs, "bad", "away", "away")
 }

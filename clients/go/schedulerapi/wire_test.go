@@ -311,7 +311,7 @@ func TestTakenAskOfAnOlderSessionIsPlaced(t *testing.T) {
 // An allocation that came unasked is in the shim before the next check is judged.
 func TestChecksAreJudgedInTheOrderOfTheStream(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
-	shim.refuses = func(key, node string) error {
+	shim.refuses = func(key, _ string) error {
 		shim.mu.Lock()
 		defer shim.mu.Unlock()
 		if key == "k2" && len(shim.heard) == 0 {
