@@ -21,7 +21,6 @@ from licorne import (
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1.session_pb2 import Drain, Goodbye, UpdateRequest
 from support.scripted import ScriptedStream, scripted
-from support.shim import eventually
 
 QUICK = RetryConfig(initial=0.01, maximum=0.02)
 
@@ -128,20 +127,23 @@ async def test_an_incomplete_replay_is_made_anew() -> None:
 
     async def lose(stream: ScriptedStream) -> None:
         await stream.welcome()
-        replays.append(kinds(await stream.replay(complete=False)))
+        requests = await stream.read_replay()
+        replays.append(kinds(requests))
+        await stream.answer_replay(requests, complete=False)
         await stream.read()
 
     async def work(stream: ScriptedStream) -> None:
         stream.session = 2
         hello = await stream.welcome()
         assert hello.hello.resume_token == ""
-        replays.append(kinds(await stream.replay()))
+        requests = await stream.read_replay()
+        replays.append(kinds(requests))
+        await stream.answer_replay(requests)
         await stream.until_goodbye()
 
     async with scripted(lose, work) as target, client(target) as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1})])
         await asyncio.wait_for(rm.ready(), 10)
-        await eventually(lambda: len(replays) == 2)
     assert replays == [["replay_begin", "nodes", "replay_end"]] * 2
 
 

@@ -63,14 +63,25 @@ class ScriptedStream:
 
     async def replay(self, *, complete: bool = True, number: int = 1) -> list[UpdateRequest]:
         """Read a whole replay and answer it; returns its requests."""
+        requests = await self.read_replay()
+        await self.answer_replay(requests, complete=complete, number=number)
+        return requests
+
+    async def read_replay(self) -> list[UpdateRequest]:
+        """Read a whole replay."""
         requests: list[UpdateRequest] = []
         while not (requests and requests[-1].HasField("replay_end")):
             request = await self.read()
             assert request is not None
             requests.append(request)
+        return requests
+
+    async def answer_replay(
+        self, requests: list[UpdateRequest], *, complete: bool = True, number: int = 1
+    ) -> None:
+        """Say whether the replay was complete. A client may end the stream as soon as it hears."""
         result = ReplayResult(complete=complete, reason="" if complete else "a node is missing")
         await self.write(number=number, acknowledged=requests[-1].number, replay_result=result)
-        return requests
 
 
 Script = Callable[[ScriptedStream], Awaitable[None]]
