@@ -153,11 +153,12 @@ class Intake:
             return not entry.field
         if entry.kind is not first.kind:
             return False
-        additions, removals = list(entry.request.items), list(whole.items)
-        count = sum(map(len, entry.request.items.values()))
-        if count + sum(map(len, whole.items.values())) > MAX_JOINED:
+        count = sum(len(found) for part in (entry.request, whole) for found in part.items.values())
+        if count > MAX_JOINED:
             return False
-        return not (entry.request.items[additions[0]] and any(whole.items[f] for f in removals[1:]))
+        # The first field of a request has its additions, the others have its removals.
+        added, *removed = whole.items
+        return not (entry.request.items[added] and any(whole.items[field] for field in removed))
 
     def _pop(self) -> Entry:
         entry = self._waiting.popleft()

@@ -10,8 +10,8 @@ INTAKE = (
     Defect(
         "added-before-removed",
         _INTAKE,
-        "return not (entry.request.items[additions[0]] and",
-        "return True or (entry.request.items[additions[0]] and",
+        "return not (entry.request.items[added] and",
+        "return True or (entry.request.items[added] and",
         "what is removed and added again is gone",
         (_TEST_INTAKE,),
     ),
