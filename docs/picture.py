@@ -25,7 +25,8 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_core.agenda import AT_ONCE
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import running
-from licorne_server.cli.demo_world import Submission, World, worlds
+from licorne_server.cli.demo_scenes import GANG, OWNER, Submission
+from licorne_server.cli.demo_world import World, worlds
 from licorne_server.logs import set_up
 from licorne_server.settings import Address, Settings
 
@@ -89,9 +90,13 @@ class Cluster:
 
 
 def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
-    """The work of a world, in its order, with little of the scarce queue's."""
+    """The work of a world, in its order, with little of the scarce queue's.
+
+    What comes of gangs and of claims depends on when the RM confirms: they are left out.
+    """
     scarce = [item for item in work if item.application.queue == SCARCE_QUEUE]
     left_out = {item.application.application_id for item in scarce[SCARCE_APPLICATIONS:]}
+    left_out |= {GANG, OWNER}
     return (item for item in work if item.application.application_id not in left_out)
 
 

@@ -169,22 +169,22 @@ class Agenda:
     def check(self, partitions: Mapping[PartitionName, Partition]) -> None:
         """Compare with what the partitions themselves say; raises InvariantBroken.
 
-        G1: here are the partitions that there are, and no others. Each stands under its deadline
+        L3: here are the partitions that there are, and no others. Each stands under its deadline
         if it has one, and waits for a turn if it is runnable.
         """
         known = {name: place.partition for name, place in self._places.items()}
         if list(known.items()) != list(partitions.items()):
-            raise InvariantBroken(f"G1: the agenda has {[*known]}, there are {[*partitions]}")
+            raise InvariantBroken(f"L3: the agenda has {[*known]}, there are {[*partitions]}")
         for what, line in (("deadlines", self._deadlines), ("turns", self._waiting)):
             if not line.keys.keys() <= partitions.keys():
-                raise InvariantBroken(f"G1: the agenda has {what} of partitions that are gone")
+                raise InvariantBroken(f"L3: the agenda has {what} of partitions that are gone")
         for name, place in self._places.items():
             found = (self._deadlines.keys.get(name), self._waiting.keys.get(name))
             deadline = _deadline(place.partition)
             due = None if deadline is None else (deadline, place.number)
             turn = (place.last_turn, place.number) if place.partition.is_runnable else None
             if found != (due, turn):
-                raise InvariantBroken(f"G1: {name}: the agenda has {found}, not {(due, turn)}")
+                raise InvariantBroken(f"L3: {name}: the agenda has {found}, not {(due, turn)}")
 
 
 def _deadline(partition: Partition) -> float | None:

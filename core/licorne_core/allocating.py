@@ -6,60 +6,68 @@ Every step books or unbooks, follows the request's table of states, and then say
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import ASSUMED, Request, RequestEvent
+from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
 from licorne_core.asks import Allocation, Ask
-from licorne_core.books import book, unbook
+from licorne_core.books import book, book_preempting, unbook, unbook_preempting
 from licorne_core.counters import Counters
-from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.pending import PendingAsks
+from licorne_core.placeholders import Placeholders
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.cycle import Candidate
+from licorne_core.scheduling.ground import Ground
 from licorne_core.scheduling.predicate_results import forget_results, note_known_change
 from licorne_core.scheduling.reserving import Reservations, note_allocating
-from licorne_core.scheduling.wakeups import Wakeups
 
 # Read from their enumerations once: that costs as much as two calls, for every allocation.
 _ALLOCATE = RequestEvent.ALLOCATE
+_KEEP_ROOM = RequestEvent.KEEP_ROOM
 
 
 class Allocations:
     """Makes, confirms, takes back and ends the allocations of one partition."""
 
-    __slots__ = ("_asks", "_changes", "_counters", "_index", "_nodes", "_reservations", "_wakeups")
+    __slots__ = (
+        "_asks",
+        "_changes",
+        "_counters",
+        "_nodes",
+        "_placeholders",
+        "_reservations",
+        "_wakeups",
+    )
 
     def __init__(
         self,
-        nodes: NodeBook,
-        index: NodeIndex,
-        changes: Changes,
-        wakeups: Wakeups,
+        ground: Ground,
         asks: PendingAsks,
+        placeholders: Placeholders,
         reservations: Reservations,
         counters: Counters,
     ) -> None:
         """None yet."""
-        self._counters = counters
-        self._nodes = nodes
-        self._index = index
-        self._changes = changes
-        self._wakeups = wakeups
+        self._nodes, _, self._changes, self._wakeups = ground
         self._asks = asks
+        self._placeholders = placeholders
         self._reservations = reservations
+        self._counters = counters
 
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
         """Carry out a decision that the RM hears of at once."""
-        allocation = self._place(candidate, _ALLOCATE, now)
-        self._note_known(candidate[3])
+        _, app, request, node = candidate
+        allocation = self._place(
+            candidate, _KEEP_ROOM if request.ask.placeholder else _ALLOCATE, now
+        )
+        if request.ask.placeholder:
+            self._placeholders.keep(app, request)
+        self._note_known(node)
         return allocation
 
     def assume(self, candidate: Candidate, now: float) -> None:
         """Carry out a decision that the RM has to agree to first (spec § 8.4)."""
         self._place(candidate, RequestEvent.ASSUME, now)
         _, app, _, node = candidate
-        self._index.took(node)
+        self._wakeups.node_filled(node)
         note_allocating(app)
 
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
@@ -74,7 +82,7 @@ class Allocations:
             request.group.assumed += 1
         self._asks.leave(app, request)
         allocation = Allocation(request.ask, node.node_id, request.create_time, now)
-        self._book(request, allocation, app, node)
+        _book(request, allocation, app, node)
         if request.reservation is not None:
             self._reservations.end(request.reservation, now)
         if node.reservations and request.ask.ask_class.required_node is not None:
@@ -88,7 +96,11 @@ class Allocations:
         """The RM agrees to an assumed request's node, and counts the ask as placed there."""
         allocation, node = self._where(request)
         self._end_assumption(app, request)
-        request.follow(RequestEvent.CONFIRM)
+        if request.ask.placeholder:
+            request.follow(_KEEP_ROOM)
+            self._placeholders.keep(app, request)
+        else:
+            request.follow(RequestEvent.CONFIRM)
         self._note_results_void(node, void=forget_results(node))
         return allocation
 
@@ -99,28 +111,48 @@ class Allocations:
     def roll_back(self, app: Application, request: Request, now: float) -> None:
         """An assumed request, of which the RM never heard, is pending again in its old place."""
         allocation, node = self._where(request)
-        self._unbook(request, allocation, app, node)
+        _unbook(request, allocation, app, node)
         app.assumed_count -= 1
         request.follow(RequestEvent.ROLL_BACK)
         self._asks.enter(app, request, now)
         request.group.assumed -= 1
         self._freed(app, node)
-        note_allocating(app)
-        self._wakeups.may_run_again(app.leaf.lineage)
+        self._note_not_allocating(app)
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
         """Book what exists already, whatever the limits say (spec § 11.3).
 
         The request is new, or it was pending and is not counted as such any more.
         """
-        request.follow(RequestEvent.ALLOCATE)
+        request.follow(_KEEP_ROOM if request.ask.placeholder else _ALLOCATE)
         allocation = Allocation(request.ask, node.node_id, request.create_time, now)
-        self._book(request, allocation, app, node)
+        _book(request, allocation, app, node)
+        if request.ask.placeholder:
+            self._placeholders.keep(app, request)
         self._note_known(node)
         self._changes.app_changed(app)
         leaf: Queue = app.leaf
         leaf.counters.allocations_made += 1
         return allocation
+
+    def take_place(
+        self, app: Application, request: Request, node: Node, request_time: float, now: float
+    ) -> Allocation:
+        """Book a request everywhere that was linked to a placeholder, which is gone (§ 6.6)."""
+        allocation = Allocation(request.ask, node.node_id, request_time, now, placeholder_used=True)
+        _book(request, allocation, app, node)
+        self._note_known(node)
+        self._changes.app_changed(app)
+        return allocation
+
+    def preempt(self, app: Application, request: Request) -> None:
+        """The RM is told to stop a victim; its resources count as about to be free (§ 9.4.8)."""
+        if request.ask.placeholder:
+            self._placeholders.give_up(app, request)
+        request.follow(RequestEvent.PREEMPT)
+        _, node = self._where(request)
+        book_preempting(request.ask.ask_class.items, node, app)
+        self._wakeups.victims_changed(node)
 
     def release(self, app: Application, request: Request) -> Allocation:
         """Free an allocation; nothing is left of the request."""
@@ -135,6 +167,7 @@ class Allocations:
         request.arrival = app.arrivals
         request.is_queued = False
         request.reported = False
+        request.triggered = False
         request.ask = replace(request.ask, node_id=None)
         self._asks.enter(app, request, now)
         return allocation
@@ -142,22 +175,40 @@ class Allocations:
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """Give an allocation another size in its place."""
         allocation, node = self._where(request)
-        self._unbook(request, allocation, app, node)
+        stopping = request.state is RequestState.PREEMPTING
+        if stopping:
+            unbook_preempting(request.ask.ask_class.items, node, app)
+        _unbook(request, allocation, app, node)
         request.ask = ask
-        self._book(request, replace(allocation, ask=ask), app, node)
+        _book(request, replace(allocation, ask=ask), app, node)
+        if stopping:
+            book_preempting(ask.ask_class.items, node, app)
+            self._reservations.promises.victim_resized(request)
         note_known_change(node, narrowed=True)
         self._freed(app, node)
 
     def _end(self, app: Application, request: Request, event: RequestEvent) -> Allocation:
         allocation, node = self._where(request)
-        self._unbook(request, allocation, app, node)
+        if request.state is RequestState.PREEMPTING:
+            unbook_preempting(request.ask.ask_class.items, node, app)
+            self._reservations.victim_gone(request)
+        if request.ask.placeholder:
+            self._placeholders.end(app, request, event)
+        _unbook(request, allocation, app, node)
         request.follow(event)
         note_known_change(node, narrowed=False)
         self._freed(app, node)
+        if request.ask.placeholder:
+            self._note_not_allocating(app)
         self._counters.allocations_released += 1
         leaf: Queue = app.leaf
         leaf.counters.allocations_released += 1
         return allocation
+
+    def _note_not_allocating(self, app: Application) -> None:
+        """The application may have lost all that it had; then another one may start instead."""
+        note_allocating(app)
+        self._wakeups.may_run_again(app.leaf.lineage)
 
     def _end_assumption(self, app: Application, request: Request) -> None:
         app.assumed_count -= 1
@@ -180,7 +231,7 @@ class Allocations:
         if void:
             self._wakeups.node_improved(node)
         else:
-            self._index.took(node)
+            self._wakeups.node_filled(node)
 
     def _freed(self, app: Application, node: Node) -> None:
         """Something of the application on the node may have become free: who waits for it?"""
@@ -190,21 +241,23 @@ class Allocations:
         self._wakeups.room_in(app.quotas)
         self._wakeups.node_improved(node)
 
-    @staticmethod
-    def _book(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
-        book(allocation.ask.ask_class.items, node, app)
-        node.allocations[allocation] = None
-        app.take(request, allocation)
-        if app.allocation_count == 1:
-            for tracker in app.trackers:
-                tracker.applications[app.app_id] = None
 
-    @staticmethod
-    def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
-        unbook(allocation.ask.ask_class.items, node, app)
-        del node.allocations[allocation]
-        request.allocation = None
-        app.allocation_count -= 1
-        if not app.allocation_count:
-            for tracker in app.trackers:
-                del tracker.applications[app.app_id]
+def _book(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
+    ask = allocation.ask
+    book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
+    node.allocations[allocation] = None
+    app.take(request, allocation)
+    if app.allocation_count == 1:
+        for tracker in app.trackers:
+            tracker.applications[app.app_id] = None
+
+
+def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
+    ask = allocation.ask
+    unbook(ask.ask_class.items, node, app, placeholder=ask.placeholder)
+    del node.allocations[allocation]
+    request.allocation = None
+    app.allocation_count -= 1
+    if not app.allocation_count:
+        for tracker in app.trackers:
+            del tracker.applications[app.app_id]

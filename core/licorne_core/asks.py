@@ -138,6 +138,8 @@ class Allocation:
     node_id: NodeId
     request_time: float
     allocation_time: float
+    placeholder_used: bool = False
+    """Whether it took the place of a placeholder, whose request time it then has (spec § 6.6)."""
 
     __hash__ = object.__hash__
 

@@ -21,13 +21,14 @@ class HasPending(Protocol):
     """What its pending asks want, by resource name."""
 
 
-def book(items: Items, node: Node, app: Application) -> None:
+def book(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
     """Book the amounts on the node, in every quota of the application, and in the application.
 
-    A quota is a queue from the leaf up to root, or what a user or a group has in one of them.
+    A quota is a queue from the leaf up to root, or what a user or a group has in one of them. Those
+    of a `placeholder` are kept apart in the application (spec § 6.2).
     """
     book_on_node(items, node)
-    totals = app.allocated
+    totals = app.placeholder_allocated if placeholder else app.allocated
     for name, value in items:
         totals[name] = totals.get(name, 0) + value
     for quota in app.quotas:
@@ -36,12 +37,12 @@ def book(items: Items, node: Node, app: Application) -> None:
             totals[name] = totals.get(name, 0) + value
 
 
-def unbook(items: Items, node: Node, app: Application) -> None:
+def unbook(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
     """Take a booking back, or end it: the inverse of `book`."""
     unbook_on_node(items, node)
     for quota in app.quotas:
         refund(quota.allocated, items)
-    refund(app.allocated, items)
+    refund(app.placeholder_allocated if placeholder else app.allocated, items)
 
 
 def book_on_node(items: Items, node: Node) -> None:
@@ -70,6 +71,32 @@ def book_foreign(before: Items, after: Items, node: Node) -> None:
     refund(node.occupied, before)
     charge(node.occupied, after)
     node.derive_available()
+
+
+def book_preempting(items: Items, node: Node, app: Application) -> None:
+    """Book the amounts of a victim as going: the RM was told to stop it (spec § 9.4)."""
+    charge(node.preempting, items)
+    for quota in app.quotas:
+        charge(quota.preempting, items)
+
+
+def unbook_preempting(items: Items, node: Node, app: Application) -> None:
+    """The inverse of `book_preempting`, when the victim is gone or is not to go any more."""
+    refund(node.preempting, items)
+    for quota in app.quotas:
+        refund(quota.preempting, items)
+
+
+def book_promise(items: Items, app: Application) -> None:
+    """Promise the amounts to an ask of the application in its queues, for its user and group."""
+    for quota in app.quotas:
+        charge(quota.promised, items)
+
+
+def unbook_promise(items: Items, app: Application) -> None:
+    """The inverse of `book_promise`."""
+    for quota in app.quotas:
+        refund(quota.promised, items)
 
 
 def book_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:

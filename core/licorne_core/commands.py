@@ -23,11 +23,13 @@ class FailMode(Enum):
 class PredicatePolicy:
     """An RM decides itself which nodes its asks may go to (spec § 8.4).
 
-    `deadline` is in seconds, from when a check was written to the RM.
+    `deadline` is in seconds, from when a check was written to the RM. `judges_victims`: it also
+    says which victims of preemption have to go (spec § 9.4.5).
     """
 
     deadline: float = 2.0
     fail_mode: FailMode = FailMode.CLOSED
+    judges_victims: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +186,25 @@ class AnswerPredicates:
     answers: Sequence[PredicateAnswer]
 
 
+class PreemptionAnswer(NamedTuple):
+    """What the RM says to one preemption check.
+
+    `needed` has the nodes on which the ask can run once the victims up to this position, in the
+    order of the check, are gone; -1 for none of them. Nodes that it does not have are refused.
+    """
+
+    check: int
+    needed: Mapping[NodeId, int] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPreemptions:
+    """The RM answers checks of `PreemptionsAsked`."""
+
+    rm_id: RmId
+    answers: Sequence[PreemptionAnswer]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotePredicatesSent:
     """The checks up to this number have been written to the RM: its time for them begins now.
@@ -245,6 +266,7 @@ Command = (
     | UpdateApplications
     | UpdateAllocations
     | AnswerPredicates
+    | AnswerPreemptions
     | NotePredicatesSent
     | BeginReplay
     | EndReplay

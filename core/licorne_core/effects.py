@@ -187,6 +187,49 @@ class PredicatesAsked:
     deadline: float
 
 
+class AskedVictim(NamedTuple):
+    """A victim that a preemption check proposes."""
+
+    app_id: AppId
+    key: AllocationKey
+
+
+class AskedNode(NamedTuple):
+    """A node of a preemption check: its victims in the order in which they would go.
+
+    The resources of the ask fit once those up to position `start` are gone; -1 if they fit at once.
+    """
+
+    node_id: NodeId
+    victims: Sequence[AskedVictim]
+    start: int
+
+
+class AskedPreemption(NamedTuple):
+    """The question which victims have to go on each of the nodes so that the ask can run there.
+
+    `check` is numbered together with predicate checks.
+    """
+
+    check: int
+    app_id: AppId
+    key: AllocationKey
+    nodes: Sequence[AskedNode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionsAsked:
+    """The RM should answer these checks by `AnswerPreemptions` (spec § 9.4.5).
+
+    Whoever writes them says so by `NotePredicatesSent`; then the RM has `deadline` seconds.
+    """
+
+    rm_id: RmId
+    partition: PartitionName
+    checks: Sequence[AskedPreemption]
+    deadline: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerState:
     """An ask that quota would admit and no node takes (spec § 8.12): its state is FAILED."""
@@ -227,6 +270,7 @@ Effect = (
     | AllocationsRejected
     | ReplayEnded
     | PredicatesAsked
+    | PreemptionsAsked
     | ContainerStatesChanged
     | Happened
 )

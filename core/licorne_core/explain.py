@@ -8,59 +8,150 @@ from collections import Counter
 from collections.abc import Iterator
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestState
+from licorne_core.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import NotFound
+from licorne_core.explain_preemption import UNDER_WAY, preemption_check
 from licorne_core.ids import AllocationKey, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
+from licorne_core.preemption.ledger import PreemptionRecord, PreemptionRule
 from licorne_core.queues.queue import Queue
-from licorne_core.reasons import Check, NodesCheck, PartitionCheck, StartingCheck, StateCheck
+from licorne_core.reasons import (
+    Check,
+    NodesCheck,
+    PartitionCheck,
+    QueueCheck,
+    StartingCheck,
+    StateCheck,
+)
 from licorne_core.reports import Explanation
-from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS
+from licorne_core.scheduling.checks import APPLICATION_CHECKS, ASK_CHECKS, Asking
 from licorne_core.scheduling.order import app_key
+
+_DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
+"""In these states an application has lost its asks, as its gang has not come together in time."""
 
 
 def explain(partition: Partition, app: Application, key: str) -> Explanation:
     """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound."""
     first = app.asks_in_order(1)
+    who = f"application {app.app_id}"
+    if app.state in _DROPS_ASKS:
+        who = f"{who} is {app.state.value} and"
     if not key and not first:
-        raise NotFound(f"application {app.app_id} has no pending ask")
+        raise NotFound(f"{who} has no pending ask")
     request = app.requests.get(AllocationKey(key)) if key else first[0].request
     if request is None:
-        raise NotFound(f"application {app.app_id} has no ask {key}")
-    if request.allocation is None:
+        raise NotFound(f"{who} has no ask {key}")
+    if request.is_pending:
         return _explain_pending(partition, app, request)
-    node_id = request.allocation.node_id
-    assumed = request.state is RequestState.ASSUMED
+    verdict, summary = _whereabouts(partition, request)
     return Explanation(
         app_id=app.app_id,
         key=request.key,
         queue=app.queue_path,
-        verdict="assumed" if assumed else "allocated",
-        summary=(
-            f"assumed on node {node_id} until the RM agrees"
-            if assumed
-            else f"allocated on node {node_id}"
-        ),
-        node_id=node_id,
+        verdict=verdict,
+        summary=summary,
+        node_id=_node_of(request),
+        is_victim=_record(partition, request) is not None,
     )
+
+
+def explain_preempted(record: PreemptionRecord) -> Explanation:
+    """The situation of a victim that is gone."""
+    return Explanation(
+        app_id=record.app_id,
+        key=record.key,
+        queue=record.victim_queue.path,
+        verdict="preempted",
+        summary=f"preempted on node {record.node_id} {_cause(record)}",
+        node_id=record.node_id,
+        is_victim=True,
+    )
+
+
+def why_stopped(request: Request) -> str:
+    """Why the RM was told to stop it, as reports say it; empty for one that may go on.
+
+    A placeholder whose real request went away meanwhile counts as timed out (spec § 6.12).
+    """
+    if request.state is RequestState.PREEMPTING:
+        return "preempted"
+    if request.state is RequestState.RELEASING:
+        return "timeout" if request.partner is None else "replaced"
+    return ""
+
+
+def _whereabouts(partition: Partition, request: Request) -> tuple[str, str]:
+    """The verdict and the summary of a request that is not pending."""
+    node_id = _node_of(request)
+    if request.state in TO_REPLACE and request.partner is not None:
+        placeholder = f"placeholder {request.partner.key}"
+        if request.state is RequestState.MATCHED:
+            return "assumed", f"runs on node {node_id} instead of {placeholder} if the RM agrees"
+        return "replacing", f"runs on node {node_id} once the RM has stopped {placeholder}"
+    if request.state is RequestState.ASSUMED:
+        return "assumed", f"assumed on node {node_id} until the RM agrees"
+    if request.state in STOPPING:
+        why = _stop(partition, request)
+        return "stopping", f"on node {node_id} until the RM has stopped it: {why}"
+    return "allocated", f"allocated on node {node_id}"
+
+
+def _node_of(request: Request) -> str:
+    """The node that it is on or goes to."""
+    here = request if request.allocation is not None else request.partner
+    return "" if here is None or here.allocation is None else here.allocation.node_id
+
+
+def _stop(partition: Partition, request: Request) -> str:
+    """Why a request is being stopped, in words."""
+    if request.state is RequestState.PREEMPTING:
+        record = _record(partition, request)
+        return "preempted" if record is None else f"preempted {_cause(record)}"
+    if request.partner is not None:
+        return f"{request.partner.key} takes its place"
+    return "no real allocation takes its place"
+
+
+def _record(partition: Partition, request: Request) -> PreemptionRecord | None:
+    """For whom or what it has to go, or one of its key had to go before; None for neither."""
+    return partition.ledger.find(request.ask.app_id, request.key)
+
+
+def _cause(record: PreemptionRecord) -> str:
+    """For whom or what a victim had to go."""
+    if record.beneficiary_queue is None or record.rule is PreemptionRule.QUOTA:
+        queue = record.beneficiary_queue or record.victim_queue
+        return f"because queue {queue.path} had more than its maximum"
+    whom = f"for ask {record.beneficiary_key} of application {record.beneficiary_app_id}"
+    if record.rule is PreemptionRule.REQUIRED_NODE:
+        return f"{whom}, which may go to no other node"
+    return f"{whom}, as queue {record.beneficiary_queue.path} was below its guarantee"
 
 
 def _explain_pending(partition: Partition, app: Application, request: Request) -> Explanation:
     leaf = partition.leaf_of(app)
     checks = checks_of(partition, app, request)
     blocking = next((check for check in checks if not check.passed), None)
+    summary = "schedulable, waiting for its turn" if blocking is None else blocking.message()
+    if isinstance(blocking, QueueCheck | NodesCheck):
+        preemption = preemption_check(partition, app, request)
+        checks += (preemption,)
+        if preemption.code == UNDER_WAY:
+            summary = preemption.text
     place = request.place
     return Explanation(
         app_id=app.app_id,
         key=request.key,
         queue=app.queue_path,
         verdict="waiting" if blocking is None else "pending",
-        summary="schedulable, waiting for its turn" if blocking is None else blocking.message(),
+        summary=summary,
         checks=checks,
         asks_ahead=sum(1 for other in app.pending() if other.place < place),
         applications_ahead=_applications_ahead(app, leaf),
+        is_victim=_record(partition, request) is not None,
     )
 
 
@@ -94,8 +185,9 @@ def _checks(partition: Partition, app: Application, request: Request) -> Iterato
         if not (reserved and check.spares_reserved):
             yield from check.report(scene, app)
     for ask_check in ASK_CHECKS:
-        if ask_class.predicate is not None or not ask_check.only_with_predicate:
-            yield from ask_check.report(scene, app, ask_class)
+        spared = reserved and ask_check.spares_reserved
+        if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
+            yield from ask_check.report(scene, Asking(app, request.group, request.promise))
     yield _nodes(partition, request)
 
 

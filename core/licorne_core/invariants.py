@@ -17,7 +17,13 @@ A7  No total is below zero or beyond int64; only what is available may be below 
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
 L2  Who has a deadline is there: applications, reservations, applications that are remembered.
 Q1  A queue that is gone is nobody's: no user or group counts there, nothing is ranked for it.
-G1  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
+L3  The agenda has each partition under its deadline, and those that are runnable wait for a turn.
+G1  Each placeholder that came is open, or was replaced or timed out, once. Partners name each
+    other, and their states are a row of `gang_rules.PAIRS`. What keeps room has an end.
+P2  What is being preempted in a queue, for a user and for a group is the sum of the victims there.
+    Who waits for victims waits for such as were told to stop.
+P4  What was promised is the sum of what pending asks want that have a node reserved and have had
+    victims stopped.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
@@ -28,12 +34,14 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Protocol
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import RequestState
+from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.errors import InvariantBroken
+from licorne_core.gang_invariants import check_gang
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
+from licorne_core.preemption_invariants import check_preemption
 from licorne_core.priorities import NO_PRIORITY
 from licorne_core.queues.queue import Queue
 from licorne_core.resources import (
@@ -86,12 +94,13 @@ def check_partition(partition: Partition) -> None:
     _check_deadlines(partition)
     _check_sums(partition)
     check_waiting(partition)
+    check_preemption(partition)
 
 
 def _check_deadlines(partition: Partition) -> None:
-    of_rm, here = partition.rm.checks_of(partition.name), partition.predicates.numbers
+    of_rm, here = partition.rm.checks_of(partition.name), partition.calls.numbers
     _same("L1", f"{partition.name}: open predicate checks", of_rm, here)
-    of_app = (Due.COMPLETE, Due.STARTED, Due.ESCALATE, Due.UNRESERVE)
+    of_app = (Due.COMPLETE, Due.PLACEHOLDERS, Due.STARTED, Due.ESCALATE, Due.UNRESERVE)
     known: dict[Due, Container[AppId]] = {
         **dict.fromkeys(of_app, partition.applications),
         Due.EXPIRE: partition.completed,
@@ -142,7 +151,7 @@ def _check_node(partition: Partition, node: Node) -> None:
         request = app.requests.get(held.key) if app is not None else None
         if request is None or request.allocation is not held:
             raise InvariantBroken(f"A6: {at} has {held.key}, its application has it not")
-        assumed += request.state is RequestState.ASSUMED
+        assumed += request.state in (RequestState.ASSUMED, RequestState.MATCHED)
     _same("A4", f"{at}: assumed", assumed, node.assumed)
 
 
@@ -151,23 +160,27 @@ def _check_application(partition: Partition, app: Application) -> None:
     booked, pending = list(app.booked()), list(app.pending())
     assumed = [request for request in booked if request.state is RequestState.ASSUMED]
     groups = app.groups.values()
-    allocated = sum_of(request.ask.ask_class.resources for request in booked)
+    matched = [r for r in app.replacing() if r.state is RequestState.MATCHED]
+    real = [request.ask.ask_class.resources for request in booked if not request.ask.placeholder]
+    kept = [request.ask.ask_class.resources for request in booked if request.ask.placeholder]
     wanted = sum_of(request.ask.ask_class.resources for request in pending)
-    _equal("A4", f"{at}: allocated", app.allocated, allocated)
+    _equal("A4", f"{at}: allocated", app.allocated, sum_of(real))
+    _equal("A4", f"{at}: placeholders allocated", app.placeholder_allocated, sum_of(kept))
     _equal("A4", f"{at}: pending", app.pending_total, wanted)
     _same("A4", f"{at}: pending asks", len(pending), app.pending_count)
     _same("A4", f"{at}: allocations", len(booked), app.allocation_count)
     _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
-    _same("A4", f"{at}: requests", len(app.requests), len(pending) + len(booked))
+    others = len(app.requests) - len(pending) - len(booked)
+    _same("A4", f"{at}: requests about to replace", len(app.replacing()), others)
     _same("A4", f"{at}: waiting in groups", len(pending), sum(g.waiting for g in groups))
-    _same("A4", f"{at}: assumed in groups", len(assumed), sum(g.assumed for g in groups))
+    _same("A4", f"{at}: assumed in groups", len(assumed + matched), sum(g.assumed for g in groups))
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)
     _in_range(at, app.pending_total)
     _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
-    busy = app.state in SCHEDULABLE
-    if busy is app.is_idle():
+    if not _fits_state(app):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
+    check_gang(partition, app)
     for request in booked:
         allocation = request.allocation
         node = None if allocation is None else partition.nodes.by_id.get(allocation.node_id)
@@ -178,11 +191,22 @@ def _check_application(partition: Partition, app: Application) -> None:
         _require("L1", waiting, f"{at}: {request!r} waits for no answer that has a deadline")
 
 
+def _fits_state(app: Application) -> bool:
+    """Whether it has something exactly when it should; what a gang has left may be still to go.
+
+    A gang that is resumed waits for what the RM sends again.
+    """
+    if app.state in SCHEDULABLE:
+        return not app.is_idle() or (app.state is AppState.ACCEPTED and bool(app.gang.groups))
+    ends = app.state in (AppState.COMPLETING, AppState.FAILING, AppState.RESUMING)
+    return app.is_idle() or (ends and bool(app.gang.groups))
+
+
 def _check_queue(queue: Queue) -> None:
     at = f"queue {queue.path}"
     if queue.is_leaf:
         apps = queue.applications.values()
-        allocated = sum_of(app.allocated for app in apps)
+        allocated = _usage_of(apps)
         pending = sum_of(app.pending_total for app in apps)
         running = sum(app.state is AppState.RUNNING for app in apps)
         top = _top(app.priorities.top for app in apps)
@@ -285,8 +309,17 @@ def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
     _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
     holders = {app.app_id for app in apps if app.allocation_count}
     _same("A5", f"{at}: running applications", holders, set(tracker.applications))
-    _equal("A5", f"{at}: allocated", tracker.allocated, sum_of(app.allocated for app in apps))
+    _equal("A5", f"{at}: allocated", tracker.allocated, _usage_of(apps))
     _in_range(at, tracker.allocated)
+
+
+def _usage(app: Application) -> tuple[Resources, Resources]:
+    """What counts in queues and for users: its real allocations, and its placeholders."""
+    return (app.allocated, app.placeholder_allocated)
+
+
+def _usage_of(apps: Iterable[Application]) -> Resources:
+    return sum_of(total for app in apps for total in _usage(app))
 
 
 def _check_sums(partition: Partition) -> None:
@@ -296,8 +329,13 @@ def _check_sums(partition: Partition) -> None:
     total = sum_of(node.capacity for node in nodes.by_id.values())
     _equal("A2", f"{at}: total", nodes.total, total)
     _equal("A2", f"{at}: root's maximum", root.max or {}, total)
-    on_nodes = sum_of(node.allocated for node in nodes.by_id.values())
-    _equal("A2", f"{at}: allocated", root.allocated, on_nodes)
+    booked = sum_of(
+        held.ask.ask_class.resources
+        for node in nodes.by_id.values()
+        for held in node.allocations
+        if partition.applications[held.ask.app_id].requests[held.key].state in BOOKED
+    )
+    _equal("A2", f"{at}: allocated", root.allocated, booked)
     in_queues = sum(len(leaf.applications) for leaf in partition.tree.leaves())
     _same("A6", f"{at}: applications in queues", len(partition.applications), in_queues)
     foreign = {key: holder for holder in nodes.by_id.values() for key in holder.foreign}

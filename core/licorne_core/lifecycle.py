@@ -1,8 +1,15 @@
 """What follows from an application's change of state: counts, timers, leaving (spec § 5.1)."""
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang_rules import ON_GONE, Gone, Left, PairEvent
 from licorne_core.apps.requests import Request
-from licorne_core.apps.states import COMPLETING_TIME, TERMINATED_TIME, AppEvent, AppState
+from licorne_core.apps.states import (
+    COMPLETING_TIME,
+    SCHEDULABLE,
+    TERMINATED_TIME,
+    AppEvent,
+    AppState,
+)
 from licorne_core.asks import Allocation
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import ApplicationUpdate
@@ -52,8 +59,11 @@ def advance(
     if noted:
         partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)
+    was_allocating = app.app_id in leaf.allocating
     _count_running(partition, leaf, app, before, app.state)
     note_allocating(app)
+    if was_allocating and app.state is not AppState.RUNNING:
+        partition.wakeups.may_run_again(leaf.lineage)
     if before is AppState.COMPLETING:
         partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     if app.state is not AppState.RUNNING:
@@ -74,17 +84,38 @@ def advance(
     return [ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=told)]
 
 
-def complete_if_idle(
-    partition: Partition, app: Application, now: float, *, noted: bool = True
+def after_gone(
+    partition: Partition, app: Application, gone: Gone, now: float, freed: Freed | None = None
 ) -> list[ApplicationUpdate]:
-    """An application that has nothing left starts to complete (§ 5.1.1)."""
-    if not _has_finished(app):
-        return []
-    return advance(partition, app, AppEvent.COMPLETE, now, noted=noted)
+    """Something of the application has gone: what it follows now stands in `ON_GONE`.
+
+    `freed` tells those who watch of an allocation that ended; with it they hear that the
+    application starts to complete.
+    """
+    timer = Timer(Due.PLACEHOLDERS, app.app_id)
+    if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):
+        partition.timers.cancel(timer)
+    event = ON_GONE.get((app.state, gone, what_is_left(app)))
+    if app.state is AppState.COMPLETING and Timer(Due.COMPLETE, app.app_id) in partition.timers:
+        event = None
+    starts_to_complete = event is AppEvent.COMPLETE and app.state in SCHEDULABLE
+    updates = []
+    if starts_to_complete:
+        updates = advance(partition, app, AppEvent.COMPLETE, now, noted=freed is None)
+    if freed is not None:
+        freed.completing = starts_to_complete
+        partition.journal.note(freed)
+    if event is not None and not starts_to_complete:
+        updates = advance(partition, app, event, now)
+    return updates
 
 
-def _has_finished(app: Application) -> bool:
-    return app.is_idle() and app.state in (AppState.ACCEPTED, AppState.RUNNING)
+def what_is_left(app: Application) -> Left:
+    """What the application has, as far as its state depends on it. Assumed asks are asks."""
+    booked = app.allocation_count - app.assumed_count
+    if len(app.requests) == booked == app.placeholder_count:
+        return Left.PLACEHOLDERS if booked else Left.NOTHING
+    return Left.MORE if booked else Left.ASKS
 
 
 def allocation_made(
@@ -95,6 +126,9 @@ def allocation_made(
     leaf.counters.allocations_made += 1
     by_state = leaf.settings.app_sort is AppSortPolicy.STATE_AWARE
     starts = by_state and partition.changes.is_state_aware(leaf)
+    if allocation.ask.placeholder:
+        # Until the gang is complete its application goes on as the oldest accepted one.
+        starts = starts and app.gang.is_complete(app.placeholder_allocated)
     if starts or leaf.admission.starting is app:
         note_start(partition, leaf, app, now)
     return placed(partition, app, allocation, now)
@@ -103,9 +137,20 @@ def allocation_made(
 def placed(
     partition: Partition, app: Application, allocation: Allocation, now: float
 ) -> list[ApplicationUpdate]:
-    """An allocation was booked: its application runs, and those who watch hear of both."""
+    """An allocation was booked: its application runs, and those who watch hear of both.
+
+    Placeholders let it run when all of them keep room, and have a time for that (spec § 6.3, 6.7).
+    The time begins with the first that keeps room, and goes on as long as any is booked or open:
+    one that only waits must not wait without an end.
+    """
     updates = []
-    if app.state is not AppState.RUNNING:
+    runs = True
+    if allocation.ask.placeholder:
+        runs = app.gang.is_complete(app.placeholder_allocated)
+        timer = Timer(Due.PLACEHOLDERS, app.app_id)
+        if timer not in partition.timers:
+            partition.timers.set(timer, now + app.gang.timeout)
+    if runs and app.state is not AppState.RUNNING:
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
     journal = partition.journal
     if journal.on:
@@ -120,18 +165,27 @@ def note_freed(
     detail: EventDetail,
     now: float,
     *,
-    completing: bool = False,
     ask_gone: bool = True,
 ) -> None:
     """Those who watch hear that an allocation ended; `detail` says why (see `Freed`)."""
-    fact = Freed(now, allocation, app.owner, detail, completing, ask_gone)
+    partition.ledger.released(app.app_id, allocation.key, now)
+    fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
 
 
-def cancel(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """A pending ask is not wanted any more."""
-    partition.asks.drop(app, request, now)
-    partition.journal.note(Cancelled(now, request.ask))
+def drop_ask(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    now: float,
+    detail: EventDetail = EventDetail.REQUEST_CANCEL,
+) -> None:
+    """An ask is not wanted any more: one that is pending, or linked to a placeholder."""
+    if request.is_pending:
+        partition.asks.drop(app, request, now)
+    else:
+        partition.pairs.part(app, request, PairEvent.DROPPED, now)
+    partition.journal.note(Cancelled(now, request.ask, detail))
 
 
 def unlink(partition: Partition, app: Application, now: float) -> None:
@@ -146,6 +200,7 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     del partition.applications[app.app_id]
     app.leaf, app.quotas = None, ()
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
+    partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
     clean_later(partition, leaf, now)
 
@@ -236,13 +291,11 @@ def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationU
         note_queue_changes(partition, before, now)
         return []
     app = partition.applications[app_id]
-    if due is Due.COMPLETE:
-        return advance(partition, app, AppEvent.COMPLETE, now)
     if due is Due.STARTED:
         _end_start(partition, partition.leaf_of(app), app)
     elif due is Due.ESCALATE:
         partition.escalation.on_time(app, now)
-        partition.changes.app_changed(app)
+        partition.changes.app_is_due(app)
     elif due is Due.UNRESERVE:
         reservation = app.requests[key].reservation
         assert reservation is not None, f"{app_id} {key} has a deadline for its reservation"

@@ -13,8 +13,13 @@ from licorne_core.limits.book import LimitBook
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.options import Options
+from licorne_core.pairs import Pairs
 from licorne_core.pending import PendingAsks
+from licorne_core.placeholders import Placeholders
 from licorne_core.placement.chain import Placer
+from licorne_core.preemption import Losses, PreemptionSearch
+from licorne_core.preemption.ledger import Ledger
+from licorne_core.preemption.quota_change import QuotaClock
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.rm_context import RmContext
@@ -23,8 +28,11 @@ from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.checks import Scene
 from licorne_core.scheduling.cycle import Cycle
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.ground import Ground
+from licorne_core.scheduling.open_calls import OpenCalls
 from licorne_core.scheduling.predicate_checks import PredicateChecks
 from licorne_core.scheduling.predicate_results import PredicateResults
+from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reserving import Reservations
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.scheduling.watching import Watch
@@ -79,25 +87,37 @@ class Partition:
         self.reservations = Reservations(
             self.nodes, self.changes, self.wakeups, self.escalation, self.timers, self.journal
         )
-        self.predicates = PredicateChecks(name, rm, self.index, self.timers)
+        self.calls = OpenCalls(name, rm, self.timers)
+        """The questions to the RM that are open."""
+        self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
-        self.asks = PendingAsks(
-            self.index, self.changes, self.wakeups, self.escalation, self.reservations
-        )
-        self.allocations = Allocations(
-            self.nodes,
-            self.index,
+        ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
+        keeping = Placeholders(self.wakeups)
+        self.asks = PendingAsks(ground, keeping, self.escalation, self.reservations)
+        self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)
+        self.pairs = Pairs(ground, self.asks, keeping, self.reservations, self.allocations)
+        self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
+        self.losses = Losses()
+        self.ledger = Ledger()
+        """Which allocations were preempted, for whom and why."""
+        self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
+        search = PreemptionSearch(self.tree.root, self.nodes.by_id, self.applications, self.losses)
+        self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
+        self.scene = Scene(
             self.changes,
             self.wakeups,
-            self.asks,
-            self.reservations,
-            self.counters,
+            self.escalation,
+            self.predicates,
+            self.timers,
+            self.preemption,
         )
-        self.cluster = Cluster(self.tree, self.nodes, self.index, self.wakeups, self.reservations)
-        self.scene = Scene(self.changes, self.wakeups, self.escalation, self.predicates)
-        self.cycle = Cycle(
+        self.cycle = self._cycle(options)
+
+    def _cycle(self, options: Options) -> Cycle:
+        return Cycle(
             self.tree.root,
             self.nodes,
+            self.applications,
             self.index,
             self.scene,
             Watch(self.journal),

@@ -5,32 +5,36 @@ from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.requests import Request, RequestEvent
 from licorne_core.asks import Ask
 from licorne_core.books import book_demand, unbook_demand
+from licorne_core.placeholders import Placeholders
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.ground import Ground
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.reserving import Reservations
-from licorne_core.scheduling.wakeups import Wakeups
 
 
 class PendingAsks:
     """Books demand, and says what has changed for those who wait."""
 
-    __slots__ = ("_changes", "_escalation", "_index", "_reservations", "_wakeups")
+    __slots__ = (
+        "_changes",
+        "_escalation",
+        "_index",
+        "_placeholders",
+        "_reservations",
+        "_wakeups",
+    )
 
     def __init__(
         self,
-        index: NodeIndex,
-        changes: Changes,
-        wakeups: Wakeups,
+        ground: Ground,
+        placeholders: Placeholders,
         escalation: Escalation,
         reservations: Reservations,
     ) -> None:
         """Of one partition."""
-        self._index = index
-        self._changes = changes
-        self._wakeups = wakeups
+        _, self._index, self._changes, self._wakeups = ground
+        self._placeholders = placeholders
         self._escalation = escalation
         self._reservations = reservations
 
@@ -39,6 +43,8 @@ class PendingAsks:
         app.arrivals += 1
         request = Request(ask, create_time, app.arrivals)
         app.requests[ask.key] = request
+        if ask.placeholder:
+            app.gang.came(ask)
         self.enter(app, request, now)
         return request
 
@@ -56,9 +62,9 @@ class PendingAsks:
             settle_priority(leaf)
         if was_first:
             self._rank(group)
-        wants = group.reservation_request
+        wants = group.reservation_request or group.preemption_request
         if wants is not None:
-            self._escalation.rank(wants, now)
+            self._escalation.rank_all(group, now)
         counts_asks = leaf.settings.backoff_threshold > 0
         moves = before != (app.priorities.top, app.submission_time)
         if was_first or wants is not None or counts_asks or moves:
@@ -84,7 +90,13 @@ class PendingAsks:
             self.class_went(app, group)
 
     def drop(self, app: Application, request: Request, now: float) -> None:
-        """The RM does not want a pending ask any more."""
+        """A pending ask is not wanted any more."""
+        self.withdraw(app, request, now)
+        if request.ask.placeholder:
+            self._placeholders.time_out(app.gang.group_of(request.ask))
+
+    def withdraw(self, app: Application, request: Request, now: float) -> None:
+        """Take a pending ask out, which comes back in another form."""
         request.follow(RequestEvent.RELEASE)
         del app.requests[request.key]
         self.leave(app, request)
@@ -93,13 +105,14 @@ class PendingAsks:
             self._reservations.end(request.reservation, now)
 
     def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """A pending ask has another size: it keeps its place, its age and what the RM knows of it.
+        """A pending ask has another size: it keeps its place, its age and what was told for it.
 
         Whoever calls this sees to its reservation.
         """
-        self.drop(app, request, now)
+        self.withdraw(app, request, now)
         other = Request(ask, request.create_time, request.arrival)
         other.reported = request.reported
+        other.triggered = request.triggered
         app.requests[ask.key] = other
         self.enter(app, other, now)
         return other

@@ -16,6 +16,12 @@ class Quota(Protocol):
 
     allocated: dict[str, int]
     """What is booked, by resource name."""
+    preempting: dict[str, int]
+    """What of it belongs to victims that the RM was told to stop, by resource name."""
+    promised: dict[str, int]
+    """What asks want for which victims were told to stop, until they are placed (spec § 9.4)."""
+    kept: dict[str, int]
+    """What of that has to be left free now: what the victims that have yet to go do not cover."""
     max: Resources | None
     """The most that may be booked; None for no bound at all."""
     max_applications: int
@@ -36,6 +42,19 @@ class Quota(Protocol):
         ...
 
 
+def claimed(quota: Quota) -> Resources:
+    """What is taken: what is booked, and what has to be left free for asks with a promise.
+
+    Nobody may take what preemption frees for somebody else (spec § 9.4.8).
+    """
+    if not quota.kept:
+        return quota.allocated
+    taken = dict(quota.allocated)
+    for name, value in quota.kept.items():
+        taken[name] = taken.get(name, 0) + value
+    return taken
+
+
 def excess(quota: Quota, items: Items) -> Resources:
     """By how much each of the amounts would exceed the maximum; empty when they fit.
 
@@ -46,7 +65,7 @@ def excess(quota: Quota, items: Items) -> Resources:
     if limit is None:
         return EMPTY
     over: dict[str, int] | None = None
-    allocated = quota.allocated
+    allocated = claimed(quota) if quota.kept else quota.allocated
     for name, value in items:
         bound = limit.get(name)
         if bound is None:
@@ -71,12 +90,12 @@ def left_of(quota: Quota, name: str) -> int | None:
     if limit is None:
         return None
     bound = limit.get(name, 0 if quota.strict else None)
-    return None if bound is None else bound - quota.allocated.get(name, 0)
+    return None if bound is None else bound - claimed(quota).get(name, 0)
 
 
 def headroom(quota: Quota) -> dict[str, int]:
     """What is left of each type that the maximum names, maybe below zero."""
-    allocated = quota.allocated
+    allocated = claimed(quota)
     limit = quota.max or EMPTY
     return {name: bound - allocated.get(name, 0) for name, bound in limit.items()}
 

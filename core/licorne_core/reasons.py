@@ -180,6 +180,42 @@ class QueueCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GangCheck:
+    """A real ask takes the place of an open placeholder of its task group (spec § 6.4).
+
+    `keeping` is how many placeholders keep room for asks like it; the others are asked for, or are
+    being stopped. `until` is when the placeholders time out, in unix seconds; 0 while none keeps
+    room.
+    """
+
+    app_id: AppId
+    task_group: str
+    count: int
+    replaced: int
+    timed_out: int
+    keeping: int
+    until: float
+
+    code = "WAITS_FOR_PLACEHOLDER"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no placeholder is open: then it is an ask like any other."""
+        return self.count == self.replaced + self.timed_out
+
+    def message(self) -> str:
+        """One sentence."""
+        open_ones = self.count - self.replaced - self.timed_out
+        if self.passed:
+            return f"no placeholder of task group {self.task_group} is open"
+        return (
+            f"takes the place of one of {open_ones} open placeholders of task group "
+            f"{self.task_group}, of which {self.keeping} keep room and the others wait themselves "
+            "or are being replaced"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersCheck:
     """The RM is asked before an ask goes to a node, and may owe only so many answers (§ 8.4)."""
 
@@ -196,6 +232,31 @@ class AnswersCheck:
     def message(self) -> str:
         """One sentence."""
         return f"{self.waiting} of {self.most} asks wait for answers of the RM about their nodes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreemptionCheck:
+    """Whether preemption helps an ask that a queue's maximum or the nodes stop (spec § 9).
+
+    `code` names what is in the way, or how far things have come; `text` says it with the numbers.
+    `queue` is the one whose guarantee counts: it has `settled` once all that was decided has
+    happened, and is due `guaranteed`. `causes` counts the leaves and allocations that may not be
+    victims, by reason. `until` is when time alone changes that, in unix seconds; 0 for never.
+    """
+
+    code: str
+    text: str
+    passed: bool
+    queue: str = ""
+    requested: Resources = field(default_factory=dict)
+    settled: Resources = field(default_factory=dict)
+    guaranteed: Resources = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    until: float = 0.0
+
+    def message(self) -> str:
+        """One sentence."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +300,8 @@ Check = (
     | RunningCheck
     | LimitCheck
     | QueueCheck
+    | GangCheck
     | AnswersCheck
     | NodesCheck
+    | PreemptionCheck
 )

@@ -71,6 +71,9 @@ class QueueReport:
     allocated: Resources
     pending: Resources
     preempting: Resources
+    """What victims of preemption take that were told to stop and are not gone yet."""
+    promised: Resources
+    """What asks wait for, for which victims were told to stop."""
     headroom: Resources
     applications: int
     running_applications: int
@@ -85,6 +88,10 @@ class QueueReport:
     preemption_policy: str
     preemption_delay: float
     quota_preemption_delay: float
+    quota_preemption_time: float
+    """When what is above its lowered maximum is preempted; 0.0 for never."""
+    quota_preemption_running: bool
+    """Whether it has more than its maximum, and victims in it are being stopped."""
     backoff_threshold: int
     backoff_delay: float
     properties: Mapping[str, str]
@@ -116,11 +123,13 @@ class AskLogEntry:
 
 @dataclass(slots=True)
 class AskReport:
-    """One ask that the RM has no allocation for yet (spec §§ 8.5, 8.12, 8.13).
+    """One ask that the RM has no allocation for yet (spec §§ 6.5, 8.5, 8.12, 8.13, 9.2).
 
     `reserved_node` is kept free for it; it has room on `assumed_node`, of which the RM is being
-    asked whether it will do. Either is empty for none. Never changed after it was made; not
-    frozen, because an application may have a hundred thousand, and freezing doubles the cost.
+    asked whether it will do; `replaces` is the placeholder whose place it is to take. Each is empty
+    for none. `triggered_preemption`: victims were told to stop for it. Never changed after it was
+    made; not frozen, because an application may have a hundred thousand, and freezing doubles the
+    cost.
     """
 
     ask: Ask
@@ -130,14 +139,32 @@ class AskReport:
     triggered_scale_up: bool
     reserved_node: str
     assumed_node: str
+    replaces: str
+    triggered_preemption: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroupReport:
+    """The placeholders of one task group (spec § 6.4), `count` in all.
+
+    A real allocation took the place of those `replaced`; those `timed_out` ended otherwise, or
+    were told to. `min_resource` is the size of the first.
+    """
+
+    name: str
+    count: int
+    replaced: int
+    timed_out: int
+    min_resource: Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppReport:
     """One application; `asks` and `allocations` are empty when only a summary was wanted.
 
-    `group` is the one that it counts for, empty for none. What is held counts as an ask, though
-    its resources are in `allocated` already.
+    `group` is the one that it counts for, empty for none. What is assumed counts as an ask, though
+    its resources are in `allocated` already. What placeholders take is in `placeholder_allocated`
+    and not in `allocated`.
     """
 
     app_id: AppId
@@ -160,13 +187,29 @@ class AppReport:
     allocation_count: int
     reservations: tuple[ReservationReport, ...]
     state_log: tuple[tuple[float, str], ...]
+    placeholder_count: int
+    """Placeholders that keep room; they are in `allocation_count`."""
+    placeholder_allocated: Resources
+    placeholder_ask: Resources
+    """What all placeholders of a gang take together; empty for an application without a gang."""
+    gang_style: str
+    """``Soft`` or ``Hard``; empty for an application without a gang."""
+    placeholder_deadline: float
+    """When its placeholders time out; 0.0 while no time is running."""
+    task_groups: tuple[TaskGroupReport, ...]
     asks: Sequence[AskReport] = ()
     allocations: Sequence[Allocation] = ()
+    stopping: Mapping[AllocationKey, str] = field(default_factory=dict)
+    """Why the RM was told to stop some of these allocations: ``preempted``, ``replaced`` or
+    ``timeout``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted."""
+    """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted.
+
+    `stopping` says why the RM was told to stop some of its allocations, as in an `AppReport`.
+    """
 
     node_id: NodeId
     partition: PartitionName
@@ -182,6 +225,7 @@ class NodeReport:
     reservations: tuple[ReservationReport, ...]
     allocations: Sequence[Allocation] = ()
     foreign: Sequence[Allocation] = ()
+    stopping: Mapping[tuple[AppId, AllocationKey], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,8 +268,9 @@ class OutstandingShape:
 class Explanation:
     """Why an ask is where it is: all checks in the order in which they are made.
 
-    `verdict` is ``allocated``, ``assumed`` (booked until the RM agrees), ``pending`` (a check stops
-    it) or ``waiting`` (none does).
+    `verdict` is ``allocated``, ``assumed`` (until the RM agrees to its node), ``pending`` (a check
+    stops it), ``waiting`` (none does), ``replacing`` (it takes the place of a placeholder once that
+    is gone), ``stopping`` (the RM was told to stop it) or ``preempted`` (it is gone).
     """
 
     app_id: AppId
@@ -237,6 +282,12 @@ class Explanation:
     asks_ahead: int = 0
     applications_ahead: int = 0
     node_id: str = ""
+    is_victim: bool = False
+    """Whether a record says for whom or what it had to go, or has to.
+
+    One that is pending, waiting, allocated, assumed or replacing is there again under the key of a
+    victim.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from licorne_core.commands import (
     AnswerPredicates,
+    AnswerPreemptions,
     BeginReplay,
     Command,
     EndReplay,
@@ -27,9 +28,11 @@ from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed
 from licorne_core.events import Journal
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
+from licorne_core.handlers.calls import note_sent
 from licorne_core.handlers.configuration import register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
-from licorne_core.handlers.predicates import answer_predicates, note_sent
+from licorne_core.handlers.predicates import answer_predicates
+from licorne_core.handlers.preemption import answer_preemptions
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import PartitionName, RmId
@@ -51,6 +54,7 @@ _OfRm = (
     | UpdateNodes
     | UpdateConfiguration
     | AnswerPredicates
+    | AnswerPreemptions
     | NotePredicatesSent
     | BeginReplay
     | EndReplay
@@ -63,6 +67,7 @@ _OF_ITEMS = (
     UpdateApplications,
     UpdateNodes,
     AnswerPredicates,
+    AnswerPreemptions,
     NotePredicatesSent,
 )
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""
@@ -151,6 +156,8 @@ class Scheduler:
                 return update_configuration(self._registry, rm, command, self._options, now)
             case AnswerPredicates():
                 return answer_predicates(rm, command, now)
+            case AnswerPreemptions():
+                return answer_preemptions(rm, command, now)
             case NotePredicatesSent():
                 return note_sent(rm, command, now)
             case BeginReplay():

@@ -16,6 +16,7 @@ class Due(StrEnum):
     """What a partition has to do at a time."""
 
     COMPLETE = "complete"
+    PLACEHOLDERS = "stop placeholders"
     STARTED = "count as started"
     ESCALATE = "escalate"
     EXPIRE = "expire"
@@ -25,6 +26,7 @@ class Due(StrEnum):
     INSPECT = "inspect what waits"
     ANSWER = "expect an answer"
     RETRY = "ask again"
+    QUOTA = "enforce lowered maxima"
 
 
 class Timer(NamedTuple):

@@ -10,12 +10,15 @@ class Tracker:
     __slots__ = (
         "allocated",
         "applications",
+        "kept",
         "kind",
         "max",
         "max_applications",
         "members",
         "name",
         "path",
+        "preempting",
+        "promised",
     )
 
     def __init__(self, kind: str, name: str, path: QueuePath) -> None:
@@ -26,6 +29,9 @@ class Tracker:
         self.max: Resources | None = None
         self.max_applications = 0
         self.allocated: dict[str, int] = {}
+        self.preempting: dict[str, int] = {}
+        self.promised: dict[str, int] = {}
+        self.kept: dict[str, int] = {}
         self.applications: dict[AppId, None] = {}
         self.members: dict[AppId, None] = {}
 

@@ -58,6 +58,8 @@ def _check_shelves(partition: Partition) -> None:
 def _blockers(partition: Partition) -> Iterator[Blocker]:
     yield from partition.wakeups.shortages
     yield from partition.wakeups.running_limits
+    yield from partition.wakeups.gang_waits
+    yield from partition.preemption
 
 
 def _check_at_rest(partition: Partition) -> None:

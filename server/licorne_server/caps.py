@@ -38,10 +38,13 @@ MAX_EXTRA_BYTES = 3 * 1024 * 1024
 
 MAX_RMS = 1024
 MAX_ANSWERS = 4_096
-"""Answers to predicate checks in one request: they are handled in one go."""
+"""Answers to checks in one request: they are handled in one go."""
 
 MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check has more."""
+
+MAX_NEEDS = 100
+"""Nodes named by one answer to a preemption check; none has more."""
 
 MAX_STATE_DUMP = 1024 * 1024
 """Bytes of the JSON that an RM adds to a state dump."""

@@ -1,4 +1,4 @@
-"""How an RM takes part in predicate checks, as its hello says (spec §§ 1.6.12, 8.4)."""
+"""How an RM takes part in checks, as its hello says (spec §§ 1.6.12, 8.4, 9.4.5)."""
 
 from licorne.v1 import session_pb2 as sp
 from licorne_core.commands import FailMode, PredicatePolicy
@@ -32,4 +32,6 @@ def policy(callbacks: sp.Callbacks) -> PredicatePolicy | None:
         raise invalid_argument(f"unknown fail_mode {wire.fail_mode}", f"{_FIELD}.fail_mode")
     if wire.class_by not in sp.ClassBy.values():
         raise invalid_argument(f"unknown class_by {wire.class_by}", f"{_FIELD}.class_by")
-    return PredicatePolicy(deadline=deadline / 1000, fail_mode=fail_mode)
+    return PredicatePolicy(
+        deadline=deadline / 1000, fail_mode=fail_mode, judges_victims=wire.judges_victims
+    )

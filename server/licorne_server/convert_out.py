@@ -35,6 +35,7 @@ from licorne_core.effects import (
     NodesAnswered,
     NotRegistered,
     PredicatesAsked,
+    PreemptionsAsked,
     Registered,
     RegistrationFailed,
     Release,
@@ -54,13 +55,15 @@ T = TypeVar("T")
 class Kind(Enum):
     """The stream of `si.v1` that a response belongs to.
 
-    CHECKS and SESSION for what only a session can carry: predicate checks, and all else.
+    CHECKS, VICTIMS and SESSION for what only a session can carry: predicate checks, preemption
+    checks, and all else.
     """
 
     NODES = "UpdateNode"
     APPLICATIONS = "UpdateApplication"
     ALLOCATIONS = "UpdateAllocation"
     CHECKS = "PredicateChecks"
+    VICTIMS = "PreemptionChecks"
     SESSION = "Session.Update"
 
 
@@ -73,7 +76,7 @@ class Payload(NamedTuple):
     data: bytes
     items: int
     last_check: int = 0
-    """Number of the last predicate check in it; 0 for none."""
+    """Number of the last predicate or preemption check in it; 0 for none."""
 
 
 def nanoseconds(seconds: float) -> int:
@@ -108,9 +111,10 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | NotRegistered()
             | Happened()
             | PredicatesAsked()
+            | PreemptionsAsked()
         ):
             # Whoever submitted the command has the first five from the engine and answers the call
-            # with them. Facts are published as events. Predicate checks have their own encoder.
+            # with them. Facts are published as events. Checks have encoders of their own.
             return ()
         case _:
             assert_never(effect)

@@ -15,7 +15,14 @@ from typing import NamedTuple, Protocol
 
 import structlog
 
-from licorne_core.commands import AnswerPredicates, Command, Hold, SetHold, Tick
+from licorne_core.commands import (
+    AnswerPredicates,
+    AnswerPreemptions,
+    Command,
+    Hold,
+    SetHold,
+    Tick,
+)
 from licorne_core.effects import Effect, TickFailed
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -145,11 +152,12 @@ class Engine:
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
         """Have a command handled in the next round; nobody waits for its effects.
 
-        Answers to predicate checks go before all that waits, as they have a deadline. A stopped
+        Answers to checks go before all that waits, as they have a deadline. A stopped
         engine drops the command.
         """
         if not self._stopped:
-            inbox = self._answers if isinstance(command, AnswerPredicates) else self._inbox
+            is_answer = isinstance(command, AnswerPredicates | AnswerPreemptions)
+            inbox = self._answers if is_answer else self._inbox
             inbox.append(_Entry(command, is_current=is_current))
             self._wake.set()
 

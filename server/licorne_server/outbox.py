@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     last: int
     """The place of the last of the messages in the outbox's order."""
     last_check: int = 0
-    """Number of the last predicate check in them; 0 for none."""
+    """Number of the last check in them; 0 for none."""
 
 
 class Sent(NamedTuple):
@@ -46,17 +46,20 @@ class Sent(NamedTuple):
     kind: Kind
     data: bytes
     last_check: int = 0
-    """Number of the last predicate check in it; 0 for none."""
+    """Number of the last check in it; 0 for none."""
 
 
 _Lane = deque[tuple[int, Payload]]
 """The messages of one kind that wait, each with its place."""
 
+_LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
+"""The lane of each kind. All checks share one: they are numbered together and leave in order."""
+
 
 class Outbox:
     """The messages that wait, and those that were sent and are not acknowledged yet.
 
-    Messages of all kinds but predicate checks have one common order. Only a session acknowledges;
+    Messages of all kinds but checks have one common order. Only a session acknowledges;
     on the streams of `si.v1` a message that was written is done with.
     """
 
@@ -74,7 +77,7 @@ class Outbox:
         # The place of the last message that was put in.
         self._order = 0
         # The messages that wait, each with its place.
-        self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in Kind}
+        self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in _LANES.values()}
         self._sent: deque[Sent] = deque()
         # Bytes of the messages that wait, and of those that are not acknowledged.
         self._waiting = 0
@@ -103,7 +106,7 @@ class Outbox:
         if self.overflowed:
             return
         self._order += 1
-        self._lanes[payload.kind].append((self._order, payload))
+        self._lanes[_LANES[payload.kind]].append((self._order, payload))
         self._waiting += len(payload.data) + ENTRY_COST
         self._filled.set()
         if self._waiting > self._bounds.high:
@@ -159,7 +162,7 @@ class Outbox:
 
     def sent(self, batch: Batch) -> None:
         """Remove the batch: it was written."""
-        lane = self._lanes[batch.kind]
+        lane = self._lanes[_LANES[batch.kind]]
         while lane and lane[0][0] <= batch.last:
             self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
         if self._waiting < self._bounds.low:
@@ -198,7 +201,7 @@ class Outbox:
         self._check_hold()
 
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
-        """The lane of the next message; predicate checks come last.
+        """The lane of the next message; checks come last.
 
         The more the RM has been told, the better it judges them.
         """
@@ -209,7 +212,8 @@ class Outbox:
 
     def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
         """Where messages of these kinds wait that have a common order."""
-        return [lane for kind in kinds if kind is not Kind.CHECKS and (lane := self._lanes[kind])]
+        in_order = (kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)
+        return [lane for kind in in_order if (lane := self._lanes[kind])]
 
     def _forget_sent(self) -> None:
         """Drop what an RM does not acknowledge: it goes on, but a lost stream cannot be resumed."""

@@ -83,7 +83,7 @@ async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:
             return await application_batch(rm.rm_id, request, portion)
         case Kind.ALLOCATIONS:
             return await allocation_batch(rm.rm_id, request, portion, rm.reader)
-        case Kind.CHECKS | Kind.SESSION:
+        case Kind.CHECKS | Kind.VICTIMS | Kind.SESSION:
             raise AssertionError("what only a session can say is no request with items")
         case _:
             assert_never(kind)

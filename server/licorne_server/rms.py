@@ -21,12 +21,14 @@ from licorne_core.effects import (
     Happened,
     NotRegistered,
     PredicatesAsked,
+    PreemptionsAsked,
     Registered,
 )
 from licorne_core.ids import RmId
 from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_checks import CheckEncoder
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
+from licorne_server.convert_victims import victim_payloads
 from licorne_server.errors import (
     CallError,
     aborted,
@@ -122,6 +124,8 @@ class Rm:
         """The responses that tell the RM of an effect."""
         if isinstance(effect, PredicatesAsked):
             return self.check_encoder.payloads(effect)
+        if isinstance(effect, PreemptionsAsked):
+            return victim_payloads(effect)
         return payloads(effect, self.encoder)
 
     def registration_guard(self) -> Callable[[], bool]:

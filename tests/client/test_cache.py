@@ -93,7 +93,7 @@ def test_saying_it_twice_sends_it_once() -> None:
     """Known nodes, applications and asks that have not changed cause no message at all."""
     cache = filled()
     assert cache.add_nodes([Node(node_id="n1", capacity=CORES)]) == []
-    assert cache.submit([Application(application_id="app", user="ann")]) == []
+    assert cache.submit([Application(application_id="app", user="ann")]).applications == []
     assert cache.ask([ask("run"), ask("wait")], NOW) == []
     assert cache.report([Allocation(ask=ask("run"), node_id="n1")], NOW) == []
     assert cache.set_drained("n1", drained=False) == []
@@ -105,7 +105,7 @@ def test_one_call_may_name_a_thing_twice() -> None:
     node = Node(node_id="n1", capacity=CORES)
     application = Application(application_id="app")
     assert len(cache.add_nodes([node, node])) == 1
-    assert len(cache.submit([application, application])) == 1
+    assert len(cache.submit([application, application]).applications) == 1
 
 
 def test_a_known_node_is_resized() -> None:

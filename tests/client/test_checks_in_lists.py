@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from licorne import PredicateCheck
-from licorne.runners import PredicateRunner
+from licorne.callbacks import answer
+from licorne.check_runner import CheckRunner
 from licorne.session import Stamp
 from licorne.stats import Stats
 from licorne.v1 import session_pb2 as pb
@@ -137,7 +138,7 @@ async def test_what_fails_in_a_list_spares_the_others() -> None:
         return {"n1": 7} if asked.id == 3 else {}
 
     sent, stats = Sent(), Stats()
-    runner = PredicateRunner(judge, sent, stats)
+    runner = CheckRunner(judge, answer, sent, stats)
     runner.start(STAMP, [check(number) for number in range(1, 6)])
     await eventually(lambda: len(sent.ids) == 3 and stats.unanswered == 2)
     assert sent.ids == [1, 4, 5]
@@ -156,7 +157,7 @@ async def test_a_function_that_cannot_be_called_fails_on_every_check() -> None:
     functions: list[Any] = [later, now]
     for function in functions:
         sent, stats = Sent(), Stats()
-        runner = PredicateRunner(function, sent, stats)
+        runner = CheckRunner(function, answer, sent, stats)
         runner.start(STAMP, [check(1), check(2)])
         await eventually(lambda stats=stats: stats.unanswered == 2)  # type: ignore[misc]
         assert sent.ids == []
@@ -173,7 +174,7 @@ async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
         return {}
 
     sent = Sent()
-    runner = PredicateRunner(judge, sent, Stats())
+    runner = CheckRunner(judge, answer, sent, Stats())
     try:
         runner.start(STAMP, [check(number) for number in range(1, 5)])
         await eventually(lambda: sent.ids == [1, 2])
@@ -194,7 +195,7 @@ async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
         return {}
 
     sent, stats = Sent(), Stats()
-    runner = PredicateRunner(judge, sent, stats)
+    runner = CheckRunner(judge, answer, sent, stats)
     try:
         runner.start(STAMP, [check(number, deadline=0.1) for number in range(1, 6)])
         await eventually(lambda: stats.unanswered)
@@ -219,7 +220,7 @@ async def test_a_list_that_never_gets_its_turn_is_counted() -> None:
         return {}
 
     sent, stats = Sent(), Stats()
-    runner = PredicateRunner(judge, sent, stats)
+    runner = CheckRunner(judge, answer, sent, stats)
     try:
         runner.start(STAMP, [check(1)])
         runner.start(STAMP, [check(2, deadline=0.05), check(3, deadline=0.05)])
@@ -257,7 +258,7 @@ async def test_nothing_is_answered_after_a_stop(
     """Neither what was begun nor what waits is answered or counted, and nothing is logged."""
     hold = threading.Event()
     sent, stats = Sent(), Stats()
-    runner = PredicateRunner(function(hold), sent, stats)
+    runner = CheckRunner(function(hold), answer, sent, stats)
     lists: list[Sequence[PredicateCheck]] = [[check(1), check(2)], [check(3)]]
     for checks in lists:
         runner.start(STAMP, checks)

@@ -111,7 +111,7 @@ def test_whole_numbers_of_other_types_are_welcome() -> None:
         ({"tags": {5: "a"}}, "a key of tags is 5: it must be a text"),
         ({"tags": "abc"}, "tags is 'abc': it must be a mapping of texts to texts"),
         ({"placeholder": "no"}, "placeholder is 'no': it must be True or False"),
-        ({"may_preempt": None}, "may_preempt is None: it must be True or False"),
+        ({"allow_preempt_other": None}, "allow_preempt_other is None: it must be True or False"),
         ({"resources": None}, "resources is None: it must be a mapping of names to amounts"),
         ({"resources": {b"vcore": 1}}, "a name in resources is b'vcore': it must be a text"),
         ({"task_group": ["x" * 99]}, f"task_group is ['{'x' * 62}…: it must be a text"),
@@ -135,8 +135,13 @@ def test_a_bad_field_of_an_ask_is_named(cache: Cache, fields: dict[str, Any], re
         ({"groups": ("dev", 5)}, "groups[1] is 5: it must be a text"),
         (
             {"placeholder_timeout": 2**63},
-            f"placeholder_timeout is {2**63}: it must lie between -2^63 and 2^63 - 1",
+            f"placeholder_timeout is {2**63}: it must be seconds, between 0 and 1e+09",
         ),
+        (
+            {"placeholder_timeout": -1},
+            "placeholder_timeout is -1: it must be seconds, between 0 and 1e+09",
+        ),
+        ({"gang_style": "hard"}, "gang_style is 'hard': it must be 'Soft', 'Hard' or empty"),
     ],
 )
 def test_a_bad_field_of_an_application_is_named(

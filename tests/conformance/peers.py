@@ -88,11 +88,17 @@ class Peer:
     # ---- What came ----
 
     async def expect(
-        self, wanted: Sequence[Event], *, in_order: bool = False, before: Event | None = None
+        self,
+        wanted: Sequence[Event],
+        *,
+        in_order: bool = False,
+        before: Event | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         """Wait until all of these came, each an event of its own that was not expected before.
 
-        With `before` they must come before that event, which is waited for.
+        With `before` they must come before that event, which is waited for. The wait is
+        `patience` seconds at most.
         """
         left = deque(wanted)
         limit: int | None = None
@@ -117,7 +123,7 @@ class Peer:
         def missing() -> str:
             return ", ".join(map(str, left)) if left else f"{before}"
 
-        await self._until(look, missing)
+        await self._until(look, missing, patience)
         if left:
             raise Failed(f"{self.name}: {before} came before {missing()}")
 
@@ -178,17 +184,22 @@ class Peer:
         self._ended = True
         self._came.set()
 
-    async def _until(self, is_so: Callable[[], bool], what: str | Callable[[], str]) -> None:
+    async def _until(
+        self,
+        is_so: Callable[[], bool],
+        what: str | Callable[[], str],
+        patience: float = PATIENCE,
+    ) -> None:
         """Wait until something that follows from the peer's output is so."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(patience):
                 while not is_so():
                     if self._ended:
                         raise Failed(f"{self.name} has ended before {_text(what)} came")
                     self._came.clear()
                     await self._came.wait()
         except TimeoutError:
-            raise Failed(f"{self.name}: not within {PATIENCE:.0f} s: {_text(what)}") from None
+            raise Failed(f"{self.name}: not within {patience:.0f} s: {_text(what)}") from None
 
 
 def _text(what: str | Callable[[], str]) -> str:

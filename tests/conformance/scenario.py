@@ -16,7 +16,7 @@ _KEYS = {"about", "seeds", "tls", "peers", "steps"}
 VERBS: Mapping[str, frozenset[str]] = {
     "connect": frozenset(),
     "do": frozenset(),
-    "expect": frozenset({"peer", "in_order", "before"}),
+    "expect": frozenset({"peer", "in_order", "before", "within"}),
     "absent": frozenset({"peer"}),
     "never": frozenset({"peer"}),
     "once": frozenset({"peer", "by"}),

@@ -161,6 +161,7 @@ class Stage:
             step.given,
             in_order=step.rest.get("in_order", False),
             before=step.rest.get("before"),
+            patience=step.rest.get("within", PATIENCE),
         )
 
     async def _absent(self, step: Step) -> None:

@@ -44,6 +44,17 @@ async def test_what_does_not_come_fails(
         await peer.expect(wanted, **options)
 
 
+async def test_a_step_may_wait_longer_or_shorter() -> None:
+    """What is not there within the time of the step fails it, and the text says the time."""
+    peer = Peer("rm1", lambda _: None)
+    await peer.start([sys.executable, "-c", "import sys; sys.stdin.read()"], {})
+    try:
+        with pytest.raises(Failed, match="not within 0 s"):
+            await peer.expect([K1], patience=0.05)
+    finally:
+        await peer.kill()
+
+
 async def test_what_comes_is_taken_once() -> None:
     """Events are found in any order, those between are kept, and none meets two expectations."""
     peer = await saying(K1, FINAL, K2)

@@ -59,8 +59,8 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "too large": ("A7: ", lambda p: p.nodes.by_id[NODE].set_capacity({"memory": 2**63})),
     "user of no queue": ("Q1: ", lambda p: setattr(p.limits.users["ann"][LEAF], "path", GONE)),
     "ranked for nothing": ("Q1: ", lambda p: p.tree.root.children["b"].ranking.put("x", (1,))),
-    "unknown to the agenda": ("G1: ", lambda p: p.timers.set(Timer(Due.CLEAN_QUEUES), 1.0)),
-    "no turn": ("G1: ", lambda p: setattr(p.wakeups.waiting, "runnable", True)),
+    "unknown to the agenda": ("L3: ", lambda p: p.timers.set(Timer(Due.CLEAN_QUEUES), 1.0)),
+    "no turn": ("L3: ", lambda p: setattr(p.wakeups.waiting, "runnable", True)),
     "other owner": ("R1: ", lambda p: setattr(p, "rm_id", RmId("rm2"))),
     "other name": ("R1: ", lambda p: setattr(p, "name", PartitionName("[rm2]default"))),
 }
@@ -78,7 +78,7 @@ def test_a_slip_is_noticed(scheduler: Scheduler, rule: str, slip: Slip) -> None:
 def test_a_partition_that_is_gone_is_noticed_on_the_agenda(scheduler: Scheduler) -> None:
     """The agenda may not keep a partition that no RM has any more."""
     del scheduler.partitions[ONE]
-    with pytest.raises(InvariantBroken, match=r"G1: the agenda has .*\[rm1\]default"):
+    with pytest.raises(InvariantBroken, match=r"L3: the agenda has .*\[rm1\]default"):
         check_invariants(scheduler)
 
 

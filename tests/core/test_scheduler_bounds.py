@@ -230,3 +230,17 @@ def test_asks_that_fit_nowhere_do_not_make_a_turn_endless() -> None:
         turns += 1
     assert turns > 2
     assert driver.views.application(held.name, "one").allocation_count == 1
+
+
+def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An application names so many task groups and no more; those that it has stay open."""
+    monkeypatch.setattr(bounds, "MAX_TASK_GROUPS", 3)
+    driver = started(LEAF, 10)
+    many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]
+    effects = driver.do(asks(*many))
+    assert refused(effects) == {
+        f"k{n}": f"allocation k{n}: task group g{n} is one too many: application one has 3"
+        for n in (3, 4)
+    }
+    assert refused(driver.do(asks(ask("one", "k5", placeholder=True, group="g2", vcore=1)))) == {}
+    assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}

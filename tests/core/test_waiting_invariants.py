@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from licorne_core.apps.groups import AskGroup
-from licorne_core.asks import Shape
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName
 from licorne_core.invariants import check_invariants
@@ -110,7 +109,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "blocker of others": ("W2: ", misplace),
     "maximum in nobody's way": (
         "W3: ",
-        lambda p: p.wakeups.shortages.get(p.tree.root, Shape({"vcore": 99})),
+        lambda p: p.wakeups.shortages.get(p.tree.root, (("vcore", 99),)),
     ),
     "limit in nobody's way": ("W3: ", lambda p: p.wakeups.running_limits.get(p.tree.root)),
 }

@@ -19,7 +19,7 @@ from support.page_commands import Served, Shell, commands, populate, serving
 from support.pages import ROOT, Block, Page, pages
 
 PAGES = pages()
-LANGUAGES = {"go", "python", "sh", "text", "yaml"}
+LANGUAGES = {"go", "mermaid", "python", "sh", "text", "yaml"}
 NOT_RUN = {"clients/README.md": 1, "docs/kubernetes.md": 1}
 """How many blocks of a page are not run. Each says why, and this many are known."""
 
@@ -34,7 +34,7 @@ class Enough(Exception):
 
 
 class Starter:
-    """Starts eight containers, all that the snippet of the client's page has room for."""
+    """Starts containers. Each snippet of the client's page has room for eight of them."""
 
     def __init__(self) -> None:
         """Nothing runs yet."""
@@ -43,7 +43,7 @@ class Starter:
     def __call__(self, key: str, node_id: str) -> None:
         """One more."""
         self.started.append(key)
-        if len(self.started) == 8:
+        if len(self.started) % 8 == 0:
             raise Enough
 
 
@@ -218,9 +218,10 @@ def test_pytest_commands_find_their_tests() -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-def test_the_picture_is_what_the_server_reports() -> None:
-    """The picture shows what a server of this source reports."""
-    command = [sys.executable, "docs/picture.py", "--check"]
+@pytest.mark.parametrize("script", ["docs/picture.py", "docs/sequences.py"])
+def test_pictures_are_what_a_run_gives(script: str) -> None:
+    """The picture and the sequences of messages show what a server of this source does."""
+    command = [sys.executable, script, "--check"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )

@@ -14,7 +14,7 @@ from licorne_core.config import extra, load, properties
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.schema import NodeSortType
 from licorne_core.errors import ConfigError
-from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES
+from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
 from licorne_core.rule_kinds import RULES
 from licorne_server import caps
 from licorne_server.__main__ import COMMANDS, main
@@ -49,7 +49,7 @@ CHECKED = {
     "usergroupresolver.type": "user_group_resolver",
 }
 # One of them means something other than the default for each queue property.
-PROPERTY_VALUES = ("fair", "disabled", "fence", "7", "7s")
+PROPERTY_VALUES = ("cost", "vcore=1", "fair", "disabled", "fence", "7", "7s")
 # What the keys of the extra configuration become.
 EXTRA = {
     "stateaware-as-fifo": "state_aware_as_fifo",
@@ -82,6 +82,7 @@ CAPS = {
     "RMs": ("MAX_RMS",),
     "answers to checks in a request": ("MAX_ANSWERS",),
     "nodes refused by an answer": ("MAX_REFUSALS",),
+    "nodes named by an answer about victims": ("MAX_NEEDS",),
     "reason of a refused node": ("MAX_REASON",),
     "state of the RM in a dump": ("MAX_STATE_DUMP",),
 }
@@ -250,6 +251,9 @@ def test_caps_are_those_in_force() -> None:
     rows = {row[0]: row[1] for row in SHIMS.table("Caps")}
     assert rows.pop("values of tags and attributes") == "as the item"
     assert numbers(rows.pop("kinds of resources in a partition")) == [MAX_RESOURCE_TYPES]
+    assert numbers(
+        rows.pop("task groups that the placeholders of an application name until it ends")
+    ) == [MAX_TASK_GROUPS]
     assert {what: numbers(text) for what, text in rows.items()} == {
         what: [getattr(caps, name) for name in names] for what, names in CAPS.items()
     }

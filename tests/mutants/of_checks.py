@@ -10,7 +10,7 @@ _CONVERT = "server/licorne_server/convert_checks.py"
 _ASKS = "server/licorne_server/convert_asks.py"
 _CONVERSATION = "server/licorne_server/services/conversation.py"
 _OUTBOX = "server/licorne_server/outbox.py"
-_RUNNERS = "clients/python/licorne/runners.py"
+_RUNNERS = "clients/python/licorne/check_runner.py"
 
 _TEST_PREDICATES = "tests/core/scheduling/test_predicates.py"
 _TEST_RESULTS = "tests/core/scheduling/test_predicate_results.py"
@@ -159,10 +159,34 @@ CHECKS = (
     Defect(
         "checks-in-between",
         _OUTBOX,
-        "if kind is not Kind.CHECKS and (lane := self._lanes[kind])]",
-        "if (lane := self._lanes[kind])]",
+        "(kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)",
+        "(_LANES[kind] for kind in kinds)",
         "the RM judges checks before it hears what was decided before",
         (_TEST_OUTBOX,),
+    ),
+    Defect(
+        "checks-overtaken",
+        _OUTBOX,
+        "{kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}",
+        "{kind: kind for kind in Kind}",
+        "the time for a check begins before it is written, as one of the other kind left first",
+        (_TEST_OUTBOX, "tests/server/test_victims_over_a_session.py"),
+    ),
+    Defect(
+        "megabytes-of-victims",
+        "server/licorne_server/convert_victims.py",
+        "        if room <= 0:\n            break\n",
+        "",
+        "a check about many victims is larger than a client takes",
+        ("tests/server/test_convert_victims.py",),
+    ),
+    Defect(
+        "seen-before-it-is-there",
+        "core/licorne_core/views/nodes.py",
+        "doubtful = [item for item in node.allocations if asked or item.ask.task_group]",
+        "doubtful = [item for item in node.allocations if asked]",
+        "a node counts an allocation that the RM does not know of",
+        ("tests/core/views/test_gangs.py",),
     ),
     Defect(
         "first-of-the-joined",

@@ -8,6 +8,10 @@ _SESSION = "clients/python/licorne/session.py"
 _INBOX = "clients/python/licorne/inbox.py"
 _NEW_SESSION = "tests/client/test_new_session.py"
 _BACKOFF = "clients/python/licorne/backoff.py"
+_ENDINGS = "clients/python/licorne/endings.py"
+_TEST_GANGS = "tests/client/test_gangs.py"
+_TEST_SUBMISSION = "tests/client/test_gang_submission.py"
+_TEST_VICTIMS = "tests/client/test_victims.py"
 _REPLAY = "clients/python/licorne/replay.py"
 
 CLIENT = (
@@ -46,8 +50,8 @@ CLIENT = (
     Defect(
         "rejects-who-runs",
         _ANSWERS,
-        "self._forget_application(next(idle, waiting[0]))",
-        "self._forget_application(waiting[0])",
+        "rejected_one = next(idle, waiting[0])",
+        "rejected_one = waiting[0]",
         "a rejection in a replay forgets the namesake that runs",
         ("tests/client/test_answers.py::test_a_replay_does_not_lose_the_namesake_that_runs",),
     ),
@@ -70,8 +74,8 @@ CLIENT = (
     Defect(
         "resized-by-priority",
         _CACHE,
-        "if (known := known_asks.get(ask.key)) is None or known.ask.resources != ask.resources",
-        "if (known := known_asks.get(ask.key)) is None or known.ask != ask",
+        "if known is None or known.ask.resources != ask.resources:",
+        "if known is None or known.ask != ask:",
         "an ask that is said again with another priority is sent as a change",
         ("tests/client/test_answers_corners.py",),
     ),
@@ -226,5 +230,61 @@ CLIENT = (
         "wire.allocation(known.ask, known.node_id)",
         "asks are young again after a replay",
         ("tests/client/test_cache.py",),
+    ),
+    Defect(
+        "preempted-at-once",
+        _ENDINGS,
+        "confirm is Confirm.PLACEHOLDERS and ask.placeholder",
+        "confirm is Confirm.PLACEHOLDERS",
+        "the room of a preempted allocation is given away while it still runs",
+        (_TEST_GANGS,),
+    ),
+    Defect(
+        "dropped-and-waiting",
+        _ENDINGS,
+        "        cache.drop(ask.key)\n",
+        "",
+        "an ask that the server has dropped waits in the cache, and comes back with a replay",
+        (_TEST_GANGS,),
+    ),
+    Defect(
+        "failed-and-back",
+        _ENDINGS,
+        "not ask.placeholder and not failing",
+        "not ask.placeholder",
+        "members of a gang that fails are asked for again by a replay",
+        (_TEST_GANGS,),
+    ),
+    Defect(
+        "back-twice",
+        "clients/python/licorne/dropped.py",
+        "taken = self._by_application.pop(application, {})",
+        "taken = dict(self._by_application.get(application, {}))",
+        "members that were dropped are asked for each time the application is Accepted",
+        (_TEST_GANGS,),
+    ),
+    Defect(
+        "lost-between-sessions",
+        _CACHE,
+        "        self.ask_again(self.dropped.take_all())\n",
+        "",
+        "members that were dropped do not outlive the server that dropped them",
+        (_TEST_GANGS,),
+    ),
+    Defect(
+        "anybodys-key",
+        _CACHE,
+        "if ask.key in self.asks or ask.key in asks:",
+        "if ask.key in self.asks:",
+        "two gangs of one call share the placeholders of the first",
+        (_TEST_SUBMISSION,),
+    ),
+    Defect(
+        "victim-out-of-range",
+        "clients/python/licorne/victims.py",
+        "            raise ValueError(problem)",
+        "            pass",
+        "a position that cannot be goes to the server",
+        (_TEST_VICTIMS,),
     ),
 )

@@ -257,8 +257,8 @@ CORE = (
     Defect(
         "usage-left-behind",
         "core/licorne_core/limits/book.py",
-        "charge(tracker.allocated, used)",
-        "charge({}, used)",
+        "charge(tracker.allocated, tuple(app.allocated.items()))",
+        "charge({}, tuple(app.allocated.items()))",
         "after a reload users have nothing",
         ("tests/core/limits/test_limits_corners.py",),
     ),

@@ -82,9 +82,17 @@ INTAKE = (
     Defect(
         "answers-in-line",
         "server/licorne_server/engine.py",
-        "inbox = self._answers if isinstance(command, AnswerPredicates) else self._inbox",
+        "inbox = self._answers if is_answer else self._inbox",
         "inbox = self._inbox",
         "answers wait behind what came earlier, and are late",
+        ("tests/server/test_engine.py",),
+    ),
+    Defect(
+        "victims-in-line",
+        "server/licorne_server/engine.py",
+        "is_answer = isinstance(command, AnswerPredicates | AnswerPreemptions)",
+        "is_answer = isinstance(command, AnswerPredicates)",
+        "answers about victims wait behind what came earlier, and are late",
         ("tests/server/test_engine.py",),
     ),
     Defect(

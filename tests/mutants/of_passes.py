@@ -3,6 +3,7 @@
 from mutants.defect import Defect
 
 _RESERVED = "core/licorne_core/scheduling/reserved.py"
+_FOREMOST = "core/licorne_core/scheduling/foremost.py"
 _GROUPS = "core/licorne_core/apps/groups.py"
 _ESCALATION = "core/licorne_core/scheduling/escalation.py"
 _BACK_OFF = "core/licorne_core/scheduling/back_off.py"
@@ -20,7 +21,7 @@ _TEST_DECISIONS = "tests/properties/test_decisions.py::test_decides_as_the_oracl
 PASSES = (
     Defect(
         "reserved-by-former-keys",
-        _RESERVED,
+        _FOREMOST,
         "if now.key == entry.key:",
         "if now.serial:",
         "a reserved ask whose queue has had much goes before others",
@@ -28,7 +29,7 @@ PASSES = (
     ),
     Defect(
         "stale-and-lost",
-        _RESERVED,
+        _FOREMOST,
         "self._new = dict(self.ready)",
         "self._new = {}",
         "reserved asks are lost when keys become smaller",
@@ -37,16 +38,16 @@ PASSES = (
     Defect(
         "asks-before-applications",
         _RESERVED,
-        "keys += (app_key(app, leaf), request.place[:3])",
-        "keys += (request.place[:3], app_key(app, leaf))",
+        "app_key(app, leaf), request.place[:3])",
+        "request.place[:3], app_key(app, leaf))",
         "reserved asks go by their age whatever application they are of",
         (_TEST_RESERVED,),
     ),
     Defect(
         "woken-and-waiting",
-        _RESERVED,
-        "            self._leave(reservation)\n            if reservation",
-        "            if reservation",
+        _FOREMOST,
+        "            self.unblock(item)\n            if item not in self.ready",
+        "            if item not in self.ready",
         "a reserved ask that was woken still keeps its blocker",
         (_TEST_RESERVED,),
     ),
@@ -64,8 +65,8 @@ PASSES = (
     Defect(
         "a-second-late",
         _ESCALATION,
-        "wants.app.deadlines.set(wants.group, deadline)",
-        "wants.app.deadlines.set(wants.group, deadline + 1)",
+        "deadlines.set(name, at)",
+        "deadlines.set(name, at + 1)",
         "asks become old enough a second late",
         (
             _TEST_ESCALATION,

@@ -228,8 +228,8 @@ STEPS = (
     Defect(
         "node-wakes-nobody",
         _WAKEUPS,
-        "self.reserved.wake_on(node)",
-        "pass",
+        "            self.waiting.changed(supply)\n        if node.reservations:\n",
+        "            self.waiting.changed(supply)\n        if node.foreign:\n",
         "what comes free on a reserved node is not used",
         (_TEST_RESERVATIONS,),
     ),

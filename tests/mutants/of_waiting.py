@@ -57,8 +57,8 @@ WAITING = (
     Defect(
         "reserved-sleep-on",
         _WAITING,
-        "self._reserved.wake(list(blocker.reserved))",
-        "self._reserved.wake([])",
+        "foremost.wake((item,))",
+        "foremost.wake(())",
         "a blocker that has changed wakes no reserved ask",
         (
             _TEST_WAITING,
@@ -100,7 +100,7 @@ WAITING = (
     Defect(
         "waits-and-reserves",
         _BLOCKERS,
-        "return not (self.shelves or self.reserved)",
+        "return not (self.shelves or self.foremost)",
         "return not self.shelves",
         "a blocker is forgotten while reserved asks wait for it",
         (

@@ -3,12 +3,31 @@
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
 from mutants.of_core import CORE
+from mutants.of_gangs import GANGS
 from mutants.of_intake import INTAKE
+from mutants.of_laws import LAWS
+from mutants.of_museum import MUSEUM
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
+from mutants.of_preemption import PREEMPTION
 from mutants.of_server import SERVER
 from mutants.of_steps import STEPS
 from mutants.of_waiting import WAITING
 from mutants.of_wire import WIRE
 
-ALL = [*CORE, *PLACEMENT, *WAITING, *PASSES, *STEPS, *CHECKS, *WIRE, *INTAKE, *SERVER, *CLIENT]
+ALL = [
+    *CORE,
+    *PLACEMENT,
+    *WAITING,
+    *PASSES,
+    *STEPS,
+    *CHECKS,
+    *GANGS,
+    *LAWS,
+    *PREEMPTION,
+    *MUSEUM,
+    *WIRE,
+    *INTAKE,
+    *SERVER,
+    *CLIENT,
+]

@@ -14,15 +14,31 @@ Play = Callable[[Sequence[Step]], int]
 SHORT = 50
 """Steps of a world. A long one is as lively as so many short ones."""
 
+MOSTLY = 0.9
+"""Share of gangs, or of asks that may preempt others, where nearly all are."""
+
+CROWDED = 60
+"""Steps of a world of preemption."""
+
+GANGS = 80
+"""Steps of a world of gangs: it takes some until one is replaced, or its time is up."""
+
 LONG = 400
 """Steps of the few long worlds, in which heaps are compacted and logs are caught up with."""
 
 
-def agree(part: range, play: Play = compare, length: int = SHORT) -> None:
+def agree(
+    part: range,
+    play: Play = compare,
+    length: int = SHORT,
+    *,
+    gangs: float | None = None,
+    preempting: float | None = None,
+) -> None:
     """Play the worlds; the first on which core and oracle differ is narrowed down and shown."""
     decisions = 0
     for seed in part:
-        script = World(seed, length).steps
+        script = World(seed, length, gangs=gangs, preempting=preempting).steps
         try:
             decisions += play(script)
         except Exception as error:
@@ -49,6 +65,25 @@ def test_decides_as_the_oracle_does(part: range) -> None:
     agree(part)
 
 
+@pytest.mark.worlds(first=2_500_000, one_in=4)
+def test_decides_as_the_oracle_does_of_gangs(part: range) -> None:
+    """Nearly all applications are gangs: they come together, are replaced, time out, complete."""
+    agree(part, length=GANGS, gangs=MOSTLY)
+
+
+@pytest.mark.worlds(first=2_800_000)
+def test_decides_as_the_oracle_does_of_preemption(part: range) -> None:
+    """Nearly all asks may preempt others: victims stop, and who they stop for is served."""
+    agree(part, length=CROWDED, preempting=MOSTLY)
+
+
+@pytest.mark.worlds(first=2_900_000, one_in=10)
+def test_no_shortcut_changes_who_is_preempted(part: range) -> None:
+    """The same with both shortcuts switched off."""
+    tuning = Tuning(node_index=False, parking=False)
+    agree(part, partial(compare, tuning=tuning), CROWDED, preempting=MOSTLY)
+
+
 @pytest.mark.worlds(first=1_000_000, one_in=10)
 @pytest.mark.parametrize(
     "tuning",
@@ -58,6 +93,13 @@ def test_decides_as_the_oracle_does(part: range) -> None:
 def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
     """With a shortcut switched off the decisions are still the oracle's."""
     agree(part, partial(compare, tuning=tuning))
+
+
+@pytest.mark.worlds(first=2_700_000, one_in=10)
+def test_no_shortcut_changes_what_becomes_of_gangs(part: range) -> None:
+    """The same with both shortcuts switched off."""
+    tuning = Tuning(node_index=False, parking=False)
+    agree(part, partial(compare, tuning=tuning), GANGS, gangs=MOSTLY)
 
 
 @pytest.mark.worlds(first=1_500_000, one_in=10)

@@ -121,7 +121,7 @@ def test_a_reloaded_core_decides_like_a_new_one(part: range) -> None:
     compared = 0
     for seed in part:
         rng = Random(seed)
-        maker = ConfigMaker(rng, creates=rng.random() < 0.4, hides=False)
+        maker = ConfigMaker(rng, creates=rng.random() < 0.4, hides=False, preempts=False)
         driver = busy(rng, maker)
         for _ in range(rng.randint(0, 2)):
             follow(driver, maker)

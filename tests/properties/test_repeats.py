@@ -1,9 +1,11 @@
 """S1, S4: what is said twice is as if said once, and no key means everything of one application."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from licorne_core.apps.requests import RequestState
 from licorne_core.commands import (
     AnswerPredicates,
     Command,
@@ -18,6 +20,7 @@ from support.driver import Driver
 from support.truth import digest
 from support.worlds import World
 from support.worlds.answering import Answers
+from support.worlds.confirming import Confirmations
 from support.worlds.playing import REST, TURN
 
 REPEATED = (
@@ -35,7 +38,25 @@ def books(driver: Driver) -> dict[str, Any]:
 
 
 def send_twice(driver: Driver, command: Command) -> None:
-    """Hand the command in again at once: it must change nothing more."""
+    """Hand the command in again at once: it must change nothing more.
+
+    Releases are handed in one by one: a real ask that takes the place of what one of them ends is
+    something new to the others. For the same reason one that confirms the end of everything is
+    handed in once.
+    """
+    if isinstance(command, UpdateAllocations) and command.releases:
+        for release in command.releases:
+            alone = replace(command, releases=[release])
+            if release.key or release.termination is not TerminationType.TIMEOUT:
+                send_twice_as_it_is(driver, alone)
+            else:
+                driver.send(alone)
+    else:
+        send_twice_as_it_is(driver, command)
+
+
+def send_twice_as_it_is(driver: Driver, command: Command) -> None:
+    """Hand the command in, and again."""
     driver.send(command)
     once = books(driver)
     driver.send(command)
@@ -47,22 +68,28 @@ def test_what_is_said_twice_is_as_if_said_once(part: range) -> None:
     """Nodes, applications, asks, allocations, releases, configurations, answers."""
     for seed in part:
         driver = Driver()
-        answers = Answers(driver.scheduler)
+        answers, confirmations = Answers(driver.scheduler), Confirmations()
         for now, command in World(seed).steps:
             driver.now = now
-            for answer in answers.due():
-                send_twice(driver, answer)
+            for reply in [*answers.due(), *confirmations.due()]:
+                send_twice(driver, reply)
             if command is REST:
-                answers.hear(driver.run(TURN))
+                effects = driver.run(TURN)
             elif isinstance(command, REPEATED):
                 send_twice(driver, command)
+                effects = []
             else:
-                answers.hear(driver.send(command))
+                effects = driver.send(command)
+            answers.hear(effects)
+            confirmations.hear(effects)
 
 
 @pytest.mark.worlds(first=9_500_000, one_in=20)
 def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
-    """It loses all it has, unless asks stay because of a timeout; the others lose nothing."""
+    """It loses all it has, unless asks stay because of a timeout; the others lose nothing.
+
+    Asks that stay and have been waiting for the end of a placeholder are allocated by it.
+    """
     for seed in part:
         driver = Driver()
         for now, command in World(seed).steps:
@@ -75,11 +102,15 @@ def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
             for number, app_id in enumerate(list(partition.applications)):
                 why = TerminationType.TIMEOUT if number % 2 else TerminationType.STOPPED_BY_RM
                 before = books(driver)
+                requests = partition.applications[app_id].requests.values()
+                linked = sorted(r.key for r in requests if r.state is RequestState.LINKED)
                 driver.send(releases(release(app_id, why=why, partition=name), rm=partition.rm_id))
                 after = books(driver)
                 path, _, _, pending, _ = before[name]["apps"].pop(app_id)
                 kept = pending if why is TerminationType.TIMEOUT else []
-                assert after[name]["apps"].pop(app_id)[3:] == (kept, []), f"{app_id} in {path}"
+                found = after[name]["apps"].pop(app_id, (path, {}, {}, [], []))[3:]
+                left = (sorted({*kept} - {*linked}), linked if kept else [])
+                assert found == left, f"{app_id} in {path}"
                 assert after[name]["apps"] == before[name]["apps"], f"without {app_id}"
                 others = {other: after[other] for other in after if other != name}
                 assert others == {other: before[other] for other in before if other != name}

@@ -80,7 +80,10 @@ def recorded() -> History:
     node = (("memory", 4), ("vcore", 6))
     script: list[tuple[str, list[Item]]] = [
         (NODES, [NodeItem(name, "CREATE", node, "") for name in ("n0", "n1")]),
-        (APPLICATIONS, [AppItem("a0"), AppItem("a1", queue="root.b"), AppItem("a2", gang=True)]),
+        (
+            APPLICATIONS,
+            [AppItem("a0"), AppItem("a1", queue="root.b"), AppItem("a2", queue="root.b", gang=2)],
+        ),
         (ALLOCATIONS, [AskItem(f"k{i}", "a0", SIZE) for i in range(4)]),
         (NODES, [NodeItem("n1", "DRAIN_NODE", None, "")]),
         (
@@ -218,3 +221,35 @@ def test_a_hold_holds(history: History) -> None:
     play(untold)
     with pytest.raises(Violation, match="must not be"):
         play(untold, held=True)
+
+
+def test_the_time_of_a_gang_ends() -> None:
+    """A placeholder that is told to end is held until the RM confirms; a real one is never told."""
+    with stillness():
+        world = World()
+        rm = world.rms[0]
+        rm.ledger = ledger = RecordingLedger()
+        world.restart(rm, GOOD[0], session=True)
+        rm.begin_replay()
+        rm.end_replay()
+        rm.say(NODES, [NodeItem("n0", "CREATE", (("vcore", 3),), "")])
+        rm.say(APPLICATIONS, [AppItem("a0", gang=4)])
+        rm.say(ALLOCATIONS, [AskItem(f"k{i}", "a0", SIZE, placeholder=True) for i in range(4)])
+        world.settle()
+        world.advance(901.0, late=False)
+        rm.say(ALLOCATIONS, [ReleaseItem(f"k{i}", "a0", si.TIMEOUT) for i in range(3)])
+        world.settle()
+        world.close()
+    ended = answers(ledger.history, "released")
+    told = [each for place in ended for each in ledger.history[place].given.released]
+    assert [each.terminationType for each in told] == [si.TIMEOUT] * 4
+    assert ledger.around.app("a0").start == "Accepted", "a soft gang goes on without them"
+    for moment in ledger.history:
+        if moment.method == "say":
+            real = [
+                item._replace(placeholder=False) if isinstance(item, AskItem) else item
+                for item in moment.given
+            ]
+            moment.given[:] = real
+    with pytest.raises(Violation, match="must not be"):
+        play(ledger.history)

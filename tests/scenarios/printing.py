@@ -16,6 +16,7 @@ from licorne_core.effects import (
     NodesAnswered,
     NotRegistered,
     PredicatesAsked,
+    PreemptionsAsked,
     Registered,
     RegistrationFailed,
     ReplayEnded,
@@ -64,6 +65,13 @@ def told(effect: Effect) -> list[str]:
                 f"asked {check.check}: may {check.app_id}/{check.key} "
                 f"{'go to' if check.allocate else 'wait for'} {' '.join(check.nodes)}"
                 for check in effect.checks
+            ]
+        case PreemptionsAsked():
+            return [
+                f"asked {check.check}: for {check.app_id}/{check.key} on {node.node_id} from "
+                f"{node.start}: {' '.join(f'{v.app_id}/{v.key}' for v in node.victims)}"
+                for check in effect.checks
+                for node in check.nodes
             ]
         case Happened():
             return []

@@ -197,6 +197,36 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
     assert not list(payloads(Registered(rm_id=RM, session=1), AllocationEncoder()))
 
 
+@pytest.mark.parametrize(
+    ("termination", "wire"),
+    [
+        (TerminationType.STOPPED_BY_RM, si.STOPPED_BY_RM),
+        (TerminationType.TIMEOUT, si.TIMEOUT),
+        (TerminationType.PREEMPTED_BY_SCHEDULER, si.PREEMPTED_BY_SCHEDULER),
+        (TerminationType.PLACEHOLDER_REPLACED, si.PLACEHOLDER_REPLACED),
+    ],
+)
+def test_a_release_is_written_whole(
+    termination: TerminationType, wire: si.TerminationType.ValueType
+) -> None:
+    """Whatever the reason: the RM has to know what to stop, why, and what to confirm."""
+    release = Release(
+        app_id=AppId("a"), key=AllocationKey("k"), termination=termination, message="because"
+    )
+    payload = only(AllocationsReleased(rm_id=RM, partition=PARTITION, releases=[release]))
+    assert si.AllocationResponse.FromString(payload.data) == si.AllocationResponse(
+        released=[
+            si.AllocationRelease(
+                partitionName=PARTITION,
+                applicationID="a",
+                allocationKey="k",
+                terminationType=wire,
+                message="because",
+            )
+        ]
+    )
+
+
 def test_many_allocations_are_several_messages() -> None:
     """No response carries more than a thousand items."""
     ask_class = AskClass.of({"vcore": 1})

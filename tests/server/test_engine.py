@@ -11,11 +11,13 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core import scheduler
 from licorne_core.commands import (
     AnswerPredicates,
+    AnswerPreemptions,
     Command,
     Hold,
     NotePredicatesSent,
     PredicateAnswer,
     PredicatePolicy,
+    PreemptionAnswer,
     RegisterRm,
     SetHold,
     Tick,
@@ -198,6 +200,19 @@ async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> N
     assert engine.inbox == 3
     await waiting
     assert core.told[:3] == ["AnswerPredicates", "UpdateNodes", "UpdateNodes"]
+    await engine.stop()
+
+
+async def test_answers_about_victims_are_handled_first_as_well(ledger: Ledger) -> None:
+    """They have a deadline like those about nodes, and the order of both is kept."""
+    core, clock, rm_id = Watched(), VirtualClock(), RmId(builders.RM)
+    engine, check = await asked_engine(core, clock, ledger)
+    core.told.clear()
+    engine.post(builders.nodes(builders.node("n2", vcore=1)))
+    engine.post(AnswerPreemptions(rm_id=rm_id, answers=[PreemptionAnswer(check + 1)]))
+    engine.post(AnswerPredicates(rm_id=rm_id, answers=[PredicateAnswer(check)]))
+    await engine.submit(RegisterRm(rm_id=GOOD))
+    assert core.told[:3] == ["AnswerPreemptions", "AnswerPredicates", "UpdateNodes"]
     await engine.stop()
 
 

@@ -223,3 +223,22 @@ def test_streams_of_other_kinds_never_get_checks(outbox: Outbox) -> None:
     """Only a session can carry them."""
     outbox.put(check(1))
     assert outbox.peek((Kind.ALLOCATIONS,)) is None
+
+
+def victims(number: int) -> Payload:
+    """A preemption check of this number."""
+    return Payload(Kind.VICTIMS, "victims", b"%d" % number, 1, last_check=number)
+
+
+def test_checks_of_both_kinds_have_one_order(outbox: Outbox) -> None:
+    """They are numbered together, so that none is overtaken; each kind joins with its own."""
+    for message in (check(1), check(2), victims(3), payload(b"a"), victims(4), check(5)):
+        outbox.put(message)
+    assert outbox.messages == 6
+    assert drain(outbox) == [
+        (Kind.ALLOCATIONS, b"a"),
+        (Kind.CHECKS, b"12"),
+        (Kind.VICTIMS, b"34"),
+        (Kind.CHECKS, b"5"),
+    ]
+    assert outbox.size == 0

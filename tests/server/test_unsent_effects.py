@@ -20,6 +20,9 @@ UNSENT = (
     effects.PredicatesAsked(
         rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
     ),
+    effects.PreemptionsAsked(
+        rm_id=RM, partition=PartitionName("[rm]default"), checks=(), deadline=1.0
+    ),
 )
 
 

@@ -85,14 +85,20 @@ def app(
     groups: Sequence[str] = (),
     partition: str = "",
     tags: Mapping[str, str] | None = None,
+    gang: Mapping[str, int] | None = None,
+    style: str = "",
+    timeout: float = 0,
 ) -> NewApplication:
-    """One application to add."""
+    """One application to add; `gang` is what its placeholders take, for `timeout` seconds."""
     return NewApplication(
         app_id=AppId(app_id),
         queue_name=queue,
         partition=partition,
         user=UserGroup(user, tuple(groups)),
         tags=tags or {},
+        placeholder_ask=gang or {},
+        gang_scheduling_style=style,
+        execution_timeout=int(timeout * 1000),
     )
 
 
@@ -117,10 +123,18 @@ def ask(
     required_node: str | None = None,
     predicate: str | None = None,
     partition: str = "",
+    group: str = "",
+    placeholder: bool = False,
+    policy: str = "",
+    originator: bool = False,
+    tags: Mapping[str, str] | None = None,
     size: Mapping[str, int] | None = None,
     **amounts: int,
 ) -> Ask:
-    """One ask of a size or of amounts; with `on_node` an allocation that exists already."""
+    """One ask of a size or of amounts; with `on_node` an allocation that exists already.
+
+    In `policy` the letter ``s`` lets it be preempted, and ``o`` preempt others.
+    """
     return Ask(
         key=AllocationKey(key),
         app_id=AppId(app_id),
@@ -131,6 +145,12 @@ def ask(
         create_time=created,
         node_id=None if on_node is None else NodeId(on_node),
         partition=partition,
+        task_group=group,
+        placeholder=placeholder,
+        allow_preempt_self="s" in policy,
+        allow_preempt_other="o" in policy,
+        originator=originator,
+        tags=tags or {},
     )
 
 

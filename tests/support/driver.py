@@ -18,6 +18,7 @@ from licorne_core.effects import (
     Effect,
     Happened,
     PredicatesAsked,
+    PreemptionsAsked,
 )
 from licorne_core.events import Fact
 from licorne_core.invariants import check_invariants
@@ -72,7 +73,7 @@ class Driver:
             self.ledger.forget(command.rm_id, effects)
         self.ledger.watch(self.scheduler, effects, decided=isinstance(command, Tick))
         for effect in effects:
-            if self._writes and isinstance(effect, PredicatesAsked):
+            if self._writes and isinstance(effect, PredicatesAsked | PreemptionsAsked):
                 self.send(NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check))
         return effects
 

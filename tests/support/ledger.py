@@ -4,7 +4,8 @@ A replayed or resized allocation may exceed a limit lawfully, so these cannot be
 books. The ledger watches effects instead, as somebody outside would.
 
 D1  A new allocation fits its node, every queue above it, and what its user and group may have.
-    One that is assumed is judged then, and not again when the RM is told of it.
+    One that is assumed is judged then, and not again when the RM is told of it. One that is to take
+    the place of a placeholder on another node fits there: everybody else counts the placeholder.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
 D3  Nothing new on a node that is gone, or drained unless it was reserved or required before, or
     reserved for others before unless it is required; nor for an unknown application.
@@ -25,7 +26,7 @@ from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
 from licorne_core.reservations import Reservation
 from licorne_core.scheduler import Scheduler
-from support.requests import allocations, assumed, reservations
+from support.requests import allocations, assumed, placed_elsewhere, reservations
 
 Key = tuple[str, str, str]
 
@@ -38,6 +39,7 @@ class Ledger:
         self._live: dict[Key, str] = {}
         self._reserved: dict[Key, Reservation] = {}
         self._assumed: dict[Allocation, Partition] = {}
+        self._elsewhere: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
         """An RM registered anew or left: its keys are free, unless it was refused."""
@@ -78,7 +80,17 @@ class Ledger:
             own = self._reserved.get(_key(partition, allocation))
             check_decision(partition, allocation, own.node_id if own else None)
             self._check_reserved(partition, allocation, reserved)
-        self._reserved, self._assumed = reserved, now_assumed
+        elsewhere = {
+            allocation: partition
+            for partition in scheduler.partitions.values()
+            for app in partition.applications.values()
+            for allocation in placed_elsewhere(app).values()
+        }
+        for allocation, partition in elsewhere.items():
+            if decided and allocation not in self._elsewhere:
+                check_place(partition, allocation, None)
+                self._check_reserved(partition, allocation, reserved)
+        self._reserved, self._assumed, self._elsewhere = reserved, now_assumed, elsewhere
 
     def _check_reserved(
         self, partition: Partition, allocation: Allocation, reserved: dict[Key, Reservation]
@@ -141,6 +153,20 @@ def check_decision(partition: Partition, allocation: Allocation, kept: str | Non
     Usage only grows within a turn, so what fits at its end has fitted at every decision.
     """
     ask = allocation.ask
+    check_place(partition, allocation, kept)
+    app = partition.applications.get(ask.app_id)
+    assert app is not None, f"D3: {ask.key} of unknown application {ask.app_id}"
+    assert partition.tree.get(app.queue_path), f"D3: {ask.key} in unknown queue {app.queue_path}"
+    for name, _ in ask.ask_class.items:
+        for quota in app.quotas:
+            if quota.max is not None and (name in quota.max or quota.strict):
+                used, limit = quota.allocated.get(name, 0), quota.max.get(name, 0)
+                assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {quota!r}"
+
+
+def check_place(partition: Partition, allocation: Allocation, kept: str | None) -> None:
+    """The node's part of D1 and D3."""
+    ask = allocation.ask
     node = partition.nodes.by_id.get(allocation.node_id)
     assert node is not None, f"D3: {ask.key} on unknown node {allocation.node_id}"
     required = ask.ask_class.required_node
@@ -148,12 +174,5 @@ def check_decision(partition: Partition, allocation: Allocation, kept: str | Non
     assert node.schedulable or required or kept == node.node_id, (
         f"D3: {ask.key} on drained {node!r}"
     )
-    app = partition.applications.get(ask.app_id)
-    assert app is not None, f"D3: {ask.key} of unknown application {ask.app_id}"
-    assert partition.tree.get(app.queue_path), f"D3: {ask.key} in unknown queue {app.queue_path}"
     for name, _ in ask.ask_class.items:
         assert node.available.get(name, 0) >= 0, f"D1: {ask.key}: too much {name} on {node!r}"
-        for quota in app.quotas:
-            if quota.max is not None and (name in quota.max or quota.strict):
-                used, limit = quota.allocated.get(name, 0), quota.max.get(name, 0)
-                assert used <= limit, f"D1: {ask.key}: {name} {used} > {limit} in {quota!r}"

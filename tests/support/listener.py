@@ -13,7 +13,7 @@ from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import AllocationKey
 from licorne_core.partition import Partition
 from licorne_core.resources import Items, without_zeros
-from support.requests import allocations, assumed, pending
+from support.requests import allocations, assumed, pending, replacing
 
 Tally = Counter[tuple[str, ...]]
 _SIGNS = {EventChange.ADD: 1, EventChange.SET: 1, EventChange.REMOVE: -1}
@@ -22,6 +22,8 @@ _STATES = {
     EventDetail.APP_ACCEPTED: "Accepted",
     EventDetail.APP_RUNNING: "Running",
     EventDetail.APP_COMPLETING: "Completing",
+    EventDetail.APP_RESUMING: "Resuming",
+    EventDetail.APP_FAILING: "Failing",
 }
 
 
@@ -94,7 +96,7 @@ class Listener:
             self.asks[name, key] = "pending" if record.change is EventChange.REMOVE else "allocated"
         elif detail is EventDetail.APP_REQUEST:
             self.asks[name, key] = "pending"
-        elif detail is EventDetail.REQUEST_CANCEL:
+        elif detail in (EventDetail.REQUEST_CANCEL, EventDetail.REQUEST_TIMEOUT):
             self.asks.pop((name, key), None)
         elif detail is EventDetail.APP_NEW:
             self.last["state", name] = "New"
@@ -153,6 +155,7 @@ def asks_of(partition: Partition) -> dict[tuple[str, str], str]:
     """The asks of an RM's only partition, pending or allocated."""
     asks: dict[tuple[str, str], str] = {}
     for app in partition.applications.values():
-        asks |= {(app.app_id, key): "pending" for key in (*pending(app), *assumed(app))}
+        waiting = (*pending(app), *assumed(app), *replacing(app))
+        asks |= {(app.app_id, key): "pending" for key in waiting}
         asks |= {(app.app_id, key): "allocated" for key in told_allocations(app)}
     return asks

@@ -1,7 +1,7 @@
 """What an application of the core wants and has, as tests ask for it."""
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Place, RequestState
+from licorne_core.apps.requests import TO_REPLACE, Place, Request, RequestState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AllocationKey
 from licorne_core.reservations import Reservation
@@ -27,6 +27,20 @@ def assumed(app: Application) -> dict[AllocationKey, Allocation]:
         key: allocation
         for key, allocation in allocations(app).items()
         if app.requests[key].state is RequestState.ASSUMED
+    }
+
+
+def replacing(app: Application) -> dict[AllocationKey, Request]:
+    """What is to take a placeholder's place, and waits for an answer or for the placeholder."""
+    return {key: request for key, request in app.requests.items() if request.state in TO_REPLACE}
+
+
+def placed_elsewhere(app: Application) -> dict[AllocationKey, Allocation]:
+    """What of that is booked on another node than its placeholder's, and nowhere else."""
+    return {
+        key: request.allocation
+        for key, request in replacing(app).items()
+        if request.allocation is not None
     }
 
 

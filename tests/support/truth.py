@@ -1,9 +1,11 @@
 """What an RM knows of its partitions: to tell it all again, and to compare what became of it.
 
-To the RM, an assumed allocation, which waits for its answer, is a pending ask.
+To the RM, an assumed allocation, which waits for its answer, is a pending ask. So is a real ask
+that is to take a placeholder's place, whatever node it is booked on.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from licorne_core.apps.application import Application
@@ -26,26 +28,38 @@ from licorne_core.partition import Partition
 from licorne_core.resources import Resources, subtract, sum_of
 from support.builders import app, apps, asks, node, nodes
 from support.driver import Driver
-from support.requests import allocations, assumed, pending, waiting
+from support.requests import (
+    allocations,
+    assumed,
+    pending,
+    placed_elsewhere,
+    replacing,
+    waiting,
+)
+
+FORCED = "application.create.force"
+"""The tag of applications that an RM tells again: they run, so nothing may keep them out."""
 
 
 def digest(partition: Partition) -> dict[str, Any]:
     """Usage, pending, and where everything is."""
     known = partition.applications.values()
-    all_assumed = [booked for app in known for booked in _assumed(app)]
     return {
         "queues": {
-            queue.path: (_less(queue.allocated, booked), _more(queue.pending, booked))
+            queue.path: (
+                _less(queue.allocated, [one for app in here for one in _assumed(app)]),
+                _more(queue.pending, [one for app in here for one in _unknown(app)]),
+            )
             for queue in partition.tree.walk()
-            for booked in [[one for a in known if _is_in(a, queue.path) for one in _assumed(a)]]
+            for here in [[app for app in known if _is_in(app, queue.path)]]
             if queue.allocated or queue.pending
         },
         "apps": {
             app.app_id: (
                 app.queue_path,
-                _less(app.allocated, _assumed(app)),
-                _more(app.pending_total, _assumed(app)),
-                sorted([*pending(app), *assumed(app)]),
+                _less(sum_of([app.allocated, app.placeholder_allocated]), _assumed(app)),
+                _more(app.pending_total, _unknown(app)),
+                sorted([*pending(app), *assumed(app), *replacing(app)]),
                 sorted(allocations(app).keys() - assumed(app).keys()),
             )
             for app in known
@@ -53,37 +67,41 @@ def digest(partition: Partition) -> dict[str, Any]:
         "nodes": {
             node.node_id: (
                 node.schedulable,
-                _more(node.available, [one for one in all_assumed if _is_on(one, node)]),
-                sorted(
-                    (one.ask.app_id, one.key)
-                    for one in node.allocations
-                    if one.key not in assumed(partition.applications[one.ask.app_id])
-                ),
+                _more(node.available, [one.ask for one in node.allocations if one in unknown]),
+                sorted((a.ask.app_id, a.key) for a in node.allocations if a not in unknown),
             )
+            for unknown in [{one for app in known for one in _booked_unknown(app)}]
             for node in partition.nodes.by_id.values()
         },
     }
 
 
-def _assumed(app: Application) -> list[Allocation]:
-    return list(assumed(app).values())
+def _assumed(app: Application) -> list[Ask]:
+    """What counts in its queues, and is a pending ask to the RM."""
+    return [one.ask for one in assumed(app).values()]
+
+
+def _unknown(app: Application) -> list[Ask]:
+    """What does not count as pending, and is a pending ask to the RM."""
+    return _assumed(app) + [request.ask for request in replacing(app).values()]
+
+
+def _booked_unknown(app: Application) -> list[Allocation]:
+    """What is booked on some node, and is a pending ask to the RM."""
+    return [*assumed(app).values(), *placed_elsewhere(app).values()]
 
 
 def _is_in(app: Application, path: str) -> bool:
     return app.queue_path == path or app.queue_path.startswith(f"{path}.")
 
 
-def _is_on(allocation: Allocation, node: Node) -> bool:
-    return allocation.node_id == node.node_id
-
-
-def _less(total: Resources, booked: Iterable[Allocation]) -> dict[str, int]:
-    left = subtract(total, sum_of(one.ask.ask_class.resources for one in booked))
+def _less(total: Resources, asks: Iterable[Ask]) -> dict[str, int]:
+    left = subtract(total, sum_of(one.ask_class.resources for one in asks))
     return {name: value for name, value in left.items() if value}
 
 
-def _more(total: Resources, booked: Iterable[Allocation]) -> dict[str, int]:
-    both = sum_of([total, *(one.ask.ask_class.resources for one in booked)])
+def _more(total: Resources, asks: Iterable[Ask]) -> dict[str, int]:
+    both = sum_of([total, *(one.ask_class.resources for one in asks)])
     return {name: value for name, value in both.items() if value}
 
 
@@ -143,9 +161,15 @@ def _told_node(known: Node, partition: str) -> NodeUpdate:
 def _told_app(known: Application, partition: str) -> Any:
     """An application that the RM runs already: it is taken wherever there is room for it."""
     user = known.user
-    return app(
-        known.app_id, known.queue_path, user=user.user, groups=user.groups, partition=partition
+    new = app(
+        known.app_id,
+        known.queue_path,
+        user=user.user,
+        groups=user.groups,
+        partition=partition,
+        tags={FORCED: "true"} if known.gang.is_wanted else {},
     )
+    return replace(new, placeholder_ask=known.gang.placeholder_ask)
 
 
 def _told(known: Ask, created: float, node_id: NodeId | None, partition: str) -> Ask:
@@ -158,4 +182,6 @@ def _told(known: Ask, created: float, node_id: NodeId | None, partition: str) ->
         create_time=created,
         node_id=node_id,
         partition=partition,
+        placeholder=known.placeholder,
+        task_group=known.task_group,
     )

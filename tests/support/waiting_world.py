@@ -33,7 +33,7 @@ class World:
         below = (QueueConfig(name="a"), QueueConfig(name="b", parent=True, queues=deeper))
         self.tree = QueueTree(QueueConfig(name="root", parent=True, queues=below))
         self.reserved = ReservedAsks()
-        self.waiting = Waiting(self.reserved)
+        self.waiting = Waiting()
         self.limits = RunningLimits()
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]
         for quota in self.quotas:

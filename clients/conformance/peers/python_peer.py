@@ -20,8 +20,10 @@ from licorne import (
     ApplicationRejected,
     ApplicationStateChanged,
     Ask,
+    AskDropped,
     AskRejected,
     Client,
+    Confirm,
     ContainerState,
     Event,
     FailMode,
@@ -30,6 +32,7 @@ from licorne import (
     NodeAccepted,
     NodeRejected,
     PredicateCheck,
+    PreemptionCheck,
     Reconnected,
     Released,
     ReleaseRequested,
@@ -43,11 +46,12 @@ from licorne.model import DEFAULT_PARTITION
 Command = Mapping[str, Any]
 
 TERMINATIONS = {
+    Termination.STOPPED: "STOPPED_BY_RM",
     Termination.TIMEOUT: "TIMEOUT",
     Termination.PREEMPTED: "PREEMPTED_BY_SCHEDULER",
     Termination.REPLACED: "PLACEHOLDER_REPLACED",
 }
-"""The names on the wire of the releases that the scheduler asks for."""
+"""Their names on the wire."""
 
 
 class Unknown(Exception):
@@ -71,11 +75,12 @@ def name_of(error: Exception) -> str:
 
 
 class Judge:
-    """Answers predicate checks as the driver wants them answered."""
+    """Answers checks as the driver wants them answered."""
 
-    def __init__(self, refuse: Mapping[str, str]) -> None:
-        """Refuse these nodes, each with its reason."""
+    def __init__(self, refuse: Mapping[str, str], victims: Mapping[str, int | None]) -> None:
+        """Refuse these nodes, each with its reason; `victims` are the answers about victims."""
         self.refuse = refuse
+        self.victims = victims
         self.speaking = asyncio.Event()
         """Set unless the peer is mute."""
         self.speaking.set()
@@ -85,6 +90,22 @@ class Judge:
         say(event="check", key=check.key, nodes=check.nodes)
         await self.speaking.wait()
         return {node: self.refuse[node] for node in check.nodes if node in self.refuse}
+
+    async def judge_victims(self, check: PreemptionCheck) -> Mapping[str, int]:
+        """The nodes that are not refused, with the position of the last victim to go."""
+        nodes = [
+            {
+                "node": node.node_id,
+                "victims": [victim.key for victim in node.victims],
+                "start": node.start_index,
+            }
+            for node in check.nodes
+        ]
+        say(event="preemption_check", key=check.key, nodes=nodes)
+        await self.speaking.wait()
+        starts = ((node.node_id, node.start_index) for node in check.nodes)
+        answers = ((node, self.victims.get(node, start)) for node, start in starts)
+        return {node: index for node, index in answers if index is not None}
 
 
 def tell_states(states: Sequence[ContainerState]) -> None:
@@ -111,8 +132,12 @@ def client_of(given: Command, judge: Judge | None) -> Client:
         retry=retry
         and RetryConfig(initial=retry["initial_ms"] / 1000, maximum=retry["maximum_ms"] / 1000),
         predicates=judge,
+        judge_victims=judge.judge_victims
+        if judge is not None and predicates.get("victims") is not None
+        else None,
         predicate_deadline=predicates.get("deadline_ms", 2000) / 1000,
         fail_mode=FailMode.OPEN if predicates.get("fail_open") else FailMode.CLOSED,
+        confirm=Confirm.NOTHING,
         on_container_states=tell_states if given.get("container_states") else None,
     )
 
@@ -135,6 +160,9 @@ def application_of(item: Command) -> Application:
         user=item.get("user", ""),
         tags=item.get("tags", {}),
         partition=item.get("partition") or DEFAULT_PARTITION,
+        placeholder_resources=item.get("placeholder_ask", {}),
+        placeholder_timeout=item.get("timeout_ms", 0) / 1000,
+        gang_style=item.get("style", ""),
     )
 
 
@@ -147,7 +175,20 @@ def ask_of(item: Command) -> Ask:
         priority=item.get("priority", 0),
         tags=item.get("tags", {}),
         partition=item.get("partition") or DEFAULT_PARTITION,
+        originator=item.get("originator", False),
+        allow_preempt_self=item.get("allow_preempt_self", False),
+        allow_preempt_other=item.get("allow_preempt_other", False),
+        placeholder=item.get("placeholder", False),
+        task_group=item.get("task_group", ""),
     )
+
+
+def termination_of(name: str) -> Termination:
+    """A termination by its name on the wire."""
+    for termination, wire_name in TERMINATIONS.items():
+        if wire_name == name:
+            return termination
+    raise ValueError(f"{name} is no type of a release")
 
 
 def line_of(event: Event) -> dict[str, Any] | None:
@@ -168,8 +209,10 @@ def line_of(event: Event) -> dict[str, Any] | None:
         case AskRejected():
             return {"event": "ask_rejected", "key": event.key, "reason": event.reason}
         case Released():
-            # The client tells those of one kind only: the other kinds are ReleaseRequested.
+            # The client tells those of one kind only: the other kinds have events of their own.
             return released(event.key, "STOPPED_BY_RM", event.message)
+        case AskDropped():
+            return released(event.key, "TIMEOUT", event.message)
         case ReleaseRequested():
             return released(event.key, TERMINATIONS[event.termination], event.message)
         case Reconnected():
@@ -201,10 +244,13 @@ class Peer:
             ),
             "remove_application": lambda c: client.remove_application(c["id"]),
             "asks": self._ask,
-            "release": lambda c: client.release(c["keys"]),
+            "release": lambda c: client.release(
+                c["keys"], termination_of(c.get("type", "STOPPED_BY_RM"))
+            ),
             "configure": lambda c: client.update_configuration(c["queues"]),
             "close": lambda c: client.close(unregister=c.get("unregister", False)),
             "refuse": self._refuse,
+            "victims": self._victims,
             "mute": self._mute,
         }
 
@@ -235,6 +281,9 @@ class Peer:
 
     async def _refuse(self, command: Command) -> None:
         self._asked_judge().refuse = command["nodes"]
+
+    async def _victims(self, command: Command) -> None:
+        self._asked_judge().victims = command["nodes"]
 
     async def _mute(self, command: Command) -> None:
         speaking = self._asked_judge().speaking
@@ -282,8 +331,10 @@ async def main() -> None:
     """Connect as the first line says, carry out the others, and part in order."""
     reader = await lines()
     given = json.loads(await reader.readline())
-    predicates = given.get("predicates")
-    judge = None if predicates is None else Judge(predicates.get("refuse", {}))
+    asked = given.get("predicates")
+    judge = None
+    if asked is not None:
+        judge = Judge(asked.get("refuse", {}), asked.get("victims") or {})
     async with client_of(given, judge) as client:
         peer = Peer(client, judge)
         tasks = [asyncio.create_task(peer.tell_events()), asyncio.create_task(peer.tell_ready())]

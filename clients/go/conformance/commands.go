@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/common"
@@ -26,6 +27,7 @@ type command struct {
 	Queues       string           `json:"queues"`
 	On           bool             `json:"on"`
 	Unregister   bool             `json:"unregister"`
+	Type         string           `json:"type"`
 }
 
 type node struct {
@@ -36,21 +38,29 @@ type node struct {
 }
 
 type application struct {
-	ID        string            `json:"id"`
-	Queue     string            `json:"queue"`
-	User      string            `json:"user"`
-	Tags      map[string]string `json:"tags"`
-	Partition string            `json:"partition"`
+	ID             string            `json:"id"`
+	Queue          string            `json:"queue"`
+	User           string            `json:"user"`
+	Tags           map[string]string `json:"tags"`
+	Partition      string            `json:"partition"`
+	PlaceholderAsk map[string]int64  `json:"placeholder_ask"`
+	Timeout        int64             `json:"timeout_ms"`
+	Style          string            `json:"style"`
 }
 
 type ask struct {
-	Key       string            `json:"key"`
-	App       string            `json:"app"`
-	Resources map[string]int64  `json:"resources"`
-	Priority  int32             `json:"priority"`
-	Tags      map[string]string `json:"tags"`
-	Partition string            `json:"partition"`
-	Node      string            `json:"node"`
+	Key               string            `json:"key"`
+	App               string            `json:"app"`
+	Resources         map[string]int64  `json:"resources"`
+	Priority          int32             `json:"priority"`
+	Tags              map[string]string `json:"tags"`
+	Partition         string            `json:"partition"`
+	Node              string            `json:"node"`
+	TaskGroup         string            `json:"task_group"`
+	Placeholder       bool              `json:"placeholder"`
+	Originator        bool              `json:"originator"`
+	AllowPreemptSelf  bool              `json:"allow_preempt_self"`
+	AllowPreemptOther bool              `json:"allow_preempt_other"`
 }
 
 // carryOut does what a command says, and returns the error of the client's call.
@@ -81,6 +91,8 @@ func (p *peer) carryOut(c command) error {
 		return p.client.UpdateConfiguration(context.Background(), c.Queues, nil)
 	case "refuse":
 		return p.setRefused(c)
+	case "victims":
+		return p.setVictims(c)
 	case "mute":
 		p.mute(c.On)
 		return nil
@@ -131,10 +143,15 @@ func (p *peer) changeNode(info *si.NodeInfo) error {
 func (p *peer) submit(c command) error {
 	request := &si.ApplicationRequest{}
 	for _, item := range c.Applications {
-		request.New = append(request.New, &si.AddApplicationRequest{
+		added := &si.AddApplicationRequest{
 			ApplicationID: item.ID, QueueName: item.Queue, PartitionName: item.Partition, Tags: item.Tags,
-			Ugi: &si.UserGroupInformation{User: item.User},
-		})
+			Ugi:                          &si.UserGroupInformation{User: item.User},
+			ExecutionTimeoutMilliSeconds: item.Timeout, GangSchedulingStyle: item.Style,
+		}
+		if item.PlaceholderAsk != nil {
+			added.PlaceholderAsk = resource(item.PlaceholderAsk)
+		}
+		request.New = append(request.New, added)
 	}
 	return p.client.UpdateApplications(request)
 }
@@ -145,16 +162,24 @@ func (p *peer) ask(c command) error {
 		request.Allocations = append(request.Allocations, &si.Allocation{
 			AllocationKey: item.Key, ApplicationID: item.App, PartitionName: item.Partition, NodeID: item.Node,
 			ResourcePerAlloc: resource(item.Resources), Priority: item.Priority, AllocationTags: item.Tags,
+			TaskGroupName: item.TaskGroup, Placeholder: item.Placeholder, Originator: item.Originator,
+			PreemptionPolicy: &si.PreemptionPolicy{
+				AllowPreemptSelf: item.AllowPreemptSelf, AllowPreemptOther: item.AllowPreemptOther,
+			},
 		})
 	}
 	return p.client.UpdateAllocations(request)
 }
 
 func (p *peer) release(c command) error {
+	termination, known := si.TerminationType_value[c.Type]
+	if !known && c.Type != "" {
+		return fmt.Errorf("no termination is called %q", c.Type)
+	}
 	releases := &si.AllocationReleasesRequest{}
 	for _, key := range c.Keys {
 		releases.AllocationsToRelease = append(releases.AllocationsToRelease, &si.AllocationRelease{
-			ApplicationID: c.App, AllocationKey: key, TerminationType: si.TerminationType_STOPPED_BY_RM,
+			ApplicationID: c.App, AllocationKey: key, TerminationType: si.TerminationType(termination),
 		})
 	}
 	return p.client.UpdateAllocations(&si.AllocationRequest{Releases: releases})
@@ -168,6 +193,17 @@ func (p *peer) setRefused(c command) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
+	return nil
+}
+
+func (p *peer) setVictims(c command) error {
+	victims := make(map[string]*int)
+	if err := json.Unmarshal(c.Nodes, &victims); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.victims = victims
 	return nil
 }
 

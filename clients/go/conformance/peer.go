@@ -31,6 +31,7 @@ type connect struct {
 		Deadline int64             `json:"deadline_ms"`
 		FailOpen bool              `json:"fail_open"`
 		Refuse   map[string]string `json:"refuse"`
+		Victims  map[string]*int   `json:"victims"`
 	} `json:"predicates"`
 	ContainerStates bool `json:"container_states"`
 	TLS             *struct {
@@ -52,6 +53,8 @@ type peer struct {
 	muted   bool
 	// refuse maps nodes to the reason with which they are refused.
 	refuse map[string]string
+	// victims maps nodes to the last victim that has to go there, or to nil if it refuses them.
+	victims map[string]*int
 }
 
 func newPeer(c connect, out *output) (*peer, error) {
@@ -74,6 +77,9 @@ func newPeer(c connect, out *output) (*peer, error) {
 			Deadline: time.Duration(c.Predicates.Deadline) * time.Millisecond, FailOpen: c.Predicates.FailOpen,
 		}
 		handlers.Check = p.check
+		if p.victims = c.Predicates.Victims; p.victims != nil {
+			handlers.JudgeVictims = p.judgeVictims
+		}
 	}
 	if c.ContainerStates {
 		handlers.ContainerStates = p.containerStates
@@ -135,6 +141,34 @@ func (p *peer) check(check *licornev1.PredicateCheck) map[string]string {
 		p.changed.Wait()
 	}
 	return p.refuse
+}
+
+// judgeVictims answers with what it was told to, and for other nodes with the fewest victims. While the
+// peer is muted it waits.
+func (p *peer) judgeVictims(check *licornev1.PreemptionCheck) map[string]int {
+	nodes := make([]line, 0, len(check.GetNodes()))
+	for _, node := range check.GetNodes() {
+		victims := make([]string, 0, len(node.GetVictims()))
+		for _, victim := range node.GetVictims() {
+			victims = append(victims, victim.GetAllocationKey())
+		}
+		nodes = append(nodes, line{"node": node.GetNodeId(), "victims": victims, "start": node.GetStartIndex()})
+	}
+	p.out.write(line{"event": "preemption_check", "key": check.GetAllocationKey(), "nodes": nodes})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.muted {
+		p.changed.Wait()
+	}
+	last := make(map[string]int, len(check.GetNodes()))
+	for _, node := range check.GetNodes() {
+		if index, told := p.victims[node.GetNodeId()]; !told {
+			last[node.GetNodeId()] = int(node.GetStartIndex())
+		} else if index != nil {
+			last[node.GetNodeId()] = *index
+		}
+	}
+	return last
 }
 
 func (p *peer) session(change licorne.SessionChange) {

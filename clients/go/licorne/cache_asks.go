@@ -224,14 +224,19 @@ func (c *cache) allocated(item *si.Allocation) bool {
 }
 
 // released applies a release that has happened, or one that the server asks the RM for. The latter
-// changes nothing before the RM confirms it.
+// changes nothing before the RM confirms it. With a timeout the server drops the asks that wait, and no
+// confirmation is wanted.
 func (c *cache) released(item *si.AllocationRelease) {
+	key := item.GetAllocationKey()
 	switch item.GetTerminationType() {
-	case si.TerminationType_TIMEOUT, si.TerminationType_PREEMPTED_BY_SCHEDULER,
-		si.TerminationType_PLACEHOLDER_REPLACED:
+	case si.TerminationType_TIMEOUT:
+		if known := c.asks[key]; known != nil && known.node == "" {
+			c.drop(known)
+		}
+		return
+	case si.TerminationType_PREEMPTED_BY_SCHEDULER, si.TerminationType_PLACEHOLDER_REPLACED:
 		return
 	}
-	key := item.GetAllocationKey()
 	if c.releasing[key] != nil {
 		delete(c.releasing, key)
 	} else if known := c.asks[key]; known != nil {

@@ -41,6 +41,9 @@ func New(config Config, handlers Handlers) (*Client, error) {
 	if config.Predicates != nil && handlers.Check == nil {
 		return nil, invalid("Handlers.Check", "nil", "Predicates are set, so somebody must answer the checks")
 	}
+	if config.Predicates == nil && handlers.JudgeVictims != nil {
+		return nil, invalid("Config.Predicates", "nil", "only an RM that answers predicate checks is asked about victims")
+	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}

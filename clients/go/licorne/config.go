@@ -30,7 +30,8 @@ type Config struct {
 	Instance uint64
 	// TLS is used for every connection. Nil means plain text.
 	TLS *tls.Config
-	// Predicates makes the server ask Handlers.Check. Nil means that every node passes.
+	// Predicates makes the server ask Handlers.Check, and Handlers.JudgeVictims if that is set. Nil means
+	// that every node passes.
 	Predicates *PredicateOptions
 	// Retry says when to connect again. The zero value means the numbers of the contract.
 	Retry Retry
@@ -40,18 +41,18 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// PredicateOptions says how the RM answers predicate checks.
+// PredicateOptions says how the RM answers predicate checks and preemption checks.
 type PredicateOptions struct {
 	// Deadline is the time for the answer to a check, in whole milliseconds from 10 ms to 60 s.
 	// 0 means 2 s.
 	Deadline time.Duration
 	// FailOpen makes a check without an answer in time count as accepted. Otherwise its nodes
-	// count as refused for that try.
+	// count as refused for that try. Of a preemption check, it accepts the fewest victims.
 	FailOpen bool
 	// ClassBy says which asks are judged alike, so that one check holds for all of them.
 	ClassBy ClassBy
-	// InOrder makes Handlers.Check a call in line with those of the other handlers, in the order of
-	// the stream: it sees everything that the server said before the check. Slow handlers delay the
+	// InOrder makes Handlers.Check and Handlers.JudgeVictims calls in line with those of the other handlers, in the order of
+	// the stream: they see everything that the server said before the check. Slow handlers delay the
 	// checks then, and slow checks the handlers.
 	InOrder bool
 }

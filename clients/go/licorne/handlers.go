@@ -10,9 +10,10 @@ import (
 
 // Handlers are the functions that the client calls. Each may be nil.
 //
-// All but Check, Dropped and StateDump are called one at a time, in the order of the stream, from one
-// goroutine. Check and Dropped run in a goroutine of their own beside them, one call at a time, in the
-// order in which the server asked. With PredicateOptions.InOrder they run in line with the others.
+// All but Check, JudgeVictims, Dropped and StateDump are called one at a time, in the order of the
+// stream, from one goroutine. Check, JudgeVictims and Dropped run in a goroutine of their own beside
+// them, one call at a time, in the order in which the server asked. With PredicateOptions.InOrder they
+// run in line with the others.
 // StateDump runs in a goroutine of its own beside them in any case, one call at a time.
 //
 // No lock of the client is held, so that a handler may call the Update methods. A handler must not
@@ -26,6 +27,11 @@ type Handlers struct {
 	// Applications gets the applications that were accepted or rejected, and new states.
 	Applications func(*si.ApplicationResponse)
 	// Allocations gets new allocations, releases and rejected asks.
+	//
+	// A release with STOPPED_BY_RM has happened. One with TIMEOUT, PREEMPTED_BY_SCHEDULER or
+	// PLACEHOLDER_REPLACED asks for the end of an allocation: the RM stops it, and then releases it with
+	// that termination. Nothing is freed before. TIMEOUT of an ask that waits has happened: the server has
+	// dropped the ask. Whoever still wants it asks again.
 	Allocations func(*si.AllocationResponse)
 	// ContainerStates gets asks that quota would admit and no node can take. Nil: not wanted.
 	ContainerStates func([]*si.UpdateContainerSchedulingStateRequest)
@@ -37,6 +43,11 @@ type Handlers struct {
 	// checks must see it. Needed if Config.Predicates is set, not called otherwise. A check that
 	// comes up after its deadline is skipped and counted in Stats.Unanswered.
 	Check func(*licornev1.PredicateCheck) (refused map[string]string)
+	// JudgeVictims returns the nodes of a preemption check on which the ask can run once victims are
+	// gone, each with the position of the last victim that has to go: at least the StartIndex of the node,
+	// which is -1 if the resources of the ask fit at once. The other nodes are refused. Nobody was told to
+	// stop yet. Nil: not wanted, and victims are chosen by resources alone. It needs Config.Predicates.
+	JudgeVictims func(*licornev1.PreemptionCheck) (lastVictims map[string]int)
 	// Dropped gets a check whose answer was dropped, because a new session has begun while Check judged
 	// it. It comes right after Check. The replay of the new session may have been taken before Check
 	// called Assume, and says then that the ask is pending. Whoever has started the ask reports it as

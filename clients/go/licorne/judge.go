@@ -1,6 +1,7 @@
 package licorne
 
 import (
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -15,17 +16,21 @@ import (
 // might not fit a message.
 const maxReason = 256
 
-// due is a predicate check that waits to be judged.
+// due is a check of either kind that waits to be judged.
 type due struct {
 	at       stamp
-	check    *licornev1.PredicateCheck
 	deadline time.Time
+	// One of the two is set.
+	predicates *licornev1.PredicateCheck
+	preemption *licornev1.PreemptionCheck
 }
 
-// judge answers predicate checks, one at a time in the order in which the server asked.
+// judge answers the checks of both kinds, one at a time in the order in which the server asked.
 type judge struct {
 	state *state
 	check func(*licornev1.PredicateCheck) map[string]string
+	// victims answers preemption checks; nil: the server was told that nobody does.
+	victims func(*licornev1.PreemptionCheck) map[string]int
 	// dropped is told of a check whose answer came after the end of its session; nil: nobody is.
 	dropped func(*licornev1.PredicateCheck)
 
@@ -36,19 +41,32 @@ type judge struct {
 }
 
 func newJudge(s *state, handlers Handlers) *judge {
-	j := &judge{state: s, check: handlers.Check, dropped: handlers.Dropped}
+	j := &judge{state: s, check: handlers.Check, victims: handlers.JudgeVictims, dropped: handlers.Dropped}
 	j.changed = sync.NewCond(&j.mu)
 	return j
 }
 
-// dues are the checks of one response of that session, which has arrived just now.
-func dues(at stamp, checks *licornev1.PredicateChecks) []due {
-	now := time.Now()
+// predicateDues are the checks of one response of that session, which has arrived just now.
+func predicateDues(at stamp, checks *licornev1.PredicateChecks) []due {
 	list := make([]due, len(checks.GetChecks()))
 	for i, check := range checks.GetChecks() {
-		list[i] = due{at, check, now.Add(time.Duration(check.GetDeadlineMilliseconds()) * time.Millisecond)}
+		list[i] = due{at: at, deadline: after(check.GetDeadlineMilliseconds()), predicates: check}
 	}
 	return list
+}
+
+// preemptionDues are to preemption checks what predicateDues are to predicate checks.
+func preemptionDues(at stamp, checks *licornev1.PreemptionChecks) []due {
+	list := make([]due, len(checks.GetChecks()))
+	for i, check := range checks.GetChecks() {
+		list[i] = due{at: at, deadline: after(check.GetDeadlineMilliseconds()), preemption: check}
+	}
+	return list
+}
+
+// after is when so many milliseconds from now have passed.
+func after(milliseconds uint32) time.Time {
+	return time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
 }
 
 // put lets checks wait for `run`.
@@ -93,9 +111,15 @@ func (j *judge) judge(list []due) {
 		if !j.state.begins(next.at, late) {
 			continue
 		}
-		answer := answerOf(next.check, j.check(next.check))
-		if !j.state.answer(next.at, answer, proto.Size(answer)) && j.dropped != nil {
-			j.dropped(next.check)
+		if next.preemption != nil {
+			answer := needsOf(next.preemption, j.victims(next.preemption), j.state.log)
+			j.state.answer(next.at, queuedAnswer{preemption: answer, size: proto.Size(answer)})
+			continue
+		}
+		answer := answerOf(next.predicates, j.check(next.predicates))
+		told := j.state.answer(next.at, queuedAnswer{predicates: answer, size: proto.Size(answer)})
+		if !told && j.dropped != nil {
+			j.dropped(next.predicates)
 		}
 	}
 }
@@ -114,7 +138,7 @@ func (s *state) begins(at stamp, late bool) bool {
 	return !late
 }
 
-// answerOf is the answer to a check. Refusals of other nodes than its own are left out.
+// answerOf is the answer to a predicate check. Refusals of other nodes than its own are left out.
 func answerOf(check *licornev1.PredicateCheck, refused map[string]string) *licornev1.PredicateAnswer {
 	answer := &licornev1.PredicateAnswer{Id: check.GetId()}
 	if len(refused) == 0 {
@@ -124,6 +148,27 @@ func answerOf(check *licornev1.PredicateCheck, refused map[string]string) *licor
 		if reason, isRefused := refused[node]; isRefused {
 			answer.Refused = append(answer.Refused, &licornev1.NodeRefusal{NodeId: node, Reason: sendable(reason)})
 		}
+	}
+	return answer
+}
+
+// needsOf is the answer to a preemption check. Other nodes than its own are left out. A node with an
+// index that the check does not allow is left out as well, and so refused: what the server would make
+// of it is not what the RM meant.
+func needsOf(check *licornev1.PreemptionCheck, needs map[string]int, log *slog.Logger) *licornev1.PreemptionAnswer {
+	answer := &licornev1.PreemptionAnswer{Id: check.GetId()}
+	for _, node := range check.GetNodes() {
+		index, fits := needs[node.GetNodeId()]
+		if !fits {
+			continue
+		}
+		if start := int(node.GetStartIndex()); index < start || index >= len(node.GetVictims()) {
+			log.Error("a node is refused: the index of its last victim is out of range",
+				"allocationKey", check.GetAllocationKey(), "node", node.GetNodeId(),
+				"index", index, "lowest", start, "victims", len(node.GetVictims()))
+			continue
+		}
+		answer.Nodes = append(answer.Nodes, &licornev1.NodeNeed{NodeId: node.GetNodeId(), Index: int32(index)})
 	}
 	return answer
 }

@@ -173,6 +173,7 @@ func (c Config) wanted(handlers Handlers) *licornev1.Callbacks {
 		wanted.Predicates = &licornev1.Predicates{
 			DeadlineMilliseconds: uint32(c.Predicates.Deadline / time.Millisecond),
 			ClassBy:              c.Predicates.ClassBy,
+			JudgesVictims:        handlers.JudgeVictims != nil,
 		}
 		if c.Predicates.FailOpen {
 			wanted.Predicates.FailMode = licornev1.FailMode_FAIL_OPEN

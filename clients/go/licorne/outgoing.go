@@ -6,10 +6,12 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// sizedAnswer is an answer to a predicate check with its encoded size.
-type sizedAnswer struct {
-	answer *licornev1.PredicateAnswer
-	size   int
+// queuedAnswer is an answer to a check of either kind, with its encoded size.
+type queuedAnswer struct {
+	// One of the two is set.
+	predicates *licornev1.PredicateAnswer
+	preemption *licornev1.PreemptionAnswer
+	size       int
 }
 
 // outgoing has what is not sent yet. The state's lock guards it.
@@ -18,7 +20,7 @@ type sizedAnswer struct {
 // open without a stream while the session can be resumed.
 type outgoing struct {
 	packer  packer
-	answers []sizedAnswer
+	answers []queuedAnswer
 	dumps   []*licornev1.StateDump
 	// limit is how many bytes may wait in the packer.
 	limit int
@@ -88,23 +90,42 @@ func (o *outgoing) nextCallback() *batch {
 	return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: len(dump.GetJson())}
 }
 
-// nextAnswers takes off as many answers as one request should have.
+// nextAnswers takes off as many answers as one request should have: those of the kind of the oldest one
+// that come before any of the other kind.
 func (o *outgoing) nextAnswers() *batch {
 	count, bytes := 0, 0
+	victims := o.answers[0].preemption != nil
 	for count < len(o.answers) && count < o.packer.maxItems &&
+		(o.answers[count].preemption != nil) == victims &&
 		(count == 0 || bytes+o.answers[count].size <= maxMessageBytes) {
 		bytes += o.answers[count].size
 		count++
 	}
-	list := make([]*licornev1.PredicateAnswer, count)
-	for i := range list {
-		list[i] = o.answers[i].answer
-	}
+	taken := o.answers[:count]
 	if o.answers = o.answers[count:]; len(o.answers) == 0 {
 		o.answers = nil
 	}
-	message := &licornev1.UpdateRequest_PredicateAnswers{
-		PredicateAnswers: &licornev1.PredicateAnswers{Answers: list},
+	request := &licornev1.UpdateRequest{}
+	if victims {
+		request.Message = preemptionAnswers(taken)
+	} else {
+		request.Message = predicateAnswers(taken)
 	}
-	return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: bytes}
+	return &batch{request: request, bytes: bytes}
+}
+
+func predicateAnswers(answers []queuedAnswer) *licornev1.UpdateRequest_PredicateAnswers {
+	list := make([]*licornev1.PredicateAnswer, len(answers))
+	for i := range list {
+		list[i] = answers[i].predicates
+	}
+	return &licornev1.UpdateRequest_PredicateAnswers{PredicateAnswers: &licornev1.PredicateAnswers{Answers: list}}
+}
+
+func preemptionAnswers(answers []queuedAnswer) *licornev1.UpdateRequest_PreemptionAnswers {
+	list := make([]*licornev1.PreemptionAnswer, len(answers))
+	for i := range list {
+		list[i] = answers[i].preemption
+	}
+	return &licornev1.UpdateRequest_PreemptionAnswers{PreemptionAnswers: &licornev1.PreemptionAnswers{Answers: list}}
 }

@@ -45,7 +45,11 @@ func (c *callbacks) deliver(response *licornev1.UpdateResponse) error {
 			return err
 		}
 	case *licornev1.UpdateResponse_PredicateChecks:
-		tell(c.checks(d.at, message.PredicateChecks))
+		tell(c.checks(predicateDues(d.at, message.PredicateChecks)))
+	case *licornev1.UpdateResponse_PreemptionChecks:
+		if c.handlers.JudgeVictims != nil {
+			tell(c.checks(preemptionDues(d.at, message.PreemptionChecks)))
+		}
 	case *licornev1.UpdateResponse_ContainerStates:
 		if handler, states := c.handlers.ContainerStates, message.ContainerStates.GetStates(); handler != nil {
 			tell(len(states), func() { handler(states) })
@@ -200,12 +204,11 @@ func (c *callbacks) replayed(result *licornev1.ReplayResult, tell func(int, func
 	return nil
 }
 
-// checks lets predicate checks be judged.
-func (c *callbacks) checks(at stamp, checks *licornev1.PredicateChecks) (int, func()) {
+// checks lets checks of either kind be judged.
+func (c *callbacks) checks(list []due) (int, func()) {
 	if c.judge == nil {
 		return 0, nil
 	}
-	list := dues(at, checks)
 	if c.inOrder {
 		return len(list), func() { c.judge.judge(list) }
 	}

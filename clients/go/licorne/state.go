@@ -96,17 +96,17 @@ func (s *state) update(note func(queue *packer)) error {
 	return s.failure
 }
 
-// answer queues an answer to a predicate check, unless the session that asked has ended: nobody
+// answer queues an answer to a check, unless the session that asked has ended: nobody
 // waits for it then. It returns false if another session has begun since, whose replay was taken
 // before the answer.
-func (s *state) answer(at stamp, answer *licornev1.PredicateAnswer, size int) bool {
+func (s *state) answer(at stamp, answer queuedAnswer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at != s.session.stamp {
 		return false
 	}
 	if s.out.open {
-		s.out.answers = append(s.out.answers, sizedAnswer{answer, size})
+		s.out.answers = append(s.out.answers, answer)
 		s.wakeWriter()
 	}
 	return true

@@ -14,7 +14,7 @@ type Stats struct {
 	SentItems uint64
 	// Received counts the messages read from the stream.
 	Received uint64
-	// Checks counts the predicate checks that came up.
+	// Checks counts the predicate checks and preemption checks that came up.
 	Checks uint64
 	// Unanswered counts those that were not answered, because their deadline had passed.
 	Unanswered uint64

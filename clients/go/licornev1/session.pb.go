@@ -149,6 +149,7 @@ type UpdateRequest struct {
 	//	*UpdateRequest_Goodbye
 	//	*UpdateRequest_PredicateAnswers
 	//	*UpdateRequest_StateDump
+	//	*UpdateRequest_PreemptionAnswers
 	Message       isUpdateRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -304,6 +305,15 @@ func (x *UpdateRequest) GetStateDump() *StateDump {
 	return nil
 }
 
+func (x *UpdateRequest) GetPreemptionAnswers() *PreemptionAnswers {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateRequest_PreemptionAnswers); ok {
+			return x.PreemptionAnswers
+		}
+	}
+	return nil
+}
+
 type isUpdateRequest_Message interface {
 	isUpdateRequest_Message()
 }
@@ -352,6 +362,10 @@ type UpdateRequest_StateDump struct {
 	StateDump *StateDump `protobuf:"bytes,14,opt,name=state_dump,json=stateDump,proto3,oneof"`
 }
 
+type UpdateRequest_PreemptionAnswers struct {
+	PreemptionAnswers *PreemptionAnswers `protobuf:"bytes,15,opt,name=preemption_answers,json=preemptionAnswers,proto3,oneof"`
+}
+
 func (*UpdateRequest_Hello) isUpdateRequest_Message() {}
 
 func (*UpdateRequest_Nodes) isUpdateRequest_Message() {}
@@ -373,6 +387,8 @@ func (*UpdateRequest_Goodbye) isUpdateRequest_Message() {}
 func (*UpdateRequest_PredicateAnswers) isUpdateRequest_Message() {}
 
 func (*UpdateRequest_StateDump) isUpdateRequest_Message() {}
+
+func (*UpdateRequest_PreemptionAnswers) isUpdateRequest_Message() {}
 
 // Core to RM. The first message of a stream is a Welcome.
 type UpdateResponse struct {
@@ -400,6 +416,7 @@ type UpdateResponse struct {
 	//	*UpdateResponse_Events
 	//	*UpdateResponse_PredicateChecks
 	//	*UpdateResponse_StateDumpWanted
+	//	*UpdateResponse_PreemptionChecks
 	Message       isUpdateResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -587,6 +604,15 @@ func (x *UpdateResponse) GetStateDumpWanted() *StateDumpWanted {
 	return nil
 }
 
+func (x *UpdateResponse) GetPreemptionChecks() *PreemptionChecks {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateResponse_PreemptionChecks); ok {
+			return x.PreemptionChecks
+		}
+	}
+	return nil
+}
+
 type isUpdateResponse_Message interface {
 	isUpdateResponse_Message()
 }
@@ -644,6 +670,10 @@ type UpdateResponse_StateDumpWanted struct {
 	StateDumpWanted *StateDumpWanted `protobuf:"bytes,18,opt,name=state_dump_wanted,json=stateDumpWanted,proto3,oneof"`
 }
 
+type UpdateResponse_PreemptionChecks struct {
+	PreemptionChecks *PreemptionChecks `protobuf:"bytes,19,opt,name=preemption_checks,json=preemptionChecks,proto3,oneof"`
+}
+
 func (*UpdateResponse_Welcome) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_Nodes) isUpdateResponse_Message() {}
@@ -669,6 +699,8 @@ func (*UpdateResponse_Events) isUpdateResponse_Message() {}
 func (*UpdateResponse_PredicateChecks) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_StateDumpWanted) isUpdateResponse_Message() {}
+
+func (*UpdateResponse_PreemptionChecks) isUpdateResponse_Message() {}
 
 // Opens a stream.
 type Hello struct {
@@ -852,8 +884,11 @@ type Predicates struct {
 	DeadlineMilliseconds uint32   `protobuf:"varint,1,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	FailMode             FailMode `protobuf:"varint,2,opt,name=fail_mode,json=failMode,proto3,enum=licorne.v1.FailMode" json:"fail_mode,omitempty"`
 	ClassBy              ClassBy  `protobuf:"varint,3,opt,name=class_by,json=classBy,proto3,enum=licorne.v1.ClassBy" json:"class_by,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Whether the RM is also asked which victims of preemption have to go, see PreemptionCheck.
+	// Without it, victims are chosen by resources alone.
+	JudgesVictims bool `protobuf:"varint,4,opt,name=judges_victims,json=judgesVictims,proto3" json:"judges_victims,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Predicates) Reset() {
@@ -905,6 +940,13 @@ func (x *Predicates) GetClassBy() ClassBy {
 		return x.ClassBy
 	}
 	return ClassBy_BY_ASK
+}
+
+func (x *Predicates) GetJudgesVictims() bool {
+	if x != nil {
+		return x.JudgesVictims
+	}
+	return false
 }
 
 // Answers Hello.
@@ -1449,6 +1491,407 @@ func (x *NodeRefusal) GetReason() string {
 	return ""
 }
 
+// The preemption checks that were due at one moment.
+type PreemptionChecks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checks        []*PreemptionCheck     `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionChecks) Reset() {
+	*x = PreemptionChecks{}
+	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionChecks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionChecks) ProtoMessage() {}
+
+func (x *PreemptionChecks) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionChecks.ProtoReflect.Descriptor instead.
+func (*PreemptionChecks) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PreemptionChecks) GetChecks() []*PreemptionCheck {
+	if x != nil {
+		return x.Checks
+	}
+	return nil
+}
+
+// Asks which victims have to go on each of the nodes, so that the ask can run there. The RM answers
+// within the deadline; the core goes on with other work meanwhile. Nobody was told to stop yet.
+type PreemptionCheck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbered together with the predicate checks of the registration.
+	Id            uint64         `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	PartitionName string         `protobuf:"bytes,2,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
+	ApplicationId string         `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string         `protobuf:"bytes,4,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	Nodes         []*NodeVictims `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The time for the answer, from when the check was written to the stream.
+	DeadlineMilliseconds uint32 `protobuf:"varint,6,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *PreemptionCheck) Reset() {
+	*x = PreemptionCheck{}
+	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionCheck) ProtoMessage() {}
+
+func (x *PreemptionCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionCheck.ProtoReflect.Descriptor instead.
+func (*PreemptionCheck) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PreemptionCheck) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PreemptionCheck) GetPartitionName() string {
+	if x != nil {
+		return x.PartitionName
+	}
+	return ""
+}
+
+func (x *PreemptionCheck) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PreemptionCheck) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *PreemptionCheck) GetNodes() []*NodeVictims {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *PreemptionCheck) GetDeadlineMilliseconds() uint32 {
+	if x != nil {
+		return x.DeadlineMilliseconds
+	}
+	return 0
+}
+
+// A node, and who would go there.
+type NodeVictims struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// In the order in which they would go. There may be more than the ask needs for its resources.
+	Victims []*Victim `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
+	// The resources of the ask fit once the victims up to this position are gone; -1: at once.
+	StartIndex    int32 `protobuf:"varint,3,opt,name=start_index,json=startIndex,proto3" json:"start_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeVictims) Reset() {
+	*x = NodeVictims{}
+	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeVictims) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeVictims) ProtoMessage() {}
+
+func (x *NodeVictims) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeVictims.ProtoReflect.Descriptor instead.
+func (*NodeVictims) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *NodeVictims) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeVictims) GetVictims() []*Victim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *NodeVictims) GetStartIndex() int32 {
+	if x != nil {
+		return x.StartIndex
+	}
+	return 0
+}
+
+type Victim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Victim) Reset() {
+	*x = Victim{}
+	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Victim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Victim) ProtoMessage() {}
+
+func (x *Victim) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Victim.ProtoReflect.Descriptor instead.
+func (*Victim) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Victim) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *Victim) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+type PreemptionAnswers struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*PreemptionAnswer    `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionAnswers) Reset() {
+	*x = PreemptionAnswers{}
+	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionAnswers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionAnswers) ProtoMessage() {}
+
+func (x *PreemptionAnswers) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionAnswers.ProtoReflect.Descriptor instead.
+func (*PreemptionAnswers) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PreemptionAnswers) GetAnswers() []*PreemptionAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is
+// not open any more is ignored.
+type PreemptionAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That of the check.
+	Id            uint64      `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Nodes         []*NodeNeed `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptionAnswer) Reset() {
+	*x = PreemptionAnswer{}
+	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptionAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptionAnswer) ProtoMessage() {}
+
+func (x *PreemptionAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptionAnswer.ProtoReflect.Descriptor instead.
+func (*PreemptionAnswer) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PreemptionAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PreemptionAnswer) GetNodes() []*NodeNeed {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// The ask can run on the node.
+type NodeNeed struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// The position of the last victim that has to go, not below `start_index`; -1: none.
+	Index         int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeNeed) Reset() {
+	*x = NodeNeed{}
+	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeNeed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeNeed) ProtoMessage() {}
+
+func (x *NodeNeed) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeNeed.ProtoReflect.Descriptor instead.
+func (*NodeNeed) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *NodeNeed) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeNeed) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 // Asks that quota would admit and no node can take: what an autoscaler is after. Each is told once.
 type ContainerStates struct {
 	state         protoimpl.MessageState                      `protogen:"open.v1"`
@@ -1459,7 +1902,7 @@ type ContainerStates struct {
 
 func (x *ContainerStates) Reset() {
 	*x = ContainerStates{}
-	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1914,7 @@ func (x *ContainerStates) String() string {
 func (*ContainerStates) ProtoMessage() {}
 
 func (x *ContainerStates) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[14]
+	mi := &file_licorne_v1_session_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1927,7 @@ func (x *ContainerStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStates.ProtoReflect.Descriptor instead.
 func (*ContainerStates) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContainerStates) GetStates() []*si.UpdateContainerSchedulingStateRequest {
@@ -1506,7 +1949,7 @@ type Events struct {
 
 func (x *Events) Reset() {
 	*x = Events{}
-	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1961,7 @@ func (x *Events) String() string {
 func (*Events) ProtoMessage() {}
 
 func (x *Events) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[15]
+	mi := &file_licorne_v1_session_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1974,7 @@ func (x *Events) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Events.ProtoReflect.Descriptor instead.
 func (*Events) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{15}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Events) GetFirstId() uint64 {
@@ -1561,7 +2004,7 @@ type StateDumpWanted struct {
 
 func (x *StateDumpWanted) Reset() {
 	*x = StateDumpWanted{}
-	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1573,7 +2016,7 @@ func (x *StateDumpWanted) String() string {
 func (*StateDumpWanted) ProtoMessage() {}
 
 func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[16]
+	mi := &file_licorne_v1_session_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1586,7 +2029,7 @@ func (x *StateDumpWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpWanted.ProtoReflect.Descriptor instead.
 func (*StateDumpWanted) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{16}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StateDumpWanted) GetId() uint64 {
@@ -1618,7 +2061,7 @@ type StateDump struct {
 
 func (x *StateDump) Reset() {
 	*x = StateDump{}
-	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +2073,7 @@ func (x *StateDump) String() string {
 func (*StateDump) ProtoMessage() {}
 
 func (x *StateDump) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[17]
+	mi := &file_licorne_v1_session_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +2086,7 @@ func (x *StateDump) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDump.ProtoReflect.Descriptor instead.
 func (*StateDump) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{17}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StateDump) GetId() uint64 {
@@ -1676,7 +2119,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +2131,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[18]
+	mi := &file_licorne_v1_session_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +2144,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{18}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
 // Carries the outer `acknowledged` when there is nothing else to send.
@@ -1713,7 +2156,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +2168,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[19]
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +2181,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{19}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
 }
 
 // The core is about to stop: finish, close, and come back after a while.
@@ -1752,7 +2195,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +2207,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[20]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +2220,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{20}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Drain) GetReason() string {
@@ -1806,7 +2249,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2261,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[21]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2274,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{21}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -1853,7 +2296,7 @@ var File_licorne_v1_session_proto protoreflect.FileDescriptor
 const file_licorne_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x18licorne/v1/session.proto\x12\n" +
-	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"\xba\x05\n" +
+	"licorne.v1\x1a\x16licorne/si/v1/si.proto\"\x8a\x06\n" +
 	"\rUpdateRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\"\n" +
 	"\facknowledged\x18\x02 \x01(\x04R\facknowledged\x12)\n" +
@@ -1870,8 +2313,9 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\agoodbye\x18\v \x01(\v2\x13.licorne.v1.GoodbyeH\x00R\agoodbye\x12K\n" +
 	"\x11predicate_answers\x18\r \x01(\v2\x1c.licorne.v1.PredicateAnswersH\x00R\x10predicateAnswers\x126\n" +
 	"\n" +
-	"state_dump\x18\x0e \x01(\v2\x15.licorne.v1.StateDumpH\x00R\tstateDumpB\t\n" +
-	"\amessageJ\x04\b\f\x10\r\"\xf2\x06\n" +
+	"state_dump\x18\x0e \x01(\v2\x15.licorne.v1.StateDumpH\x00R\tstateDump\x12N\n" +
+	"\x12preemption_answers\x18\x0f \x01(\v2\x1d.licorne.v1.PreemptionAnswersH\x00R\x11preemptionAnswersB\t\n" +
+	"\amessageJ\x04\b\f\x10\r\"\xbf\a\n" +
 	"\x0eUpdateResponse\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1890,7 +2334,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x10container_states\x18\x0f \x01(\v2\x1b.licorne.v1.ContainerStatesH\x00R\x0fcontainerStates\x12,\n" +
 	"\x06events\x18\x10 \x01(\v2\x12.licorne.v1.EventsH\x00R\x06events\x12H\n" +
 	"\x10predicate_checks\x18\x11 \x01(\v2\x1b.licorne.v1.PredicateChecksH\x00R\x0fpredicateChecks\x12I\n" +
-	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWantedB\t\n" +
+	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWanted\x12K\n" +
+	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecksB\t\n" +
 	"\amessageJ\x04\b\x0e\x10\x0f\"\x9b\x02\n" +
 	"\x05Hello\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
@@ -1907,12 +2352,13 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x10container_states\x18\x02 \x01(\bR\x0fcontainerStates\x12\x16\n" +
 	"\x06events\x18\x03 \x01(\bR\x06events\x12\x1d\n" +
 	"\n" +
-	"state_dump\x18\x04 \x01(\bR\tstateDump\"\xa4\x01\n" +
+	"state_dump\x18\x04 \x01(\bR\tstateDump\"\xcb\x01\n" +
 	"\n" +
 	"Predicates\x123\n" +
 	"\x15deadline_milliseconds\x18\x01 \x01(\rR\x14deadlineMilliseconds\x121\n" +
 	"\tfail_mode\x18\x02 \x01(\x0e2\x14.licorne.v1.FailModeR\bfailMode\x12.\n" +
-	"\bclass_by\x18\x03 \x01(\x0e2\x13.licorne.v1.ClassByR\aclassBy\"\xac\x01\n" +
+	"\bclass_by\x18\x03 \x01(\x0e2\x13.licorne.v1.ClassByR\aclassBy\x12%\n" +
+	"\x0ejudges_victims\x18\x04 \x01(\bR\rjudgesVictims\"\xac\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aresumed\x18\x01 \x01(\bR\aresumed\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12+\n" +
@@ -1944,7 +2390,32 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\arefused\x18\x02 \x03(\v2\x17.licorne.v1.NodeRefusalR\arefused\">\n" +
 	"\vNodeRefusal\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"W\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"G\n" +
+	"\x10PreemptionChecks\x123\n" +
+	"\x06checks\x18\x01 \x03(\v2\x1b.licorne.v1.PreemptionCheckR\x06checks\"\xfa\x01\n" +
+	"\x0fPreemptionCheck\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12%\n" +
+	"\x0epartition_name\x18\x02 \x01(\tR\rpartitionName\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x04 \x01(\tR\rallocationKey\x12-\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x17.licorne.v1.NodeVictimsR\x05nodes\x123\n" +
+	"\x15deadline_milliseconds\x18\x06 \x01(\rR\x14deadlineMilliseconds\"u\n" +
+	"\vNodeVictims\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12,\n" +
+	"\avictims\x18\x02 \x03(\v2\x12.licorne.v1.VictimR\avictims\x12\x1f\n" +
+	"\vstart_index\x18\x03 \x01(\x05R\n" +
+	"startIndex\"V\n" +
+	"\x06Victim\x12%\n" +
+	"\x0eapplication_id\x18\x01 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x02 \x01(\tR\rallocationKey\"K\n" +
+	"\x11PreemptionAnswers\x126\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1c.licorne.v1.PreemptionAnswerR\aanswers\"N\n" +
+	"\x10PreemptionAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x14.licorne.v1.NodeNeedR\x05nodes\"9\n" +
+	"\bNodeNeed\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\x05R\x05index\"W\n" +
 	"\x0fContainerStates\x12D\n" +
 	"\x06states\x18\x01 \x03(\v2,.si.v1.UpdateContainerSchedulingStateRequestR\x06states\"Q\n" +
 	"\x06Events\x12\x19\n" +
@@ -1992,7 +2463,7 @@ func file_licorne_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_licorne_v1_session_proto_goTypes = []any{
 	(FailMode)(0),                                    // 0: licorne.v1.FailMode
 	(ClassBy)(0),                                     // 1: licorne.v1.ClassBy
@@ -2010,66 +2481,80 @@ var file_licorne_v1_session_proto_goTypes = []any{
 	(*PredicateAnswers)(nil),                         // 13: licorne.v1.PredicateAnswers
 	(*PredicateAnswer)(nil),                          // 14: licorne.v1.PredicateAnswer
 	(*NodeRefusal)(nil),                              // 15: licorne.v1.NodeRefusal
-	(*ContainerStates)(nil),                          // 16: licorne.v1.ContainerStates
-	(*Events)(nil),                                   // 17: licorne.v1.Events
-	(*StateDumpWanted)(nil),                          // 18: licorne.v1.StateDumpWanted
-	(*StateDump)(nil),                                // 19: licorne.v1.StateDump
-	(*Heartbeat)(nil),                                // 20: licorne.v1.Heartbeat
-	(*Ack)(nil),                                      // 21: licorne.v1.Ack
-	(*Drain)(nil),                                    // 22: licorne.v1.Drain
-	(*Goodbye)(nil),                                  // 23: licorne.v1.Goodbye
-	(*si.NodeRequest)(nil),                           // 24: si.v1.NodeRequest
-	(*si.ApplicationRequest)(nil),                    // 25: si.v1.ApplicationRequest
-	(*si.AllocationRequest)(nil),                     // 26: si.v1.AllocationRequest
-	(*si.NodeResponse)(nil),                          // 27: si.v1.NodeResponse
-	(*si.ApplicationResponse)(nil),                   // 28: si.v1.ApplicationResponse
-	(*si.AllocationResponse)(nil),                    // 29: si.v1.AllocationResponse
-	(*si.RegisterResourceManagerRequest)(nil),        // 30: si.v1.RegisterResourceManagerRequest
-	(*si.UpdateContainerSchedulingStateRequest)(nil), // 31: si.v1.UpdateContainerSchedulingStateRequest
-	(*si.EventRecord)(nil),                           // 32: si.v1.EventRecord
+	(*PreemptionChecks)(nil),                         // 16: licorne.v1.PreemptionChecks
+	(*PreemptionCheck)(nil),                          // 17: licorne.v1.PreemptionCheck
+	(*NodeVictims)(nil),                              // 18: licorne.v1.NodeVictims
+	(*Victim)(nil),                                   // 19: licorne.v1.Victim
+	(*PreemptionAnswers)(nil),                        // 20: licorne.v1.PreemptionAnswers
+	(*PreemptionAnswer)(nil),                         // 21: licorne.v1.PreemptionAnswer
+	(*NodeNeed)(nil),                                 // 22: licorne.v1.NodeNeed
+	(*ContainerStates)(nil),                          // 23: licorne.v1.ContainerStates
+	(*Events)(nil),                                   // 24: licorne.v1.Events
+	(*StateDumpWanted)(nil),                          // 25: licorne.v1.StateDumpWanted
+	(*StateDump)(nil),                                // 26: licorne.v1.StateDump
+	(*Heartbeat)(nil),                                // 27: licorne.v1.Heartbeat
+	(*Ack)(nil),                                      // 28: licorne.v1.Ack
+	(*Drain)(nil),                                    // 29: licorne.v1.Drain
+	(*Goodbye)(nil),                                  // 30: licorne.v1.Goodbye
+	(*si.NodeRequest)(nil),                           // 31: si.v1.NodeRequest
+	(*si.ApplicationRequest)(nil),                    // 32: si.v1.ApplicationRequest
+	(*si.AllocationRequest)(nil),                     // 33: si.v1.AllocationRequest
+	(*si.NodeResponse)(nil),                          // 34: si.v1.NodeResponse
+	(*si.ApplicationResponse)(nil),                   // 35: si.v1.ApplicationResponse
+	(*si.AllocationResponse)(nil),                    // 36: si.v1.AllocationResponse
+	(*si.RegisterResourceManagerRequest)(nil),        // 37: si.v1.RegisterResourceManagerRequest
+	(*si.UpdateContainerSchedulingStateRequest)(nil), // 38: si.v1.UpdateContainerSchedulingStateRequest
+	(*si.EventRecord)(nil),                           // 39: si.v1.EventRecord
 }
 var file_licorne_v1_session_proto_depIdxs = []int32{
 	4,  // 0: licorne.v1.UpdateRequest.hello:type_name -> licorne.v1.Hello
-	24, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
-	25, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
-	26, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
+	31, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
+	32, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
+	33, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
 	8,  // 4: licorne.v1.UpdateRequest.replay_begin:type_name -> licorne.v1.ReplayBegin
 	9,  // 5: licorne.v1.UpdateRequest.replay_end:type_name -> licorne.v1.ReplayEnd
-	20, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
-	21, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
-	23, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
+	27, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
+	28, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
+	30, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
 	13, // 9: licorne.v1.UpdateRequest.predicate_answers:type_name -> licorne.v1.PredicateAnswers
-	19, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
-	7,  // 11: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
-	27, // 12: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
-	28, // 13: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
-	29, // 14: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
-	10, // 15: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
-	20, // 16: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
-	21, // 17: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
-	22, // 18: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
-	23, // 19: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
-	16, // 20: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
-	17, // 21: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
-	11, // 22: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
-	18, // 23: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
-	30, // 24: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
-	5,  // 25: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
-	6,  // 26: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
-	0,  // 27: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
-	1,  // 28: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
-	12, // 29: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
-	14, // 30: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
-	15, // 31: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
-	31, // 32: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
-	32, // 33: licorne.v1.Events.records:type_name -> si.v1.EventRecord
-	2,  // 34: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
-	3,  // 35: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
-	35, // [35:36] is the sub-list for method output_type
-	34, // [34:35] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	26, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
+	20, // 11: licorne.v1.UpdateRequest.preemption_answers:type_name -> licorne.v1.PreemptionAnswers
+	7,  // 12: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
+	34, // 13: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
+	35, // 14: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
+	36, // 15: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
+	10, // 16: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
+	27, // 17: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
+	28, // 18: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
+	29, // 19: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
+	30, // 20: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
+	23, // 21: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
+	24, // 22: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
+	11, // 23: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
+	25, // 24: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
+	16, // 25: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
+	37, // 26: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
+	5,  // 27: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
+	6,  // 28: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
+	0,  // 29: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
+	1,  // 30: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
+	12, // 31: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
+	14, // 32: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
+	15, // 33: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
+	17, // 34: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
+	18, // 35: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
+	19, // 36: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
+	21, // 37: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
+	22, // 38: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
+	38, // 39: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
+	39, // 40: licorne.v1.Events.records:type_name -> si.v1.EventRecord
+	2,  // 41: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
+	3,  // 42: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
+	42, // [42:43] is the sub-list for method output_type
+	41, // [41:42] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_session_proto_init() }
@@ -2089,6 +2574,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateRequest_Goodbye)(nil),
 		(*UpdateRequest_PredicateAnswers)(nil),
 		(*UpdateRequest_StateDump)(nil),
+		(*UpdateRequest_PreemptionAnswers)(nil),
 	}
 	file_licorne_v1_session_proto_msgTypes[1].OneofWrappers = []any{
 		(*UpdateResponse_Welcome)(nil),
@@ -2104,6 +2590,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateResponse_Events)(nil),
 		(*UpdateResponse_PredicateChecks)(nil),
 		(*UpdateResponse_StateDumpWanted)(nil),
+		(*UpdateResponse_PreemptionChecks)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2111,7 +2598,7 @@ func file_licorne_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_session_proto_rawDesc), len(file_licorne_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,7 @@ type ask struct {
 	awaitsEcho bool      // the shim has placed it itself and has not been told that the server knows
 	elsewhere  bool      // the server has it on another node, where it has to be released
 	leaving    int       // releases on their way of which the shim must not hear
+	group      string    // whose placeholder it is; "" for all other asks
 }
 
 // books hold what the shim has told, as far as the adapter needs it.
@@ -49,6 +50,8 @@ type books struct {
 	byClass map[string]map[string]struct{}
 	taken   map[string]*ask
 	drained map[string]bool // every known node, and whether it was drained
+	// placeholders counts those of each group that has any.
+	placeholders map[string]int
 }
 
 func newBooks() *books {
@@ -58,6 +61,8 @@ func newBooks() *books {
 		byClass: map[string]map[string]struct{}{},
 		taken:   map[string]*ask{},
 		drained: map[string]bool{},
+
+		placeholders: map[string]int{},
 	}
 }
 
@@ -98,6 +103,7 @@ func (b *books) note(allocation *si.Allocation) {
 	b.asks[key] = known
 	add(b.byApp, app, key)
 	b.inClass(key, known)
+	b.inGroup(known)
 }
 
 // release takes what the shim has released, or forgets it.
@@ -143,6 +149,7 @@ func (b *books) drop(key string) {
 	delete(b.taken, key)
 	remove(b.byApp, known.allocation.GetApplicationID(), key)
 	b.unclass(key, known)
+	b.ungroup(known)
 }
 
 // updateNode notes what the shim does to a node. It returns the asks taken on a node that goes away,

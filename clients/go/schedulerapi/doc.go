@@ -30,7 +30,18 @@
 // mind for reasons that it never tells, such as a label or a taint. So refusals are judged again
 // from time to time, and the server forgets what it knows of a node that is accepted now.
 //
-// # What is not there
+// # Gangs
 //
-// PreemptionPredicates is never called: the server does not preempt.
+// A member of a task group that takes the place of a placeholder is not taken when its node is accepted:
+// it runs when the placeholder has ended. The server tells of it then, and it is judged like all that
+// rests on an older answer.
+//
+// With a timeout the server drops the asks of a gang that wait. The shim hears of that as a release. An
+// ask that is taken already stays where it is, and the server is told so.
+//
+// # Preemption
+//
+// Before the server preempts it asks which victims have to go on up to ten nodes. The shim judges these
+// side by side, as it does for the in-process core. The victims are released with
+// PREEMPTED_BY_SCHEDULER, and run until the shim confirms that.
 package schedulerapi

@@ -21,7 +21,8 @@ const (
 var errNodeRemoved = errors.New("the node has been removed")
 
 // check judges the nodes of a predicate check. If an allocation is meant and the first node is
-// accepted, the shim has the allocation when this returns.
+// accepted, the shim has the allocation when this returns, unless the ask takes the place of a
+// placeholder.
 //
 // The server may name a thousand nodes. Those that the shim did not get to in its time are refused and
 // judged again like all refusals: without any answer the server would ask the same again.
@@ -40,6 +41,9 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 		r.judge(check, check.GetNodeIds(), until, refused)
 	case where == unknown:
 		r.refuseAll(check, "", askEnded, refused)
+	case where == pending && r.books.replaces(check.GetAllocationKey()):
+		// It runs when its placeholder has ended, of which the server tells.
+		r.judge(check, check.GetNodeIds(), until, refused)
 	case where == pending:
 		r.judgeToTake(check, until, refused)
 	default:
@@ -118,13 +122,15 @@ func (r *rm) refuseAll(check *licornev1.PredicateCheck, but, reason string, refu
 }
 
 // refuse refuses a node, and remembers that for the asks of the same class as long as there is such a
-// node.
+// node. Of the refusals that an ask may go there at all those are remembered that keep it from the place
+// of a placeholder: nobody waits for a reservation.
 func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refused map[string]string) {
 	refused[node] = reason
-	if !check.GetAllocate() {
+	key, besides := check.GetAllocationKey(), !check.GetAllocate()
+	if besides && !r.books.replaces(key) {
 		return
 	}
-	r.refusals.refused(node, r.books.subject(check.GetAllocationKey()), time.Now())
+	r.refusals.refused(node, subject{r.books.subject(key), besides}, time.Now())
 	// Looked at last, so that a removal meanwhile does not leave the refusal behind.
 	if exists, _ := r.books.node(node); !exists {
 		r.refusals.removed(node)

@@ -23,6 +23,9 @@ const (
 	handItBack
 	// askAnew: the server has ended it, and the shim still waits for a node.
 	askAnew
+	// stopAndAsk: the server wants the end of what the shim never ran. It is told that it has ended, and
+	// asked again.
+	stopAndAsk
 )
 
 // keeper holds the server to what the shim was told. It runs in a goroutine of its own, because
@@ -87,6 +90,8 @@ func (k *keeper) turn() {
 			k.handBack(key)
 		case askAnew:
 			k.ask(key)
+		case stopAndAsk:
+			k.stopAndAsk(key)
 		}
 	}
 }
@@ -129,6 +134,17 @@ func (k *keeper) ask(key string) {
 	}
 }
 
+// stopAndAsk confirms a preemption of what the shim never ran, and asks for it again, unless the shim
+// has ended it or placed it itself meanwhile.
+func (k *keeper) stopAndAsk(key string) {
+	k.rm.order.Lock()
+	defer k.rm.order.Unlock()
+	if waiting := k.rm.books.waiting(key); waiting != nil {
+		k.release(waiting, si.TerminationType_PREEMPTED_BY_SCHEDULER, "the resource manager never ran it")
+		k.send(&si.AllocationRequest{Allocations: []*si.Allocation{waiting}})
+	}
+}
+
 // release releases an allocation at the server.
 func (k *keeper) release(allocation *si.Allocation, termination si.TerminationType, message string) {
 	release := &si.AllocationRelease{
@@ -158,17 +174,17 @@ func (k *keeper) recheck(ctx context.Context, now time.Time) {
 		r.refusals.relieved(node)
 	}
 	for time.Since(now) < recheckBudget && ctx.Err() == nil {
-		node, subject, ok := r.refusals.next(now)
+		node, about, ok := r.refusals.next(now)
 		if !ok {
 			return
 		}
-		key, waits := r.books.member(subject)
-		if !waits {
-			r.refusals.ended(node, subject)
+		key, waits := r.books.member(about.of)
+		if !waits || about.besides && !r.books.replaces(key) {
+			r.refusals.ended(node, about)
 			continue
 		}
 		r.deliver.Lock()
-		err := r.fits(key, node, true)
+		err := r.fits(key, node, !about.besides)
 		r.deliver.Unlock()
 		if err == nil && k.reopen(node) {
 			r.refusals.reopened(node, now)

@@ -25,7 +25,7 @@ type Options struct {
 	Target string
 	// TLS is used for every connection. Nil means plain text.
 	TLS *tls.Config
-	// PredicateDeadline is the time for the answers to the predicate checks that the server sends
+	// PredicateDeadline is the time for the answers to the checks of either kind that the server sends
 	// together, from 10 ms to 60 s. 0 means 10 s. The nodes of a check that is not answered by then
 	// count as refused for a while, and the server asks less meanwhile. One check takes a twentieth of
 	// it at the most; the nodes that the shim did not get to by then are refused and judged later. A
@@ -57,7 +57,9 @@ type Metric string
 const (
 	// MetricCheckSeconds is the time that judging a check took, in seconds.
 	MetricCheckSeconds Metric = "check_seconds"
-	// MetricNodesRefused is how many nodes of a check were refused.
+	// MetricPreemptionCheckSeconds is the time that judging a preemption check took, in seconds.
+	MetricPreemptionCheckSeconds Metric = "preemption_check_seconds"
+	// MetricNodesRefused is how many nodes of a check of either kind were refused.
 	MetricNodesRefused Metric = "nodes_refused"
 	// MetricTaken is 1 for each ask whose allocation was handed to the shim before the server said so.
 	MetricTaken Metric = "taken"

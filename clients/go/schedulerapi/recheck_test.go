@@ -153,7 +153,7 @@ func TestReopeningInVainTakesLonger(t *testing.T) {
 	now := time.Now()
 	var waits []time.Duration
 	for range 8 {
-		f.refused("n1", "k1", now)
+		f.refused("n1", subject{of: "k1"}, now)
 		for start := now; ; now = now.Add(time.Second) {
 			if _, _, ok := f.next(now); ok {
 				waits = append(waits, now.Sub(start))
@@ -172,15 +172,15 @@ func TestReopeningInVainTakesLonger(t *testing.T) {
 func TestRefusalsTakeTurns(t *testing.T) {
 	f := newRefusals(time.Second)
 	for n := range 3 * subjectsKept {
-		f.refused("n1", fmt.Sprint("k", n), time.Now())
+		f.refused("n1", subject{of: fmt.Sprint("k", n)}, time.Now())
 	}
 	seen := map[string]bool{}
 	for pass := range subjectsKept {
-		_, subject, ok := f.next(time.Now().Add(time.Duration(pass) * time.Minute))
-		if !ok || seen[subject] {
-			t.Fatalf("%q comes up in pass %d", subject, pass)
+		_, about, ok := f.next(time.Now().Add(time.Duration(pass) * time.Minute))
+		if !ok || seen[about.of] {
+			t.Fatalf("%q comes up in pass %d", about.of, pass)
 		}
-		seen[subject] = true
+		seen[about.of] = true
 	}
 }
 

@@ -23,8 +23,15 @@ type refusals struct {
 	first time.Duration
 }
 
+// subject is what a node was refused for.
+type subject struct {
+	of string // a class or a key
+	// besides: the question was whether the ask may go there at all, whatever is on the node now.
+	besides bool
+}
+
 type refusedNode struct {
-	subjects []string // classes or keys, those next to be judged first
+	subjects []subject // those next to be judged first
 	wait     time.Duration
 	notYet   time.Time
 	crowded  time.Time // since when a refusal has given way; zero if none has
@@ -34,8 +41,8 @@ func newRefusals(interval time.Duration) *refusals {
 	return &refusals{nodes: map[string]*refusedNode{}, first: interval}
 }
 
-// refused notes that the node was refused for a class or key.
-func (f *refusals) refused(node, subject string, now time.Time) {
+// refused notes that the node was refused for a subject.
+func (f *refusals) refused(node string, about subject, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := f.nodes[node]
@@ -45,7 +52,7 @@ func (f *refusals) refused(node, subject string, now time.Time) {
 		f.queue = append(f.queue, node)
 	}
 	for _, other := range known.subjects {
-		if other == subject {
+		if other == about {
 			return
 		}
 	}
@@ -55,7 +62,7 @@ func (f *refusals) refused(node, subject string, now time.Time) {
 			known.crowded = now
 		}
 	}
-	known.subjects = append(known.subjects, subject)
+	known.subjects = append(known.subjects, about)
 }
 
 // accepted notes that an ask went to the node: it was worth reopening.
@@ -67,9 +74,9 @@ func (f *refusals) accepted(node string) {
 	}
 }
 
-// next returns a node, and the class or key to judge it for; false if none is due. A node comes up
-// once in a pass, which began at the given time, and again after `ended`.
-func (f *refusals) next(pass time.Time) (node, subject string, ok bool) {
+// next returns a node, and the subject to judge it for; false if none is due. A node comes up once in
+// a pass, which began at the given time, and again after `ended`.
+func (f *refusals) next(pass time.Time) (node string, about subject, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range len(f.queue) {
@@ -80,15 +87,15 @@ func (f *refusals) next(pass time.Time) (node, subject string, ok bool) {
 			continue
 		}
 		known.notYet = pass.Add(f.first / 2)
-		subject = known.subjects[0]
-		known.subjects = append(known.subjects[1:], subject)
-		return node, subject, true
+		about = known.subjects[0]
+		known.subjects = append(known.subjects[1:], about)
+		return node, about, true
 	}
-	return "", "", false
+	return "", about, false
 }
 
-// ended forgets a class or key for a node: nobody of it waits any more.
-func (f *refusals) ended(node, subject string) {
+// ended forgets a subject for a node: nobody of it waits any more.
+func (f *refusals) ended(node string, about subject) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := f.nodes[node]
@@ -96,7 +103,7 @@ func (f *refusals) ended(node, subject string) {
 		return
 	}
 	for i, other := range known.subjects {
-		if other == subject {
+		if other == about {
 			known.subjects = append(known.subjects[:i], known.subjects[i+1:]...)
 			break
 		}

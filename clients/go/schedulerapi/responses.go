@@ -64,6 +64,10 @@ func (r *rm) releases(releases []*si.AllocationRelease) []*si.AllocationRelease 
 			unheard = append(unheard, release)
 		case stillWaiting:
 			r.keeper.add(release.GetAllocationKey(), askAnew)
+		case neverRan:
+			r.keeper.add(release.GetAllocationKey(), stopAndAsk)
+		case runsOn:
+			r.keeper.add(release.GetAllocationKey(), placeIt)
 		case inHand:
 		}
 	}
@@ -139,6 +143,11 @@ const (
 	// stillWaiting: it ends an allocation that the shim was never told of, such as one on a node that
 	// was removed meanwhile. The shim goes on waiting.
 	stillWaiting
+	// neverRan: the server wants the end of an allocation that the shim was never told of, because it
+	// refused the node. The server is told that it has ended, and the shim goes on waiting.
+	neverRan
+	// runsOn: the server has dropped an ask that the shim runs already.
+	runsOn
 )
 
 // released notes a release of the server.
@@ -148,9 +157,10 @@ func (b *books) released(release *si.AllocationRelease) outcome {
 	key := release.GetAllocationKey()
 	known := b.asks[key]
 	switch {
-	case known == nil || release.GetTerminationType() != si.TerminationType_STOPPED_BY_RM:
-		// What the server wants to end goes on until the shim agrees.
+	case known == nil:
 		return ended
+	case release.GetTerminationType() != si.TerminationType_STOPPED_BY_RM:
+		return b.toEnd(key, known, release.GetTerminationType())
 	case known.leaving > 0:
 		known.leaving--
 		return inHand
@@ -162,6 +172,21 @@ func (b *books) released(release *si.AllocationRelease) outcome {
 		return stillWaiting
 	}
 	b.drop(key)
+	return ended
+}
+
+// toEnd is what it means that the server wants an allocation to end, or drops an ask with a timeout. An
+// allocation goes on until the shim agrees.
+func (b *books) toEnd(key string, known *ask, termination si.TerminationType) outcome {
+	timeout, isPlaceholder := termination == si.TerminationType_TIMEOUT, known.allocation.GetPlaceholder()
+	switch {
+	case timeout && known.standing == pending:
+		b.drop(key)
+	case timeout && known.standing == taken && !isPlaceholder:
+		return runsOn
+	case termination == si.TerminationType_PREEMPTED_BY_SCHEDULER && known.standing == pending && !isPlaceholder:
+		return neverRan
+	}
 	return ended
 }
 

@@ -118,9 +118,10 @@ func (r *rm) handlers() licorne.Handlers {
 				return nil
 			})
 		},
-		Check:   r.check,
-		Dropped: r.dropped,
-		Session: r.changed,
+		Check:        r.check,
+		JudgeVictims: r.judgeVictims,
+		Dropped:      r.dropped,
+		Session:      r.changed,
 	}
 	if dumper, ok := r.callback.(api.StateDumpPlugin); ok {
 		handlers.StateDump = dumper.GetStateDump

@@ -94,7 +94,11 @@ func (s *script) UpdateAllocations(request *si.AllocationRequest) error {
 		}
 	}
 	for _, release := range request.GetReleases().GetAllocationsToRelease() {
-		if err := s.note("release %s", release.GetAllocationKey()); err != nil {
+		text := "release " + release.GetAllocationKey()
+		if release.GetTerminationType() == si.TerminationType_PREEMPTED_BY_SCHEDULER {
+			text = "confirm " + release.GetAllocationKey()
+		}
+		if err := s.note("%s", text); err != nil {
 			return err
 		}
 	}
@@ -131,14 +135,17 @@ func (s *script) take() []string {
 
 // fakeShim is a shim that keeps what it hears, as text.
 type fakeShim struct {
-	mu       sync.Mutex
-	heard    []string
-	refuses  func(key, node string) error
-	hears    func(*si.AllocationResponse) // called without the lock
-	dumps    string
-	judged   []string
-	overlaps int
-	busy     bool
+	mu      sync.Mutex
+	heard   []string
+	refuses func(key, node string) error
+	hears   func(*si.AllocationResponse) // called without the lock
+	// allocates is what speaks against every allocation, though not against a place; nil: nothing.
+	allocates error
+	victims   func(*si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse
+	dumps     string
+	judged    []string
+	overlaps  int
+	busy      bool
 }
 
 func (f *fakeShim) enter() func() {
@@ -183,6 +190,9 @@ func (f *fakeShim) UpdateApplication(response *si.ApplicationResponse) error {
 	for _, accepted := range response.GetAccepted() {
 		f.hear("accepted %s", accepted.GetApplicationID())
 	}
+	for _, updated := range response.GetUpdated() {
+		f.hear("%s is %s: %s", updated.GetApplicationID(), updated.GetState(), updated.GetMessage())
+	}
 	return nil
 }
 
@@ -198,16 +208,24 @@ func (f *fakeShim) Predicates(args *si.PredicatesArgs) error {
 	defer f.enter()()
 	f.mu.Lock()
 	f.judged = append(f.judged, args.GetAllocationKey()+" on "+args.GetNodeID())
-	refuses := f.refuses
+	refuses, allocates := f.refuses, f.allocates
 	f.mu.Unlock()
+	if allocates != nil && args.GetAllocate() {
+		return allocates
+	}
 	if refuses == nil {
 		return nil
 	}
 	return refuses(args.GetAllocationKey(), args.GetNodeID())
 }
 
-func (f *fakeShim) PreemptionPredicates(*si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
-	panic("the server does not preempt")
+func (f *fakeShim) PreemptionPredicates(args *si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
+	f.mu.Lock()
+	f.judged = append(f.judged, fmt.Sprintf("%s on %s without %v from %d",
+		args.GetAllocationKey(), args.GetNodeID(), args.GetPreemptAllocationKeys(), args.GetStartIndex()))
+	victims := f.victims
+	f.mu.Unlock()
+	return victims(args)
 }
 
 func (f *fakeShim) SendEvent(records []*si.EventRecord) {

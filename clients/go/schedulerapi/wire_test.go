@@ -30,6 +30,7 @@ type stream struct {
 	grpc    grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]
 	session uint64
 	queues  string                        // that the hello registers
+	victims bool                          // whether the hello says that the RM judges victims
 	wants   chan *licornev1.UpdateRequest // requests but for acknowledgements
 	number  uint64
 	replay  []string
@@ -57,7 +58,8 @@ func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, lic
 	}
 	s := &stream{
 		t: w.t, grpc: grpc, session: w.sessions.Add(1), queues: hello.GetHello().GetRegistration().GetConfig(),
-		wants: make(chan *licornev1.UpdateRequest, 100), cut: make(chan struct{}),
+		victims: hello.GetHello().GetCallbacks().GetPredicates().GetJudgesVictims(),
+		wants:   make(chan *licornev1.UpdateRequest, 100), cut: make(chan struct{}),
 	}
 	s.say(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_Welcome{Welcome: &licornev1.Welcome{
 		ResumeToken: "t", HeartbeatSeconds: 60, MaxItems: 1000,
@@ -162,6 +164,11 @@ func textsOf(request *licornev1.UpdateRequest) (texts []string) {
 	}
 	for _, answer := range request.GetPredicateAnswers().GetAnswers() {
 		texts = append(texts, fmt.Sprintf("answer %d refusals", len(answer.GetRefused())))
+	}
+	for _, answer := range request.GetPreemptionAnswers().GetAnswers() {
+		for _, need := range answer.GetNodes() {
+			texts = append(texts, fmt.Sprintf("%s without victims up to %d", need.GetNodeId(), need.GetIndex()))
+		}
 	}
 	return texts
 }
@@ -327,6 +334,34 @@ func TestChecksAreJudgedInTheOrderOfTheStream(t *testing.T) {
 	server.allocates("k1", "n1")
 	server.checks(&licornev1.PredicateCheck{AllocationKey: "k2", NodeIds: []string{"n1"}})
 	server.gets("answer 0 refusals", "|")
+}
+
+// The shim's word on victims reaches the server, in its turn among the other checks: the shim has what
+// was allocated before.
+func TestVictimsOnTheWire(t *testing.T) {
+	w, shim := startWire(t), &fakeShim{}
+	shim.victims = func(args *si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
+		shim.mu.Lock()
+		defer shim.mu.Unlock()
+		return &si.PreemptionPredicatesResponse{Success: args.GetNodeID() == "n2" && len(shim.heard) == 1, Index: 1}
+	}
+	s, server := w.meet(shim)
+	if !server.victims {
+		t.Fatal("the RM does not say that it judges victims")
+	}
+	for _, key := range []string{"k1", "k2"} {
+		w.ask(s, key)
+		server.gets("ask "+key+"@", "|")
+	}
+	server.checks(&licornev1.PredicateCheck{AllocationKey: "k1", NodeIds: []string{"n1"}})
+	server.tell(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_PreemptionChecks{
+		PreemptionChecks: &licornev1.PreemptionChecks{Checks: []*licornev1.PreemptionCheck{{
+			Id: 7, AllocationKey: "k2", DeadlineMilliseconds: 60_000,
+			Nodes: []*licornev1.NodeVictims{victimsOn("n1", 0), victimsOn("n2", 0)},
+		}}},
+	}})
+	server.gets("answer 0 refusals", "|", "n2 without victims up to 1", "|")
+	waitFor(t, shim, "new k1 on n1")
 }
 
 // waitFor waits until the shim has heard this, and nothing else.

@@ -36,11 +36,16 @@ type cluster struct {
 	nodes      map[string]*v1.Node
 	pods       map[string]*v1.Pod
 	binds      map[string][]string // the nodes that each pod was bound to, in order
+	order      []string            // the pods in the order in which they were bound
+	deleted    []string            // the pods that the shim has deleted, in order
+	refused    map[string]bool     // the UIDs of pods that the shim has refused on some node
+	questions  []*si.PreemptionPredicatesArgs
 	conditions map[string]v1.PodCondition
 	failed     map[string]string // why the shim failed a pod
 	onBind     func(pod string)
 	turn       time.Duration                     // how often the shim looks for new pods
 	late       bool                              // bound pods do not run before the test says so
+	lasting    bool                              // deleted pods run until the test removes them
 	changes    []func(*client.MockedAPIProvider) // that the shim has not been told of
 	changed    *sync.Cond
 	shim       *shim
@@ -50,7 +55,7 @@ type cluster struct {
 type shim struct {
 	provider *client.MockedAPIProvider
 	context  *cache.Context
-	callback api.ResourceManagerCallback
+	callback watched
 	stopped  chan struct{}
 	done     sync.WaitGroup
 }
@@ -63,6 +68,7 @@ func newCluster(t testing.TB) *cluster {
 		binds:      map[string][]string{},
 		conditions: map[string]v1.PodCondition{},
 		failed:     map[string]string{},
+		refused:    map[string]bool{},
 		turn:       quickTurn,
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -109,9 +115,11 @@ func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
 	apis.SchedulerAPI = scheduler
 	s.provider.MockBindFn(c.bind)
 	s.provider.MockUpdateStatusFn(c.updateStatus)
+	s.provider.MockCreateFn(c.create)
+	s.provider.MockDeleteFn(c.delete)
 	events.SetRecorder(silent{})
 	s.context = cache.NewContext(s.provider)
-	s.callback = cache.NewAsyncRMCallback(s.context)
+	s.callback = watched{cache.NewAsyncRMCallback(s.context), c}
 	cache.NewPlaceholderManager(apis)
 	dispatcher.UnregisterAllEventHandlers()
 	dispatcher.RegisterEventHandler("apps", dispatcher.EventTypeApp, s.context.ApplicationEventHandler())
@@ -259,6 +267,7 @@ func (c *cluster) configure(queues string) {
 func (c *cluster) bind(pod *v1.Pod, node string) error {
 	c.mu.Lock()
 	c.binds[pod.Name] = append(c.binds[pod.Name], node)
+	c.order = append(c.order, pod.Name)
 	if !c.late {
 		c.editPod(pod.Name, func(pod *v1.Pod) {
 			pod.Spec.NodeName = node

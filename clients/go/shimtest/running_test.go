@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/apache/yunikorn-k8shim/pkg/common/constants"
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
 	"licorne.dev/clients/go/schedulerapi"
@@ -309,20 +308,6 @@ func TestManyLabels(t *testing.T) {
 		}))
 		c.comesToBind("pod")
 	})
-}
-
-// An application with task groups is rejected, and its pods fail: the server has no gang scheduling.
-func TestTaskGroupsAreRejected(t *testing.T) {
-	core := startLicorne(t)
-	c := start(t, core, aNode("n1", 2))
-	c.addPods(aPod("gang", "pod", 500, func(pod *v1.Pod) {
-		pod.Annotations[constants.AnnotationTaskGroupName] = "workers"
-		pod.Annotations[constants.AnnotationTaskGroups] = `[{"name": "workers", "minMember": 2, "minResource": {"cpu": "500m"}}]`
-	}))
-	until(t, func() bool { return c.failure("pod") != "" }, func() any { return c.bound() })
-	if why := c.failure("pod"); !strings.Contains(why, "placeholderAsk") {
-		t.Fatalf("the pod fails with %q", why)
-	}
 }
 
 // A state dump of the server has what the shim adds to it.

@@ -18,6 +18,7 @@ from licorne.events import (
     ApplicationAccepted,
     ApplicationRejected,
     ApplicationStateChanged,
+    AskDropped,
     AskRejected,
     Drained,
     Event,
@@ -27,9 +28,11 @@ from licorne.events import (
     Released,
     ReleaseRequested,
 )
+from licorne.gangs import placeholder_key, placeholders
 from licorne.handlers import Handlers
-from licorne.model import Allocation, Application, Ask, Node, Termination
-from licorne.options import Limits, RetryConfig, TlsConfig
+from licorne.model import Allocation, Application, Ask, Node, TaskGroup, Termination
+from licorne.options import Confirm, Limits, RetryConfig, TlsConfig
+from licorne.victims import NodeVictims, PreemptionCheck, Victim
 
 __all__ = [
     "Allocated",
@@ -39,11 +42,13 @@ __all__ = [
     "ApplicationRejected",
     "ApplicationStateChanged",
     "Ask",
+    "AskDropped",
     "AskRejected",
     "ClassBy",
     "Client",
     "Closed",
     "ConfigInvalid",
+    "Confirm",
     "ConnectionLost",
     "ContainerState",
     "Drained",
@@ -56,7 +61,9 @@ __all__ = [
     "Node",
     "NodeAccepted",
     "NodeRejected",
+    "NodeVictims",
     "PredicateCheck",
+    "PreemptionCheck",
     "ProtocolError",
     "Reconnected",
     "RegistrationInvalid",
@@ -65,7 +72,11 @@ __all__ = [
     "Released",
     "RetryConfig",
     "SessionFenced",
+    "TaskGroup",
     "Termination",
     "TlsConfig",
     "Unauthorized",
+    "Victim",
+    "placeholder_key",
+    "placeholders",
 ]

@@ -11,7 +11,8 @@ stays. Only in a replay can the server reject what it had accepted before, as it
 import logging
 from collections.abc import Iterator
 
-from licorne.cache import AppKey, Cache, KnownApplication
+from licorne.cache import Cache
+from licorne.endings import Endings, Queue, nowhere
 from licorne.events import (
     Allocated,
     ApplicationAccepted,
@@ -21,10 +22,9 @@ from licorne.events import (
     Event,
     NodeAccepted,
     NodeRejected,
-    Released,
-    ReleaseRequested,
 )
-from licorne.model import Termination
+from licorne.known import AppKey, KnownApplication
+from licorne.options import GangOptions
 from licorne.si.v1 import si_pb2 as si
 
 LOG = logging.getLogger("licorne")
@@ -32,20 +32,16 @@ LOG = logging.getLogger("licorne")
 ENDED = frozenset({"Completed", "Failed", "Expired"})
 """The states in which the server forgets an application."""
 
-RELEASE_REQUESTS = {
-    si.TIMEOUT: Termination.TIMEOUT,
-    si.PREEMPTED_BY_SCHEDULER: Termination.PREEMPTED,
-    si.PLACEHOLDER_REPLACED: Termination.REPLACED,
-}
-"""The releases that the caller has to confirm, and the termination that confirms each."""
-
 
 class Answers:
     """Applies responses to a cache and makes events of them."""
 
-    def __init__(self, cache: Cache) -> None:
-        """Apply the answers to `cache`."""
+    def __init__(
+        self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere
+    ) -> None:
+        """Apply the answers to `cache`. What the client says by itself to some is queued."""
         self._cache = cache
+        self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
         """Whether a replay has begun that the server has not found complete yet."""
 
@@ -129,11 +125,21 @@ class Answers:
             LOG.warning("an application %s was rejected: %s", application_id, rejected.reason)
         elif waiting:
             idle = (key for key in waiting if not self._runs(key))
-            self._forget_application(next(idle, waiting[0]))
+            rejected_one = next(idle, waiting[0])
+            self._note_orphans(rejected_one)
+            self._forget_application(rejected_one)
         elif self._matching(application_id):
             LOG.warning("application %s stays: %s", application_id, rejected.reason)
             return
         yield ApplicationRejected(application_id, rejected.reason)
+
+    def _note_orphans(self, key: AppKey) -> None:
+        """The server rejects the placeholders of a rejected application; nobody asked for them."""
+        cache = self._cache
+        for ask_key in cache.by_application.get(key, ()):
+            known = cache.asks[ask_key]
+            if known.ask.placeholder and not known.node_id:
+                cache.orphans.add(ask_key)
 
     def _waiting(self, application_id: str) -> list[AppKey]:
         """The applications of that id that the server has not accepted yet, oldest first.
@@ -173,11 +179,14 @@ class Answers:
             # accepted yet was submitted again, and the end is that of its predecessor.
             if heard.state in ENDED and known.accepted and len(matching) == 1:
                 self._forget_application(key)
+            elif heard.state == "Accepted":
+                self._endings.accepted(key)
         return [] if self.replaying else [heard]
 
     def _forget_application(self, key: AppKey) -> None:
         cache = self._cache
         del cache.applications[key]
+        cache.dropped.take(key)
         for ask_key in list(cache.by_application.get(key, ())):
             cache.drop(ask_key)
 
@@ -198,33 +207,20 @@ class Answers:
             cache.place(key, node_id)
             if node_id in cache.nodes:
                 ask = known.ask
-                events.append(Allocated(key, ask.application_id, node_id, ask.partition))
+                events.append(
+                    Allocated(key, ask.application_id, node_id, ask.partition, ask.placeholder)
+                )
             else:
                 # The node was removed while the answer was on its way; a release follows.
                 cache.expect_release(key)
         for released in response.released:
-            events += self._released(released)
+            events += self._endings.released(released)
         for rejected in response.rejectedAllocations:
-            events.append(self._rejected(rejected))
+            if rejected.allocationKey in cache.orphans:
+                cache.orphans.remove(rejected.allocationKey)
+            else:
+                events.append(self._rejected(rejected))
         return events
-
-    def _released(self, released: si.AllocationRelease) -> Iterator[Event]:
-        cache = self._cache
-        key = released.allocationKey
-        known = cache.asks.get(key)
-        wanted = RELEASE_REQUESTS.get(released.terminationType)
-        if wanted is not None:
-            if known is not None and known.node_id:
-                yield ReleaseRequested(
-                    key, known.ask.application_id, known.node_id, wanted, released.message
-                )
-            return
-        ours = cache.releasing.pop(key, None)
-        if ours is not None:
-            yield Released(key, ours.application_id, ours.node_id, released.message)
-        elif known is not None:
-            cache.drop(key)
-            yield Released(key, known.ask.application_id, known.node_id, released.message)
 
     def _rejected(self, rejected: si.RejectedAllocation) -> Event:
         cache = self._cache
@@ -235,4 +231,5 @@ class Answers:
             pass
         elif not known.node_id or self.replaying or key in cache.unconfirmed:
             cache.drop(key)
-        return AskRejected(key, rejected.applicationID, rejected.reason)
+        placeholder = known is not None and known.ask.placeholder
+        return AskRejected(key, rejected.applicationID, rejected.reason, placeholder)

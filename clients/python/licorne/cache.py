@@ -7,17 +7,15 @@ to send for it. A change that says nothing new returns none, so all changes are 
 import dataclasses
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from licorne import fields, wire
+from licorne import fields, gangs, wire
+from licorne.dropped import Dropped
 from licorne.errors import Rejected
-from licorne.events import ApplicationStateChanged, Released
+from licorne.events import Released
+from licorne.known import AppKey, KnownApplication, KnownAsk, KnownNode
 from licorne.model import Allocation, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
-
-AppKey = tuple[str, str]
-"""Partition and application id."""
 
 REMEMBERED_CHANGES = 8
 """Changes of one ask that are kept until they are answered; each can be refused by itself."""
@@ -25,41 +23,12 @@ REMEMBERED_CHANGES = 8
 _K = TypeVar("_K")
 
 
-@dataclass(slots=True)
-class KnownNode:
-    """A node, and what the server has said about it."""
+class Submitted(NamedTuple):
+    """The messages that submit applications."""
 
-    node: Node
-    """The node as the caller described it last."""
-    accepted: bool = False
-    """Whether the server has ever accepted it."""
-
-
-@dataclass(slots=True)
-class KnownApplication:
-    """An application, and what the server has said about it."""
-
-    application: Application
-    number: int
-    """Rises with every application that is submitted; a replay sends them in this order."""
-    accepted: bool = False
-    """Whether the server has accepted it since the last registration."""
-    told_accepted: bool = False
-    """Whether the caller has been told of an acceptance; it is told once."""
-    told_state: str = ""
-    """The state that the caller was told last."""
-    heard: ApplicationStateChanged | None = None
-    """The state that the server reported last."""
-
-
-class KnownAsk(NamedTuple):
-    """An ask that has not ended: pending, or allocated to a node."""
-
-    ask: Ask
-    asked_at: int
-    """When the caller made it, in unix seconds."""
-    node_id: str = ""
-    """The node that it is allocated to; empty while it is pending."""
+    applications: list[si.AddApplicationRequest]
+    placeholders: list[si.Allocation]
+    """The asks for the placeholders of their task groups; to be sent after the applications."""
 
 
 class Cache:
@@ -85,6 +54,10 @@ class Cache:
         """By key: the event that is due when the server confirms the release of an allocation."""
         self.unconfirmed: set[str] = set()
         """The keys of reported allocations that the server has not echoed yet."""
+        self.dropped = Dropped()
+        """The asks that the server has dropped and that are to be asked for again."""
+        self.orphans: set[str] = set()
+        """The keys of placeholders whose application was rejected: they are going to be, too."""
         self._before: dict[str, deque[KnownAsk]] = {}
         """By key: the ask before each change that the server may still refuse, oldest first."""
 
@@ -138,19 +111,36 @@ class Cache:
 
     # ---- Applications ----
 
-    def submit(self, applications: Iterable[Application]) -> list[si.AddApplicationRequest]:
-        """Add applications. Known ones stay as they are."""
+    def submit(
+        self, applications: Iterable[Application], placeholders_at: int | None = None
+    ) -> Submitted:
+        """Add applications, and ask for the placeholders of their task groups. Known ones stay.
+
+        `placeholders_at` are the unix seconds of that; with None no placeholder is asked for.
+        Raises Rejected if the key of a placeholder is that of another ask.
+        """
         given = {
             (item.partition, item.application_id): item
             for item in fields.applications(applications)
         }
         fresh = {key: item for key, item in given.items() if key not in self.applications}
         messages = [wire.application(item) for item in fresh.values()]
+        asks: dict[str, Ask] = {}
+        if placeholders_at is not None:
+            for item in fresh.values():
+                for ask in gangs.placeholders(item):
+                    if ask.key in self.asks or ask.key in asks:
+                        reason = f"another ask has the key {ask.key} of a placeholder"
+                        raise Rejected(item.application_id, reason)
+                    asks[ask.key] = ask
+        placeholders = [wire.allocation(ask) for ask in asks.values()]
         for key, item in fresh.items():
             self._submitted += 1
             self.applications[key] = KnownApplication(item, self._submitted)
             self.partitions.add(item.partition)
-        return messages
+        for ask in asks.values():
+            self._note(ask, placeholders_at or 0)
+        return Submitted(messages, placeholders)
 
     def remove_application(self, key: AppKey) -> list[si.RemoveApplicationRequest]:
         """Remove an application and its asks. An unknown application needs no message."""
@@ -159,6 +149,7 @@ class Cache:
         fields.identifier("application_id", application_id)
         if self.applications.pop(key, None) is None:
             return []
+        self.dropped.take(key)
         for ask_key in list(self.by_application.get(key, ())):
             self.expect_release(ask_key)
         return [si.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)]
@@ -166,13 +157,18 @@ class Cache:
     # ---- Asks and allocations ----
 
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
-        """Add asks. A known ask with other resources is resized; all else of it stays."""
+        """Add asks. A known ask with other resources is resized; all else of it stays.
+
+        Raises Rejected if the known ask is a placeholder and the new one is not, or the like.
+        """
         known_asks = self.asks
-        fresh = [
-            ask
-            for ask in fields.asks(asks)
-            if (known := known_asks.get(ask.key)) is None or known.ask.resources != ask.resources
-        ]
+        fresh = []
+        for ask in fields.asks(asks):
+            known = known_asks.get(ask.key)
+            if known is not None:
+                _check_kind(known.ask, ask)
+            if known is None or known.ask.resources != ask.resources:
+                fresh.append(ask)
         messages = [wire.allocation(ask) for ask in fresh]
         for ask in fresh:
             self._note(ask, now)
@@ -184,6 +180,8 @@ class Cache:
         fresh = []
         for item in fields.allocations(allocations):
             known = self.asks.get(item.ask.key)
+            if known is not None:
+                _check_kind(known.ask, item.ask)
             if known is None or not known.node_id:
                 messages.append(wire.allocation(item.ask, item.node_id))
                 fresh.append(item)
@@ -196,19 +194,35 @@ class Cache:
     def _note(self, ask: Ask, now: int) -> None:
         known = self.asks.get(ask.key)
         if known is None:
-            self.asks[ask.key] = KnownAsk(ask, now)
-            self.by_application[ask.partition, ask.application_id].add(ask.key)
+            self._add(KnownAsk(ask, now))
         else:
             self._before.setdefault(ask.key, deque(maxlen=REMEMBERED_CHANGES)).append(known)
             resized = dataclasses.replace(known.ask, resources=ask.resources)
             self.asks[ask.key] = known._replace(ask=resized)
+
+    def _add(self, known: KnownAsk) -> None:
+        """Add an ask. One that the server has dropped is not to be asked for once more."""
+        ask = known.ask
+        self.dropped.forget([ask.key])
+        self.asks[ask.key] = known
+        self.by_application[ask.partition, ask.application_id].add(ask.key)
+
+    def ask_again(self, dropped: Iterable[KnownAsk]) -> list[si.Allocation]:
+        """Ask for what the server has dropped. The asks keep their age."""
+        messages = []
+        for known in dropped:
+            self._add(known)
+            messages.append(wire.allocation(known.ask, asked_at=known.asked_at))
+        return messages
 
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
         """Remove asks and allocations. Unknown keys need no message."""
         if not isinstance(termination, Termination):
             raise TypeError(f"termination is {fields.shown(termination)}: it must be a Termination")
         messages = []
-        for key in fields.keys(keys):
+        given = fields.keys(keys)
+        self.dropped.forget(given)
+        for key in given:
             known = self.asks.get(key)
             if known is not None:
                 messages.append(wire.release(known.ask, termination))
@@ -258,9 +272,11 @@ class Cache:
         """Note that the server has dropped everything of this RM.
 
         Returns the releases that were due: they have happened. No application is accepted any
-        more, and no earlier change can be refused any more.
+        more, and no earlier change can be refused any more. What was dropped is asked for again.
         """
+        self.ask_again(self.dropped.take_all())
         self._before.clear()
+        self.orphans.clear()
         for known in self.applications.values():
             known.accepted = False
         released = list(self.releasing.values())
@@ -284,7 +300,10 @@ class Cache:
         """
         known = self.drop(key)
         if known.node_id and wire.FOREIGN_TAG not in known.ask.tags:
-            self.releasing[key] = Released(key, known.ask.application_id, known.node_id, "")
+            ask = known.ask
+            self.releasing[key] = Released(
+                key, ask.application_id, known.node_id, "", ask.placeholder
+            )
 
 
 def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:
@@ -297,3 +316,12 @@ def _discard(index: dict[_K, set[str]], at: _K, key: str) -> None:
 def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
     """The action that adds a node, drained or not."""
     return si.NodeInfo.CREATE_DRAIN if node.drained else si.NodeInfo.CREATE
+
+
+def _check_kind(known: Ask, ask: Ask) -> None:
+    """Raises Rejected if one is a placeholder and the other is not, or if their groups differ."""
+    for name in ("placeholder", "task_group"):
+        before, given = getattr(known, name), getattr(ask, name)
+        if before != given:
+            reason = f"the ask of this key has {fields.shown(before)}"
+            raise Rejected(ask.key, f"{name} is {fields.shown(given)}: {reason}")

@@ -15,6 +15,7 @@ from licorne.fields import seconds, shown
 from licorne.model import Ask
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as pb
+from licorne.victims import JudgeVictims
 
 MIN_DEADLINE = 0.01
 """Seconds; the server refuses a shorter deadline."""
@@ -131,8 +132,9 @@ class Callbacks:
     """The functions of the caller, and how the server counts predicate checks without an answer."""
 
     predicates: Predicates | None = None
+    judge_victims: JudgeVictims | None = None
     deadline: float = 2.0
-    """Seconds that the predicates may take for one check."""
+    """Seconds that either of them may take for one check."""
     fail_mode: FailMode = FailMode.CLOSED
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
@@ -140,7 +142,9 @@ class Callbacks:
     state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a deadline or a mode that no server takes; names the argument."""
+        """Raises ValueError for what no server takes; names the argument."""
+        if self.judge_victims is not None and self.predicates is None:
+            raise ValueError("judge_victims needs predicates: only asks with them are judged")
         problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)
         if problem:
             raise ValueError(problem)
@@ -162,6 +166,7 @@ class Callbacks:
                 pb.FAIL_OPEN if self.fail_mode is FailMode.OPEN else pb.FAIL_CLOSED
             )
             wire.predicates.class_by = _CLASSES[self.class_by]
+            wire.predicates.judges_victims = self.judge_victims is not None
         return wire
 
 

@@ -32,13 +32,14 @@ from licorne.model import (
     Node,
     Termination,
 )
-from licorne.options import Limits, RetryConfig, TlsConfig
+from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig
 from licorne.packer import Packer
 from licorne.session import Session
 from licorne.state import ClientState
 from licorne.stats import Stats
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.victims import JudgeVictims
 
 
 class Client:
@@ -81,9 +82,12 @@ class Client:
         limits: Limits | None = None,
         instance: int | None = None,
         predicates: Predicates | None = None,
+        judge_victims: JudgeVictims | None = None,
         predicate_deadline: float = 2.0,
         fail_mode: FailMode = FailMode.CLOSED,
         class_by: ClassBy = ClassBy.ASK,
+        confirm: Confirm = Confirm.PLACEHOLDERS,
+        resubmit: bool = False,
         on_container_states: OnContainerStates | None = None,
         on_events: OnEvents | None = None,
         on_state_dump: OnStateDump | None = None,
@@ -100,6 +104,15 @@ class Client:
         function failed on or did not answer within `predicate_deadline` seconds (0.01 to 60).
         `class_by` says which asks it judges alike.
 
+        `judge_victims` is asked which victims of preemption have to go. It gets a
+        `PreemptionCheck` and returns the nodes where the ask can run, each with the position of
+        the last victim that has to go there. It is run as `predicates` is, without which it must
+        not be given. Without it victims are chosen by resources alone.
+
+        `confirm` says which allocations the client gives up by itself when the scheduler wants
+        them to end. With `resubmit` it asks again for the members of a ``Soft`` gang that the
+        server has dropped.
+
         `on_container_states` and `on_events` run in the loop and get lists, in order. What
         arrives while such a function runs waits for its next call.
 
@@ -114,6 +127,7 @@ class Client:
         check_registration(instance=instance)
         callbacks = Callbacks(
             predicates=predicates,
+            judge_victims=judge_victims,
             deadline=predicate_deadline,
             fail_mode=fail_mode,
             class_by=class_by,
@@ -133,7 +147,9 @@ class Client:
             rm_id, instance, registration, resend=limits.resend, callbacks=callbacks.wire()
         )
         self.rm_id = rm_id
-        self._state = ClientState(session, limits, callbacks)
+        self._state = ClientState(
+            session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit)
+        )
         self._connection = Connection(self._state, target, tls, retry or RetryConfig())
 
     async def __aenter__(self) -> Self:
@@ -201,14 +217,23 @@ class Client:
 
     # ---- Applications ----
 
-    async def submit_applications(self, applications: Iterable[Application]) -> None:
-        """Submit applications. Nothing is done for known ones.
+    async def submit_applications(
+        self, applications: Iterable[Application], *, placeholders: bool = True
+    ) -> None:
+        """Submit applications, and ask for the placeholders of their task groups. Nothing is done
+        for known ones.
+
+        Without `placeholders` no placeholder is asked for. Use that after a restart of your own
+        program: report and ask for those placeholders that are left.
 
         Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged.
         The client forgets an application that has ended. It keeps one whose id is in several
         partitions until `remove_application`, because answers do not name the partition.
         """
-        await self._state.send(Packer.new_applications, self.cache.submit(applications))
+        messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
+        # Both are queued before anything is waited for: no replay can come between them.
+        self._state.queue(Packer.new_applications, messages.applications)
+        await self._state.send(Packer.allocations, messages.placeholders)
 
     async def remove_application(
         self, application_id: str, *, partition: str = DEFAULT_PARTITION

@@ -47,12 +47,13 @@ class ApplicationStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """An ask was allocated to a node: start it there."""
+    """An ask was allocated to a node: start it there. A placeholder only holds the room."""
 
     key: str
     application_id: str
     node_id: str
     partition: str
+    placeholder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +64,40 @@ class Released:
     application_id: str
     node_id: str
     message: str
+    placeholder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
     """The scheduler wants an allocation to end. Stop it, then call `Client.release` with its key
-    and this `termination`; until then nothing is freed."""
+    and this `termination`; until then nothing is freed.
+
+    Nothing is left to do if the client has `confirmed` it by itself, see `Confirm`. After a replay
+    the server may ask for the same once more.
+    """
 
     key: str
     application_id: str
     node_id: str
     termination: Termination
     message: str
+    placeholder: bool = False
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskDropped:
+    """The server has dropped an ask, because the placeholders of its gang have waited too long.
+
+    The client has forgotten it. If it is `resubmitted` the client asks for it again as soon as the
+    application is Accepted.
+    """
+
+    key: str
+    application_id: str
+    message: str
+    placeholder: bool
+    resubmitted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +110,7 @@ class AskRejected:
     key: str
     application_id: str
     reason: str
+    placeholder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +141,7 @@ Event = (
     | Allocated
     | Released
     | ReleaseRequested
+    | AskDropped
     | AskRejected
     | Drained
     | Reconnected

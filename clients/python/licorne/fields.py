@@ -12,7 +12,8 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from licorne.errors import Rejected
-from licorne.model import Allocation, Application, Ask, Node
+from licorne.gangs import placeholder_ask, placeholder_key
+from licorne.model import Allocation, Application, Ask, Node, TaskGroup
 
 MAX_SHOWN = 64
 """Characters of a value that an error repeats."""
@@ -41,6 +42,9 @@ MOST = 2**63 - 1
 AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
 INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
 INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
+MEMBERS = Range(1, 1_000_000, "1 and 1000000")
+MAX_TIMEOUT = 1e9
+"""Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""
 UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
 
 
@@ -137,6 +141,61 @@ _NODE: Mapping[str, Check] = {
     "partition": text,
     "drained": flag,
 }
+STYLES = ("", "Soft", "Hard")
+MAX_GROUPS = 1000
+"""Task groups of an application that the server takes."""
+MAX_KEY = 512
+"""Characters of a key that the server takes."""
+
+
+def _group_name(field: str, value: object) -> str:
+    """What is wrong with the name of a task group, or the empty text."""
+    problem = text(field, value)
+    if problem or not isinstance(value, str):
+        return problem
+    if not value:
+        return f"{field} is empty"
+    return "" if value.isprintable() else f"{field} is {shown(value)}: it must be printable"
+
+
+def _style(field: str, value: object) -> str:
+    """What is wrong with the style of a gang, or the empty text."""
+    if isinstance(value, str) and value in STYLES:
+        return ""
+    return f"{field} is {shown(value)}: it must be 'Soft', 'Hard' or empty"
+
+
+_GROUP: Mapping[str, Check] = {
+    "name": _group_name,
+    "members": partial(whole, MEMBERS),
+    "resources": amounts,
+    "priority": partial(whole, INT32),
+    "tags": tags,
+    "allow_preempt_self": flag,
+    "allow_preempt_other": flag,
+}
+
+
+def task_groups(field: str, value: object) -> str:
+    """What is wrong with the task groups of an application, or the empty text."""
+    if not isinstance(value, tuple | list):
+        return f"{field} is {shown(value)}: it must be a tuple of TaskGroup"
+    if len(value) > MAX_GROUPS:
+        return f"{field} has {len(value)} entries: there may be {MAX_GROUPS} at most"
+    for number, group in enumerate(value):
+        here = f"{field}[{number}]"
+        if not isinstance(group, TaskGroup):
+            return f"{here} is {shown(group)}: it must be a TaskGroup"
+        problems = (check(f"{here}.{name}", getattr(group, name)) for name, check in _GROUP.items())
+        if problem := next(filter(None, problems), ""):
+            return problem
+        if not any(group.resources.values()):
+            return f"{here}.resources is {shown(group.resources)}: a placeholder must hold some"
+        if any(group.name == other.name for other in value[:number]):
+            return f"{here}.name is {shown(group.name)}: another group has it"
+    return ""
+
+
 _APPLICATION: Mapping[str, Check] = {
     "application_id": text,
     "queue": text,
@@ -144,9 +203,10 @@ _APPLICATION: Mapping[str, Check] = {
     "groups": texts,
     "tags": tags,
     "partition": text,
+    "task_groups": task_groups,
     "placeholder_resources": amounts,
-    "placeholder_timeout": partial(whole, INT64),
-    "gang_style": text,
+    "placeholder_timeout": partial(seconds, high=MAX_TIMEOUT),
+    "gang_style": _style,
 }
 _ASK: Mapping[str, Check] = {
     "key": text,
@@ -156,8 +216,8 @@ _ASK: Mapping[str, Check] = {
     "tags": tags,
     "partition": text,
     "originator": flag,
-    "may_be_preempted": flag,
-    "may_preempt": flag,
+    "allow_preempt_self": flag,
+    "allow_preempt_other": flag,
     "placeholder": flag,
     "task_group": text,
 }
@@ -185,7 +245,23 @@ def applications(given: Iterable[Application]) -> list[Application]:
     taken = _listed("applications", "Application", Application, given)
     for item in taken:
         _check(item, _APPLICATION, item.application_id)
+        if item.task_groups:
+            _check_gang(item)
     return taken
+
+
+def _check_gang(item: Application) -> None:
+    if item.placeholder_resources:
+        reason = "placeholder_resources is given beside task_groups, which say it already"
+        raise Rejected(item.application_id, reason)
+    for number, group in enumerate(item.task_groups):
+        length = len(placeholder_key(item.application_id, group.name, group.members))
+        if length > MAX_KEY:
+            reason = f"task_groups[{number}].name makes keys of {length} characters: "
+            raise Rejected(item.application_id, f"{reason}{MAX_KEY} at most can be sent")
+    for name, amount in placeholder_ask(item).items():
+        if problem := whole(AMOUNT, f"{name} of all placeholders", amount):
+            raise Rejected(item.application_id, problem)
 
 
 def asks(given: Iterable[Ask], name: str = "asks") -> list[Ask]:

@@ -20,6 +20,23 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup:
+    """Members of a gang that are alike. A placeholder holds the room of each until it comes."""
+
+    name: str
+    """What the asks of the members say in their `task_group`. Unique in its application."""
+    members: int
+    """How many placeholders there are; 1 or more."""
+    resources: Mapping[str, int]
+    """What one placeholder holds. A member that needs more of anything cannot replace one."""
+    priority: int = 0
+    tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
+    """Tags of every placeholder, such as those that say which nodes will do."""
+    allow_preempt_self: bool = False
+    allow_preempt_other: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
     """A group of asks with an owner. The placement rules of the server choose its queue."""
 
@@ -30,12 +47,16 @@ class Application:
     groups: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     partition: str = DEFAULT_PARTITION
+    task_groups: tuple[TaskGroup, ...] = ()
+    """For a gang: its groups. The client asks for their placeholders; see `licorne.gangs`."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
-    """For a gang: what all its placeholders take together."""
-    placeholder_timeout: int = 0
-    """For a gang: milliseconds that its placeholders may wait; 0 for the server's default."""
+    """For a gang whose placeholders you ask for yourself: what they take together. Without task
+    groups only, as the client adds up those."""
+    placeholder_timeout: float = 0
+    """For a gang: seconds that its placeholders may wait; 0 for the 900 s of the server."""
     gang_style: str = ""
-    """For a gang: ``Soft`` or ``Hard``."""
+    """For a gang whose placeholders have waited too long: ``Hard`` fails it, ``Soft`` lets it run
+    on without them. Empty means ``Soft``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +76,15 @@ class Ask:
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
     originator: bool = False
-    may_be_preempted: bool = False
-    may_preempt: bool = False
+    """Whether it started the application, as a driver does. It is preempted after others."""
+    allow_preempt_self: bool = False
+    """Whether it may be preempted by choice; allocations without it only if nothing else helps."""
+    allow_preempt_other: bool = False
+    """Whether allocations of other queues may be preempted for it."""
     placeholder: bool = False
+    """Whether it only holds room for a member of its task group."""
     task_group: str = ""
+    """The task group of a gang that it belongs to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +99,10 @@ class Termination(Enum):
     """Why an allocation ends. The numbers are those of the wire."""
 
     STOPPED = 1
+    """The resource manager does not want it any more, or it has ended by itself."""
     TIMEOUT = 2
+    """It has waited as a placeholder for too long, or cannot be replaced."""
     PREEMPTED = 3
+    """The scheduler needs its room for an ask that is more entitled to it."""
     REPLACED = 4
+    """It was a placeholder, and a member of its task group takes its place."""

@@ -1,11 +1,12 @@
 """The options of a client's connection."""
 
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 import grpc
 
-from licorne.fields import seconds, shown
+from licorne.fields import flag, seconds, shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,41 @@ class RetryConfig:
             unset = name == "give_up_after" and value is None
             if not unset and (problem := seconds(name, value)):
                 raise ValueError(problem)
+
+
+class Confirm(Enum):
+    """Which allocations the client gives up by itself when the scheduler wants them to end.
+
+    It confirms as soon as it hears of it, and the scheduler gives the room away at once. So it
+    must not confirm for an allocation that has to be stopped first.
+    """
+
+    NOTHING = "nothing"
+    """None: for a resource manager that runs something in its placeholders, such as pause pods."""
+    PLACEHOLDERS = "placeholders"
+    """Placeholders: for one that runs nothing in them. This is the default."""
+    EVERYTHING = "everything"
+    """Also real allocations, when they are preempted: for simulations and tests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangOptions:
+    """What the client does by itself about gangs and preemption.
+
+    Raises ValueError for a value of another type.
+    """
+
+    confirm: Confirm = Confirm.PLACEHOLDERS
+    """What it gives up by itself."""
+    resubmit: bool = False
+    """Whether it asks again for the members of a ``Soft`` gang that the server has dropped."""
+
+    def __post_init__(self) -> None:
+        """Check the types."""
+        if not isinstance(self.confirm, Confirm):
+            raise ValueError(f"confirm is {shown(self.confirm)}: it must be a Confirm")
+        if problem := flag("resubmit", self.resubmit):
+            raise ValueError(problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

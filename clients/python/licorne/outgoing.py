@@ -2,9 +2,19 @@
 
 import asyncio
 from collections import deque
+from typing import TypeVar
 
 from licorne.packer import Packer
-from licorne.v1.session_pb2 import PredicateAnswer, PredicateAnswers, StateDump, UpdateRequest
+from licorne.v1.session_pb2 import (
+    PredicateAnswer,
+    PredicateAnswers,
+    PreemptionAnswer,
+    PreemptionAnswers,
+    StateDump,
+    UpdateRequest,
+)
+
+A = TypeVar("A")
 
 MAX_ANSWERS = 1000
 """Answers in one request."""
@@ -23,6 +33,8 @@ class Outgoing:
         """The requests made of the caller's items."""
         self._answers: deque[PredicateAnswer] = deque()
         """The answers to predicate checks, which are sent first."""
+        self._victims: deque[PreemptionAnswer] = deque()
+        """The answers to preemption checks, which are sent next."""
         self._dump: StateDump | None = None
         """The answer to a question for the state: only the newest counts."""
         self._limit = limit
@@ -56,11 +68,15 @@ class Outgoing:
         """Forget what waits."""
         self.packer.clear()
         self._answers.clear()
+        self._victims.clear()
         self._dump = None
 
-    def answer(self, answer: PredicateAnswer) -> None:
-        """Queue an answer behind other answers and before all items: the server waits for it."""
-        self._answers.append(answer)
+    def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
+        """Queue an answer behind others of its kind and before all items: the server waits."""
+        if isinstance(answer, PredicateAnswer):
+            self._answers.append(answer)
+        else:
+            self._victims.append(answer)
 
     def dump(self, dump: StateDump) -> None:
         """Queue the answer to a question for the state behind answers and before all items."""
@@ -69,9 +85,11 @@ class Outgoing:
     def next(self) -> UpdateRequest | None:
         """Take off the request to send next; None if there is none."""
         if self._answers:
-            count = min(len(self._answers), MAX_ANSWERS)
-            answers = [self._answers.popleft() for _ in range(count)]
-            return UpdateRequest(predicate_answers=PredicateAnswers(answers=answers))
+            answers = PredicateAnswers(answers=_first(self._answers))
+            return UpdateRequest(predicate_answers=answers)
+        if self._victims:
+            victims = PreemptionAnswers(answers=_first(self._victims))
+            return UpdateRequest(preemption_answers=victims)
         if self._dump is not None:
             dump, self._dump = self._dump, None
             return UpdateRequest(state_dump=dump)
@@ -89,3 +107,8 @@ class Outgoing:
         self._room.clear()
         await self._room.wait()
         return True
+
+
+def _first(waiting: deque[A]) -> list[A]:
+    """Take off as many answers as fit a request."""
+    return [waiting.popleft() for _ in range(min(len(waiting), MAX_ANSWERS))]

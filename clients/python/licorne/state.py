@@ -9,13 +9,13 @@ from licorne.cache import Cache
 from licorne.callbacks import Callbacks
 from licorne.errors import Closed, LicorneError
 from licorne.inbox import Inbox
-from licorne.options import Limits
+from licorne.options import GangOptions, Limits
 from licorne.outgoing import Outgoing
 from licorne.packer import Packer
 from licorne.runners import CallbackRunners
 from licorne.session import Session, Stamp
 from licorne.stats import Stats
-from licorne.v1.session_pb2 import PredicateAnswer, StateDump
+from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 
 M = TypeVar("M")
 
@@ -26,11 +26,13 @@ ACK_EVERY = 64
 class ClientState:
     """The cache, the session and the queues of one client."""
 
-    def __init__(self, session: Session, limits: Limits, callbacks: Callbacks) -> None:
+    def __init__(
+        self, session: Session, limits: Limits, callbacks: Callbacks, gangs: GangOptions
+    ) -> None:
         """Start with nothing."""
         self.session = session
         self.cache = Cache()
-        self.answers = Answers(self.cache)
+        self.answers = Answers(self.cache, gangs, self.queue)
         self.stats = Stats()
         self.callbacks = CallbackRunners(
             callbacks, self._answer, self._dump, self.stats, limits.events
@@ -76,16 +78,21 @@ class ClientState:
         if self.failure is not None:
             raise self.failure
 
-    async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-        """Queue items for the session, and wait while too much is queued.
+    def queue(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
+        """Queue items for the session.
 
         Without a session nothing is queued: the replay of the next one takes all from the cache.
         """
+        if self.outgoing.is_open:
+            add(self.outgoing.packer, items)
+            self.wake.set()
+
+    async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
+        """Queue items for the session, and wait while too much is queued."""
         self.check()
         if not self.outgoing.is_open:
             return
-        add(self.outgoing.packer, items)
-        self.wake.set()
+        self.queue(add, items)
         if not await self.outgoing.room():
             # Too much is queued and no stream takes it. The cache has everything, so the queue is
             # given up for a replay.
@@ -93,7 +100,7 @@ class ClientState:
             self.outgoing.close()
         self.check()
 
-    def _answer(self, stamp: Stamp, answer: PredicateAnswer) -> None:
+    def _answer(self, stamp: Stamp, answer: PredicateAnswer | PreemptionAnswer) -> None:
         """Send an answer, unless the session that asked has ended: nobody waits for it then."""
         if stamp == self.session.stamp and self.outgoing.is_open:
             self.outgoing.answer(answer)

@@ -14,4 +14,4 @@ class Stats:
     replayed: int = 0
     """Replays that were complete, the first one included."""
     unanswered: int = 0
-    """Predicate checks that were not answered in time, or whose function failed."""
+    """Checks of nodes and of victims that were not answered in time, or whose function failed."""

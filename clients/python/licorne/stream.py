@@ -24,6 +24,7 @@ from licorne.v1.session_pb2 import (
     UpdateRequest,
     UpdateResponse,
 )
+from licorne.victims import preemption_check
 
 Call: TypeAlias = "aio.StreamStreamCall[UpdateRequest, UpdateResponse]"
 
@@ -180,7 +181,9 @@ class Stream:
                 events = answers.allocations(response.allocations)
             case "replay_result":
                 events = self._replay_result(response.replay_result)
-            case "predicate_checks" | "container_states" | "events" | "state_dump_wanted":
+            case "predicate_checks" | "preemption_checks":
+                self._check(response)
+            case "container_states" | "events" | "state_dump_wanted":
                 self._call_back(response)
             case "drain":
                 events = [self._drain(response.drain)]
@@ -191,14 +194,21 @@ class Stream:
         if events or response.number:
             self._tell(events, response.number)
 
+    def _check(self, response: UpdateResponse) -> None:
+        """Hand checks to the function that judges them, if there is one."""
+        state, callbacks = self._state, self._state.callbacks
+        stamp = state.session.stamp
+        if callbacks.predicates is not None and response.HasField("predicate_checks"):
+            wanted = response.predicate_checks.checks
+            callbacks.predicates.start(stamp, [predicate_check(c, state.cache) for c in wanted])
+        if callbacks.victims is not None and response.HasField("preemption_checks"):
+            victims = response.preemption_checks.checks
+            callbacks.victims.start(stamp, [preemption_check(c, state.cache) for c in victims])
+
     def _call_back(self, response: UpdateResponse) -> None:
         """Hand a message to the callback that wants it, if there is one."""
         state, callbacks = self._state, self._state.callbacks
-        if response.HasField("predicate_checks") and callbacks.predicates is not None:
-            wire = response.predicate_checks.checks
-            checks = [predicate_check(check, state.cache) for check in wire]
-            callbacks.predicates.start(state.session.stamp, checks)
-        elif response.HasField("container_states") and callbacks.states is not None:
+        if response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
         elif response.HasField("events") and callbacks.events is not None:
             callbacks.events.put(event_records(response.events))

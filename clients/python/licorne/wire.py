@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from licorne.errors import Rejected
 from licorne.fields import check_registration
+from licorne.gangs import placeholder_ask
 from licorne.model import DEFAULT_PARTITION, Application, Ask, Node, Termination
 from licorne.si.v1 import si_pb2 as si
 
@@ -105,6 +106,11 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
     return message
 
 
+def _milliseconds(given: float) -> int:
+    """A time in seconds as the wire says it; one that is too short to be said is the shortest."""
+    return max(1, round(given * 1000)) if given else 0
+
+
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
     """An application. With `force` the server never rejects it; use it for what runs already."""
     if not item.application_id:
@@ -116,11 +122,11 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
         partitionName=_partition(item.partition),
         ugi=si.UserGroupInformation(user=item.user, groups=item.groups),
         tags=tags,
-        executionTimeoutMilliSeconds=item.placeholder_timeout,
+        executionTimeoutMilliSeconds=_milliseconds(item.placeholder_timeout),
         gangSchedulingStyle=item.gang_style,
     )
-    if item.placeholder_resources:
-        request.placeholderAsk.CopyFrom(resource(item.placeholder_resources))
+    if placeholders := placeholder_ask(item):
+        request.placeholderAsk.CopyFrom(resource(placeholders))
     _check_size(item.application_id, request)
     return request
 
@@ -148,9 +154,9 @@ def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.A
         placeholder=ask.placeholder,
         taskGroupName=ask.task_group,
     )
-    if ask.may_be_preempted or ask.may_preempt:
-        message.preemptionPolicy.allowPreemptSelf = ask.may_be_preempted
-        message.preemptionPolicy.allowPreemptOther = ask.may_preempt
+    if ask.allow_preempt_self or ask.allow_preempt_other:
+        message.preemptionPolicy.allowPreemptSelf = ask.allow_preempt_self
+        message.preemptionPolicy.allowPreemptOther = ask.allow_preempt_other
     _check_size(ask.key, message)
     return message
 

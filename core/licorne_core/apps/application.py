@@ -1,11 +1,13 @@
 """One application: who submitted it, what it asks for and what it has (spec § 5)."""
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from heapq import nsmallest
-from typing import Any
+from typing import Any, NamedTuple
 
-from licorne_core.apps.groups import AskGroup, ReservationRequest, group_key
-from licorne_core.apps.requests import ASSUMED, BOOKED, Place, Request
+from licorne_core.apps.gang import Gang
+from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest, group_key
+from licorne_core.apps.requests import ASSUMED, BOOKED, TO_REPLACE, Place, Request
 from licorne_core.apps.states import TRANSITIONS, AppEvent, AppState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.facts.allocations import Owner
@@ -21,15 +23,30 @@ from licorne_core.trackers import Tracker
 IDLE_GROUPS = 16
 """Groups that an application may have before one that becomes empty is forgotten."""
 
-GroupItem = AskGroup | ReservationRequest
-"""What an application ranks: groups that want to be tried, and nodes that they want reserved."""
+GroupItem = AskGroup | ReservationRequest | PreemptionRequest
+"""What an application ranks: groups, and what they want when no node takes their asks."""
+
+
+class Awaited(Enum):
+    """What an application has deadlines for."""
+
+    BACK_OFF = "the end of its back-off"
+    RESERVATION = "an ask that is old enough to have a node reserved"
+    PREEMPTION = "an ask that is old enough to preempt others, or the end of a pause"
+
+
+class Deadline(NamedTuple):
+    """What is awaited, and for which group."""
+
+    what: Awaited
+    group: AskGroup | None = None
 
 
 class Application:
     """An application's own books. Nothing here knows of queues, nodes or other applications.
 
-    Always true: a group is ranked if and only if an ask of it is pending; `pending_count` and
-    `allocation_count` add up to the number of requests.
+    Always true: a group is ranked if and only if an ask of it is pending; `pending_count`,
+    `allocation_count` and those about to replace a placeholder are all its requests.
     """
 
     __slots__ = (
@@ -43,6 +60,7 @@ class Application:
         "blocker",
         "deadlines",
         "finished_time",
+        "gang",
         "groups",
         "leaf",
         "max_allocated",
@@ -50,6 +68,8 @@ class Application:
         "owner",
         "pending_count",
         "pending_total",
+        "placeholder_allocated",
+        "placeholder_count",
         "priorities",
         "queue_path",
         "quotas",
@@ -75,8 +95,8 @@ class Application:
     """When it completed, failed or was rejected, in unix seconds; 0 before."""
     backoff_until: float
     """The end of its back-off, in unix seconds; 0 while there is none (spec § 8.3a)."""
-    deadlines: Timers[AskGroup | None]
-    """When a group has asks that are old enough for the next step; None: the back-off ends."""
+    deadlines: Timers[Deadline]
+    """When it backs off no more, and when groups have asks that are old enough for a step."""
     message: str
     """Why it was rejected."""
     arrivals: int
@@ -86,7 +106,7 @@ class Application:
     pending_count: int
     """Requests that are pending."""
     allocation_count: int
-    """Requests that are booked, assumed ones included."""
+    """Requests that count in its queues: those that are booked, assumed ones included."""
     assumed_count: int
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
@@ -94,9 +114,15 @@ class Application:
     pending_total: dict[str, int]
     """What its pending requests want, by resource name."""
     allocated: dict[str, int]
-    """What is booked for it, by resource name."""
+    """What is booked for it without its placeholders, by resource name."""
+    placeholder_allocated: dict[str, int]
+    """What is booked for its placeholders, by resource name (spec § 6.2)."""
+    placeholder_count: int
+    """Its placeholders that are booked and that the RM knows of."""
     max_allocated: dict[str, int]
-    """The most that was ever booked for it, by resource name."""
+    """The most that was ever booked of either, by resource name."""
+    gang: Gang
+    """Its task groups; without any for an application that never had a placeholder."""
     priorities: PriorityCounts
     """The priorities of its pending requests."""
     ranking: Ranking[GroupItem]
@@ -119,8 +145,9 @@ class Application:
         user: UserGroup,
         tags: Mapping[str, str],
         now: float,
+        gang: Gang | None = None,
     ) -> None:
-        """A new application for a queue; times are in unix seconds."""
+        """A new application for a queue, in unix seconds; `gang` if it wants one."""
         self.app_id = app_id
         self.queue_path = queue_path
         self.leaf = None
@@ -142,7 +169,10 @@ class Application:
         self.reserved = {}
         self.pending_total = {}
         self.allocated = {}
+        self.placeholder_allocated = {}
+        self.placeholder_count = 0
         self.max_allocated = {}
+        self.gang = gang or Gang()
         self.priorities = PriorityCounts()
         self.groups: dict[object, AskGroup] = {}
         self.ranking = Ranking()
@@ -196,9 +226,10 @@ class Application:
         self.priorities.add(request.ask.priority)
         if request.create_time < self.submission_time:
             self.submission_time = request.create_time
-        wants = group.reservation_request
-        if wants is not None and request.reservation is None:
-            wants.add(place, now)
+        if group.reservation_request is not None:
+            group.reservation_request.add(place, now)
+        if group.preemption_request is not None:
+            group.preemption_request.add(place, now)
         return group.heap[0].arrival == request.arrival
 
     def dequeue(self, request: Request) -> AskGroup:
@@ -224,7 +255,7 @@ class Application:
         requests, key = self.requests, request.ask.key
         requests.pop(key, None)
         requests[key] = request
-        allocated = self.allocated
+        allocated = self.placeholder_allocated if request.ask.placeholder else self.allocated
         highest = self.max_allocated
         for name, _ in allocation.ask.ask_class.items:
             total = allocated[name]
@@ -241,20 +272,34 @@ class Application:
         """The requests that are booked, in the order of their booking."""
         return (request for request in self.requests.values() if request.state in BOOKED)
 
+    def replacing(self) -> list[Request]:
+        """The requests that are about to replace a placeholder."""
+        if not self.replacing_count:
+            return []
+        return [request for request in self.requests.values() if request.state in TO_REPLACE]
+
     @property
     def is_allocating(self) -> bool:
-        """Whether a node is reserved or assumed for one of its asks (spec § 4.12)."""
-        return bool(self.reserved or self.assumed_count)
+        """Whether it has a node for one of its asks, or a placeholder (spec § 4.12)."""
+        return bool(self.reserved or self.allocation_count)
+
+    @property
+    def replacing_count(self) -> int:
+        """Requests that are about to replace a placeholder: neither pending nor in its queues."""
+        return len(self.requests) - self.pending_count - self.allocation_count
 
     def is_idle(self) -> bool:
         """Whether it has neither asks nor allocations (spec § 5.1.1: time to complete)."""
         return not self.requests
 
     def asks_in_order(self, limit: int | None = None) -> list[Place]:
-        """What waits, assumed asks too, as it is looked at (spec § 5.3.2), all or the first."""
+        """What the RM waits for, as it is looked at (spec § 5.3.2): all, or the first.
+
+        That is what is pending, assumed, or about to replace a placeholder.
+        """
         waiting = (
             request.place
             for request in self.requests.values()
-            if request.is_pending or request.state is ASSUMED
+            if request.is_pending or request.state is ASSUMED or request.state in TO_REPLACE
         )
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)

@@ -55,6 +55,7 @@ class AskGroup:
         "nowhere",
         "over_queue",
         "over_quota",
+        "preemption_request",
         "refusals",
         "refused_at",
         "reported",
@@ -90,6 +91,8 @@ class AskGroup:
     """Whether those who watch know the asks to exceed a limit of their user or group."""
     reservation_request: "ReservationRequest | None"
     """Their request for a node to reserve, once they have found none."""
+    preemption_request: "PreemptionRequest | None"
+    """Their request for victims, once a queue's maximum or the nodes stopped them."""
 
     def __init__(self, app: Any, key: GroupKey) -> None:
         """Start empty."""
@@ -110,6 +113,7 @@ class AskGroup:
         self.log: dict[str, LogEntry] = {}
         self.blocker = None
         self.reservation_request = None
+        self.preemption_request = None
 
     def __repr__(self) -> str:
         """``<AskGroup AskClass(Shape(vcore=1)): 3 waiting>``."""
@@ -208,26 +212,39 @@ def waits(place: Place) -> bool:
     return request.state is PENDING and request.arrival == place.arrival
 
 
-class ReservationRequest:
-    """The asks of a group that found no node and have none reserved, as one item among the groups.
+ANY_VERSION = -1
+"""In place of how much had changed: whatever that was, a search is worth it."""
 
-    An ask may have a node reserved when it is old enough, one that requires its node at once.
-    `_ready` has those that are, in order; `_young` the others, the oldest first. Asks that are gone
-    or have a node are forgotten when they come to the top.
+
+class AgedAsks:
+    """The asks of a group that may have something once they are old enough, as one item.
+
+    It is ranked among the groups of its application, behind the first of its asks that is old
+    enough: `step` says how far behind. `_ready` has those that are, in order; `_young` the others,
+    the oldest first. Asks that do not qualify any more are forgotten when they come to the top.
     """
 
     __slots__ = ("_age", "_ready", "_young", "app", "blocker", "group")
 
-    def __init__(self, group: AskGroup, now: float) -> None:
-        """Over all asks of the group."""
+    step = 0
+    """Its place among the items that are ranked by one ask: the group itself has none."""
+
+    def __init__(self, group: AskGroup, age: float, now: float) -> None:
+        """Over all asks of the group; they have to be `age` seconds old."""
         self.app = group.app
         self.group = group
         self.blocker: Any = None
-        self._age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
+        self._age = age
         self._fill(now)
 
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask may have it, apart from its age."""
+        return waits(place)
+
     def add(self, place: Place, now: float) -> None:
-        """One more ask without a node."""
+        """One more ask is pending."""
+        if not self.qualifies(place):
+            return
         if place.create_time + self._age <= now:
             heappush(self._ready, place)
         else:
@@ -236,11 +253,16 @@ class ReservationRequest:
             self._fill(now)
 
     def first(self) -> Place | None:
-        """The first ask in order that is old enough and has no node."""
+        """The first ask in order that is old enough."""
         ready = self._ready
-        while ready and not _lacks_node(ready[0]):
+        while ready and not self.qualifies(ready[0]):
             heappop(ready)
         return ready[0] if ready else None
+
+    def key(self) -> tuple[object, ...] | None:
+        """What it is ranked by; None if no ask is old enough."""
+        first = self.first()
+        return None if first is None else (*first[:3], self.step)
 
     def mature(self, now: float) -> None:
         """Those that have become old enough are ready."""
@@ -251,12 +273,12 @@ class ReservationRequest:
     def next_time(self) -> float | None:
         """When the next ask will be old enough, in unix seconds."""
         young = self._young
-        while young and not _lacks_node(young[0][1]):
+        while young and not self.qualifies(young[0][1]):
             heappop(young)
         return young[0][0] + self._age if young else None
 
     def _fill(self, now: float) -> None:
-        places = [place for place in self.group.heap if _lacks_node(place)]
+        places = [place for place in self.group.heap if self.qualifies(place)]
         old = now - self._age
         self._ready = [place for place in places if place.create_time <= old]
         self._young = [(p.create_time, p) for p in places if p.create_time > old]
@@ -264,5 +286,54 @@ class ReservationRequest:
         heapify(self._young)
 
 
-def _lacks_node(place: Place) -> bool:
-    return waits(place) and place.request.reservation is None
+class ReservationRequest(AgedAsks):
+    """The asks of a group that found no node, and may have one reserved (spec §§ 8.5, 8.7).
+
+    One that requires its node may at once.
+    """
+
+    __slots__ = ()
+
+    step = 1
+
+    def __init__(self, group: AskGroup, now: float) -> None:
+        """Over all asks of the group."""
+        age = RESERVATION_AGE if group.ask_class.required_node is None else 0.0
+        super().__init__(group, age, now)
+
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask has no node reserved."""
+        return waits(place) and place.request.reservation is None
+
+
+class PreemptionRequest(AgedAsks):
+    """The asks of a group that may have victims told to stop (spec § 9.2).
+
+    After a search in vain it pauses for a while.
+    """
+
+    __slots__ = ("is_asking", "paused_until", "refusal", "refused", "searched_at", "searched_for")
+
+    step = 2
+
+    def __init__(self, group: AskGroup, delay: float, now: float) -> None:
+        """Over all asks of the group; `delay` is in seconds."""
+        self.paused_until = -inf
+        """When it may be tried again, in unix seconds."""
+        self.searched_at = ANY_VERSION
+        """How much had changed when a search was in vain: the same one would be again."""
+        self.searched_for: Request | None = None
+        """The ask that this search was for."""
+        self.refusal: Any = None
+        """Why the last search was in vain (`preemption/plans.py`); None if it was not."""
+        self.refused: dict[Any, None] = {}
+        """The nodes that the RM has refused since the last search that came to an end: victims were
+        told to stop, or it was in vain."""
+        self.is_asking = False
+        """Whether the RM is being asked which victims have to go."""
+        super().__init__(group, delay, now)
+
+    def qualifies(self, place: Place) -> bool:
+        """Whether the ask may preempt others, and has not done so."""
+        request = place.request
+        return waits(place) and request.ask.allow_preempt_other and not request.triggered

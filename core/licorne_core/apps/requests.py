@@ -10,8 +10,11 @@ below holds every step; a step that is not in it is a defect of the core.
     ALLOCATED     is booked, and the RM knows.
     PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
     RELEASING     is booked; the RM was told to stop it, and has not confirmed (spec § 1.6.10).
-    LINKED        is a real request booked on its node only: the queues still count the placeholder
-                  that it replaces (spec § 6.5c).
+    MATCHED       is a real request that is to replace a placeholder, and the RM is being asked
+                  about the node. It is booked as if it were LINKED.
+    LINKED        is a real request whose placeholder the RM was told to stop, and has not
+                  confirmed. The queues still count the placeholder. If it goes to another node than
+                  that, it is booked on its node and nowhere else (spec § 6.5c).
     PREEMPTING    is booked; it is a victim that the RM was told to stop (spec § 9.4).
     RELEASED      is gone.
 """
@@ -32,6 +35,7 @@ class RequestState(StrEnum):
     ALLOCATED = "allocated"
     PLACEHOLDER = "placeholder"
     RELEASING = "releasing"
+    MATCHED = "matched"
     LINKED = "linked"
     PREEMPTING = "preempting"
     RELEASED = "released"
@@ -52,8 +56,10 @@ class RequestEvent(StrEnum):
     """The RM refuses the node, or the node is no longer what the RM was asked about."""
     ASK_BACK = "ask back"
     """The RM could not run it, and it waits again (spec § 1.4, SCHEDULING_FAILED_ON_RM)."""
+    MATCH = "match"
+    """A placeholder is found for it, and the RM is asked about the node."""
     LINK = "link"
-    """It is to replace a placeholder on another node."""
+    """It is to replace a placeholder that the RM is told to stop."""
     STOP = "stop"
     """The RM is told to stop it."""
     PREEMPT = "preempt"
@@ -69,11 +75,14 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.PENDING, _E.ASSUME): _S.ASSUMED,
     (_S.PENDING, _E.ALLOCATE): _S.ALLOCATED,
     (_S.PENDING, _E.KEEP_ROOM): _S.PLACEHOLDER,
+    (_S.PENDING, _E.MATCH): _S.MATCHED,
     (_S.PENDING, _E.LINK): _S.LINKED,
     (_S.PENDING, _E.RELEASE): _S.RELEASED,
     (_S.ASSUMED, _E.CONFIRM): _S.ALLOCATED,
     (_S.ASSUMED, _E.KEEP_ROOM): _S.PLACEHOLDER,
     (_S.ASSUMED, _E.ROLL_BACK): _S.PENDING,
+    (_S.MATCHED, _E.LINK): _S.LINKED,
+    (_S.MATCHED, _E.ROLL_BACK): _S.PENDING,
     (_S.LINKED, _E.CONFIRM): _S.ALLOCATED,
     (_S.LINKED, _E.ROLL_BACK): _S.PENDING,
     (_S.LINKED, _E.RELEASE): _S.RELEASED,
@@ -81,6 +90,7 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.ALLOCATED, _E.STOP): _S.RELEASING,
     (_S.ALLOCATED, _E.PREEMPT): _S.PREEMPTING,
     (_S.ALLOCATED, _E.RELEASE): _S.RELEASED,
+    (_S.PLACEHOLDER, _E.ASK_BACK): _S.PENDING,
     (_S.PLACEHOLDER, _E.STOP): _S.RELEASING,
     (_S.PLACEHOLDER, _E.PREEMPT): _S.PREEMPTING,
     (_S.PLACEHOLDER, _E.RELEASE): _S.RELEASED,
@@ -92,8 +102,20 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
 PENDING = RequestState.PENDING
 ASSUMED = RequestState.ASSUMED
 
-BOOKED = frozenset(RequestState) - {RequestState.PENDING, RequestState.RELEASED}
-"""States in which a request takes room on a node."""
+TO_REPLACE = frozenset({RequestState.MATCHED, RequestState.LINKED})
+"""States of a real request that waits for the end of its placeholder."""
+
+BOOKED = frozenset(RequestState) - TO_REPLACE - {RequestState.PENDING, RequestState.RELEASED}
+"""States in which a request counts in its queues and for its user."""
+
+SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
+"""States in which a request is not pending, and the RM has not been told where it is."""
+
+MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
+"""States in which the RM may be told to stop the request for the sake of another (spec § 9.3)."""
+
+STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
+"""States in which the RM was told to stop the request, and has not confirmed it."""
 
 
 _make = tuple.__new__
@@ -122,9 +144,12 @@ class Request:
         "create_time",
         "group",
         "is_queued",
+        "partner",
+        "promise",
         "reported",
         "reservation",
         "state",
+        "triggered",
     )
 
     ask: Ask
@@ -143,8 +168,14 @@ class Request:
     """The group of asks that it belongs to (`apps/groups.py`)."""
     is_queued: bool
     """Whether its place is in the heap of its group, which forgets places lazily."""
+    partner: "Request | None"
+    """The placeholder that it is to replace; of a placeholder, who is to replace it."""
+    promise: Any
+    """What was promised to it, as victims were told to stop for it; None for nothing (§ 9.4)."""
     reported: bool
     """Whether the RM was told that no node takes it (spec § 8.12)."""
+    triggered: bool
+    """Whether victims were told to stop for it, which happens once (spec § 9.2)."""
 
     def __init__(self, ask: Ask, create_time: float, arrival: int) -> None:
         """A pending request, of no group yet."""
@@ -156,7 +187,10 @@ class Request:
         self.allocation = None
         self.reservation = None
         self.is_queued = False
+        self.partner = None
+        self.promise = None
         self.reported = False
+        self.triggered = False
 
     def __repr__(self) -> str:
         """``<Request k1 of app-1 allocated on n1>``."""

@@ -6,8 +6,11 @@ from enum import Enum
 from typing import TypeVar
 
 from licorne_core.config.durations import parse_duration
+from licorne_core.errors import ConfigError
 from licorne_core.patterns import Pattern
 from licorne_core.priorities import INT32_MAX, INT32_MIN
+from licorne_core.quantity import parse_quantity
+from licorne_core.resources import Items
 
 
 class AppSortPolicy(Enum):
@@ -26,6 +29,15 @@ class PreemptionPolicy(Enum):
     DISABLED = "disabled"
 
 
+class VictimOrder(Enum):
+    """In which order a queue's asks take victims, behind who opted in and who is no originator."""
+
+    AGE = "age"
+    """The youngest first."""
+    COST = "cost"
+    """The lowest priority first, then the least cost times seconds run, then the youngest."""
+
+
 class _PriorityPolicy(Enum):
     DEFAULT = "default"
     FENCE = "fence"
@@ -38,7 +50,12 @@ class _Switch(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """What a queue's merged properties mean. Delays are in seconds, 0 for off."""
+    """What a queue's merged properties mean. Delays are in seconds, 0 for off.
+
+    `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has amounts times seconds
+    that the queue may lose to preemption in an hour, by resource name; a type that is not there may
+    be lost without limit.
+    """
 
     app_sort: AppSortPolicy = AppSortPolicy.FIFO
     priority_sort: bool = True
@@ -46,6 +63,9 @@ class QueueSettings:
     priority_offset: int = 0
     preemption: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay: float = 30.0
+    preemption_minimum_runtime: float = 0.0
+    preemption_loss_limit: Items = ()
+    preemption_victim_order: VictimOrder = VictimOrder.AGE
     quota_preemption_delay: float = 0.0
     backoff_threshold: int = 0
     backoff_delay: float = 30.0
@@ -59,6 +79,9 @@ PRIORITY_POLICY = "priority.policy"
 PRIORITY_OFFSET = "priority.offset"
 PREEMPTION_POLICY = "preemption.policy"
 PREEMPTION_DELAY = "preemption.delay"
+PREEMPTION_MINIMUM_RUNTIME = "preemption.minimum.runtime"
+PREEMPTION_LOSS_LIMIT = "preemption.loss.limit"
+PREEMPTION_VICTIM_ORDER = "preemption.victim.order"
 QUOTA_PREEMPTION_DELAY = "quota.preemption.delay"
 
 _UINT64_MAX = 2**64 - 1
@@ -98,6 +121,13 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
         priority_offset=read.integer(PRIORITY_OFFSET, INT32_MIN, INT32_MAX),
         preemption=read.choice(PREEMPTION_POLICY, standard.preemption),
         preemption_delay=read.delay(PREEMPTION_DELAY, standard.preemption_delay),
+        preemption_minimum_runtime=read.delay(
+            PREEMPTION_MINIMUM_RUNTIME, standard.preemption_minimum_runtime
+        ),
+        preemption_loss_limit=read.amounts(PREEMPTION_LOSS_LIMIT),
+        preemption_victim_order=read.choice(
+            PREEMPTION_VICTIM_ORDER, standard.preemption_victim_order
+        ),
         quota_preemption_delay=read.delay(QUOTA_PREEMPTION_DELAY, standard.quota_preemption_delay),
         backoff_threshold=read.integer(BACKOFF_THRESHOLD, 0, _UINT64_MAX),
         backoff_delay=read.delay(BACKOFF_DELAY, standard.backoff_delay),
@@ -143,6 +173,21 @@ class _Reading:
             return seconds
         self._bad(key, text, "is no duration above zero, such as 30s", f"{standard:g}s")
         return standard
+
+    def amounts(self, key: str) -> Items:
+        """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name; none by default."""
+        text = self.properties.get(key)
+        if text is None:
+            return ()
+        parts = [part.partition("=") for part in text.split(",")]
+        try:
+            amounts = {n.strip(): parse_quantity(n.strip(), amount) for n, _, amount in parts}
+        except ConfigError:
+            amounts = {}
+        if "" in amounts or len(amounts) < len(parts):
+            self._bad(key, text, "is no list of amounts, such as vcore=10,memory=4Gi", "none")
+            return ()
+        return tuple(sorted(amounts.items()))
 
     def _bad(self, key: str, text: str, why: str, instead: object) -> None:
         self.warnings.append(f"{key}: '{text}' {why}; taken as {instead}")

@@ -40,16 +40,17 @@ class Asked:
 
 @dataclass(slots=True)
 class Cancelled:
-    """A pending ask is not wanted any more."""
+    """An ask is not wanted any more; `detail` is REQUEST_CANCEL or REQUEST_TIMEOUT."""
 
     time: float
     ask: Ask
+    detail: EventDetail = EventDetail.REQUEST_CANCEL
 
     count = 1
 
     def records(self) -> list[EventRecord]:
-        """REQUEST_CANCEL remove."""
-        return [_of_ask(self.time, self.ask, EventChange.REMOVE, EventDetail.REQUEST_CANCEL)]
+        """Remove, with the detail."""
+        return [_of_ask(self.time, self.ask, EventChange.REMOVE, self.detail)]
 
 
 @dataclass(slots=True)

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestState
+from licorne_core.apps.gang_rules import Gone, PairEvent
+from licorne_core.apps.requests import BOOKED, Request, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
@@ -11,19 +12,27 @@ from licorne_core.effects import AllocationRejection, Effect, Release
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Asked, Resized
-from licorne_core.handlers.bounds import check_growth
+from licorne_core.handlers.bounds import check_growth, check_task_group
+from licorne_core.handlers.ending import end
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import roll_back, roll_back_all, roll_back_unfitting
+from licorne_core.handlers.predicates import (
+    WAITS_FOR_ANSWER,
+    roll_back,
+    roll_back_all,
+    roll_back_unfitting,
+)
+from licorne_core.handlers.quota_change import note_growth
 from licorne_core.ids import AllocationKey
-from licorne_core.lifecycle import advance, cancel, complete_if_idle, note_freed, placed
+from licorne_core.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.resources import subtract
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
-_TAKES_ASKS = frozenset({AppState.NEW, AppState.ACCEPTED, AppState.RUNNING, AppState.COMPLETING})
+_TAKES_ASKS = SCHEDULABLE | {AppState.NEW, AppState.COMPLETING, AppState.RESUMING}
+_MAY_WAIT_AGAIN = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 _UNACKNOWLEDGED = frozenset({TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER})
 """The RM answers a request of the core's with these: freed, and not told back (§ 1.6.11)."""
 _ENDS = {
@@ -83,16 +92,18 @@ def _check(ask: Ask) -> None:
         raise Rejected("allocation contains negative resources")
     if not ask.ask_class.items:
         raise Rejected("allocation contains no resources")
-    if ask.placeholder:
-        raise Rejected(f"allocation {ask.key} is a placeholder: gang scheduling is not available")
+    if ask.placeholder and not ask.task_group:
+        raise Rejected(f"allocation {ask.key} is a placeholder without a task group name")
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     """Take an ask that is new, or whose key is known already (spec § 5.3.4-6)."""
     request = app.requests.get(ask.key)
-    if request is not None and request.state is RequestState.ASSUMED and _is_news(request.ask, ask):
-        roll_back(partition, app, request, now)
+    waits = request is not None and request.state in WAITS_FOR_ANSWER
+    if request is not None and waits and _is_news(request.ask, ask):
+        roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
+        check_task_group(app, ask)
         if ask.node_id:
             _recover(partition, app, ask, now, outcome)
         else:
@@ -106,7 +117,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
 def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
     check_growth(partition, ask.key, (), ask.ask_class.items)
     partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
-    if app.state is not AppState.RUNNING and app.state is not AppState.ACCEPTED:
+    if app.state in (AppState.NEW, AppState.COMPLETING):
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     partition.journal.note(Asked(now, ask))
 
@@ -132,7 +143,7 @@ def _ask_again(
             raise Rejected(f"failed to find node {ask.node_id}")
         node = partition.nodes.by_id[ask.node_id]
         check_growth(partition, ask.key, (), resized.ask_class.items, node)
-        partition.asks.drop(app, request, now)
+        partition.asks.withdraw(app, request, now)
         placed_by_rm = replace(resized, node_id=ask.node_id)
         _book(partition, app, placed_by_rm, request.create_time, now, outcome)
     elif resized is not known:
@@ -168,8 +179,12 @@ def _resize_allocation(
     """A running allocation of another size: booked whatever the limits say (§ 5.3.5)."""
     known = request.ask
     resized = _resized(known, ask)
-    if resized is known or request.allocation is None:
+    if resized is known:
         return
+    if request.state is RequestState.LINKED:
+        _resize_linked(partition, request, resized, now)
+        return
+    assert request.allocation is not None, f"{request!r} is booked"
     node = partition.nodes.by_id[request.allocation.node_id]
     check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items, node)
     partition.allocations.resize(app, request, resized)
@@ -177,7 +192,18 @@ def _resize_allocation(
     grown = {name: value for name, value in change.items() if value > 0}
     shrunk = {name: -value for name, value in change.items() if value < 0}
     partition.journal.note(Resized(now, app.owner, grown, shrunk))
+    note_growth(partition, partition.leaf_of(app), now)
     roll_back_unfitting(partition, node, now)
+
+
+def _resize_linked(partition: Partition, request: Request, ask: Ask, now: float) -> None:
+    """It counts in no queue yet, and on a node only if it does not share the placeholder's."""
+    own = request.allocation
+    node = None if own is None else partition.nodes.by_id[own.node_id]
+    check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
+    partition.pairs.resize(request, ask)
+    if node is not None:
+        roll_back_unfitting(partition, node, now)
 
 
 def _recover(
@@ -188,6 +214,8 @@ def _recover(
         raise Rejected(f"failed to find node {ask.node_id}")
     node = partition.nodes.by_id[ask.node_id]
     check_growth(partition, ask.key, (), ask.ask_class.items, node)
+    if ask.placeholder:
+        app.gang.came(ask)
     create_time = now if ask.create_time is None else ask.create_time
     _book(partition, app, ask, create_time, now, outcome)
 
@@ -206,9 +234,10 @@ def _book(
     node = partition.nodes.by_id[ask.node_id]
     allocation = partition.allocations.take(app, request, node, now)
     partition.counters.allocations_recovered += 1
-    if app.state is AppState.NEW:
+    if app.state in (AppState.NEW, AppState.RESUMING):
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
     outcome.updates += placed(partition, app, allocation, now)
+    note_growth(partition, partition.leaf_of(app), now)
     outcome.made.setdefault(partition, []).append(allocation)
     roll_back_unfitting(partition, node, now)
 
@@ -229,18 +258,21 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> N
         _ask_back(partition, app, request.key, now)
         return
     keeps_asks = request.termination is TerminationType.TIMEOUT
-    for known in _meant(app, request.key):
-        if not known.is_pending:
-            _free(partition, app, known, request.termination, now, outcome)
-        elif not keeps_asks:
-            cancel(partition, app, known, now)
-    outcome.updates += complete_if_idle(partition, app, now)
+    meant = _meant(app, request.key)
+    booked = [known for known in meant if known.state in BOOKED]
+    if not keeps_asks and len(booked) < len(meant):
+        for known in meant:
+            if known.state not in BOOKED:
+                drop_ask(partition, app, known, now)
+        outcome.updates += after_gone(partition, app, Gone.ASK, now)
+    for known in booked:
+        _free(partition, app, known, request.termination, now, outcome)
 
 
 def _meant(app: Application, key: AllocationKey) -> list[Request]:
-    """The request of a key; all for an empty one, those that wait first."""
+    """The request of a key; all for an empty one, those that the RM thinks of as asks first."""
     if not key:
-        return [*app.pending(), *app.booked()]
+        return [*app.pending(), *app.replacing(), *app.booked()]
     request = app.requests.get(key)
     return [] if request is None else [request]
 
@@ -248,11 +280,11 @@ def _meant(app: Application, key: AllocationKey) -> list[Request]:
 def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
     """Roll back what is assumed under the key: to the RM it is a pending ask."""
     if not key:
-        roll_back_all(partition, app, now)
+        roll_back_all(partition, app, PairEvent.DROPPED, now)
         return
     request = app.requests.get(key)
-    if request is not None and request.state is RequestState.ASSUMED:
-        roll_back(partition, app, request, now)
+    if request is not None and request.state in WAITS_FOR_ANSWER:
+        roll_back(partition, app, request, PairEvent.DROPPED, now)
 
 
 def _free(
@@ -263,21 +295,19 @@ def _free(
     now: float,
     outcome: Outcome,
 ) -> None:
-    allocation = partition.allocations.release(app, request)
-    completing = complete_if_idle(partition, app, now, noted=False)
-    outcome.updates += completing
     detail = _ENDS.get(termination, EventDetail.ALLOC_CANCEL)
-    note_freed(partition, app, allocation, detail, now, completing=bool(completing))
-    if termination in _UNACKNOWLEDGED:
-        return
-    outcome.released.setdefault(partition, []).append(
-        Release(
+    end(partition, app, request, detail, now, outcome)
+    confirms = termination in _UNACKNOWLEDGED or (
+        request.ask.placeholder and termination is TerminationType.PLACEHOLDER_REPLACED
+    )
+    if not confirms:
+        release = Release(
             app_id=app.app_id,
             key=request.key,
             termination=TerminationType.STOPPED_BY_RM,
             message=RELEASED_BY_RM,
         )
-    )
+        outcome.release(partition, release)
 
 
 def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:
@@ -287,9 +317,9 @@ def _ask_back(partition: Partition, app: Application, key: AllocationKey, now: f
     neither accepted nor running stays as it is.
     """
     request = app.requests.get(key)
-    if request is None or request.state is not RequestState.ALLOCATED:
+    if request is None or request.state not in _MAY_WAIT_AGAIN or app.state not in SCHEDULABLE:
         return
-    if app.state not in SCHEDULABLE:
-        return
+    if request.partner is not None:
+        roll_back(partition, app, request.partner, PairEvent.ENDED, now)
     allocation = partition.allocations.ask_back(app, request, now)
     note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now, ask_gone=False)

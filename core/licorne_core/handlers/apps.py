@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import (
     NewApplication,
@@ -23,12 +24,13 @@ from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
 from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
+from licorne_core.handlers.gangs import check_gang, gang_of
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import (
     advance,
-    cancel,
+    drop_ask,
     note_freed,
     remember_rejected,
     unlink,
@@ -37,7 +39,7 @@ from licorne_core.partition import Partition
 from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.queue import Queue
 from licorne_core.registry import Rm
-from licorne_core.resources import EMPTY, is_zero
+from licorne_core.resources import EMPTY
 
 
 def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
@@ -80,16 +82,15 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             f"adding application {app_id} to partition {partition.name}, "
             "but application already existed"
         )
-    if not is_zero(new.placeholder_ask):
-        raise Rejected(
-            f"application {app_id} has a placeholderAsk: gang scheduling is not available"
-        )
     placed = replace(new, user=checked_user(new, forced=is_forced(new)))
     queues = len(partition.tree)
     leaf = partition.placer.place(placed, partition.tree)
     for queue in partition.tree.newest(len(partition.tree) - queues):
         partition.journal.note(QueueAdded(now, queue.path, managed=False))
-    app = Application(app_id, leaf.path, placed.user, new.tags, now)
+    gang = gang_of(new, now)
+    if gang.is_wanted and not is_forced(new):
+        check_gang(app_id, leaf, gang)
+    app = Application(app_id, leaf.path, placed.user, new.tags, now, gang)
     app.leaf = leaf
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
@@ -159,8 +160,13 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
 
 
 def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """Drop all asks. An application that still has allocations is completing (§§ 14, 5.1.3)."""
-    roll_back_all(partition, app, now)
-    for request in list(app.pending()):
-        cancel(partition, app, request, now)
-    return advance(partition, app, AppEvent.COMPLETE, now) if app.allocation_count else []
+    """Drop all asks. An application that still has allocations is completing (§§ 14, 5.1.3).
+
+    One that is completing already would be completed, before what it has is freed.
+    """
+    roll_back_all(partition, app, PairEvent.DROPPED, now)
+    for request in [*app.pending(), *app.replacing()]:
+        drop_ask(partition, app, request, now)
+    if not app.allocation_count or app.state is AppState.COMPLETING:
+        return []
+    return advance(partition, app, AppEvent.COMPLETE, now)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from licorne_core.apps.application import Application
+from licorne_core.asks import Ask
 from licorne_core.errors import Rejected
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
@@ -9,6 +11,19 @@ from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
 
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
+
+MAX_TASK_GROUPS = 1000
+"""Task groups that an application may ever name: all of them are kept until it ends."""
+
+
+def check_task_group(app: Application, ask: Ask) -> None:
+    """Refuse a placeholder that names one task group too many."""
+    groups = app.gang.groups
+    if ask.placeholder and ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:
+        raise Rejected(
+            f"allocation {ask.key}: task group {ask.task_group} is one too many: "
+            f"application {app.app_id} has {MAX_TASK_GROUPS}"
+        )
 
 
 def check_growth(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.requests import RequestState
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
@@ -24,11 +25,12 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.apps import GroupChanged
 from licorne_core.facts.nodes import NodeRemoved
 from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.handlers.quota_change import watch_quotas
 from licorne_core.ids import PartitionName, partition_key
 from licorne_core.lifecycle import (
     advance,
-    cancel,
     clean_later,
+    drop_ask,
     note_freed,
     note_queue_changes,
     queues_watched,
@@ -39,13 +41,12 @@ from licorne_core.placement.chain import Placer
 from licorne_core.queues.changes import changes
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm, follow
-from licorne_core.resources import refund
+from licorne_core.resources import add, refund
 
 PARTITION_REMOVED = "PartitionRemoved"
 _LAST_EVENT = {
     AppState.FAILING: AppEvent.FAIL,
     AppState.COMPLETING: AppEvent.COMPLETE,
-    AppState.RESUMING: AppEvent.RUN,
 }
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 """Holds that a new registration does not end."""
@@ -149,6 +150,7 @@ def _apply(
 def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     """Rules, node order, queues: in the order of spec § 2.7.2."""
     before = queues_watched(partition)
+    terms = partition.quota_clock.terms(partition.tree.walk())
     groups = {app: app.group for app in partition.applications.values()}
     partition.placer = Placer(config.placement_rules)
     if config.node_sort != partition.config.node_sort:
@@ -156,10 +158,22 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
     partition.config = config
+    promises = list(partition.reservations.promises)
+    for promise in promises:
+        promise.unbook()
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
+    for promise in promises:
+        promise.book()
     note_queue_changes(partition, before, now)
     _note_groups(partition, groups, now)
     partition.changes.everything_changed()
+    partition.preemption.enabled = config.preemption_enabled
+    for app in partition.applications.values():
+        for group in app.groups.values():
+            partition.escalation.start_afresh(group)
+    enforced = config.quota_preemption_enabled
+    partition.quota_clock.on_reload(partition.tree.walk(), terms, now, enabled=enforced)
+    watch_quotas(partition, now)
     for queue in list(partition.tree.walk()):
         if queue.is_empty:
             clean_later(partition, queue, now)
@@ -170,7 +184,7 @@ def _note_groups(partition: Partition, before: Mapping[Application, str], now: f
     for app, group in before.items():
         if app.group != group:
             # What is assumed was not told of yet.
-            used = dict(app.allocated)
+            used = add(app.allocated, app.placeholder_allocated)
             for request in app.booked():
                 if request.state is RequestState.ASSUMED:
                     refund(used, request.ask.ask_class.items)
@@ -190,10 +204,14 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     updates: list[ApplicationUpdate] = []
     releases: list[Release] = []
     for app in apps:
-        updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
-        roll_back_all(partition, app, now)
-        for request in list(app.pending()):
-            cancel(partition, app, request, now)
+        if app.state is AppState.RESUMING:
+            # From there it cannot fail.
+            updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
+        if app.state is not AppState.FAILING:
+            updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
+        roll_back_all(partition, app, PairEvent.DROPPED, now)
+        for request in [*app.pending(), *app.replacing()]:
+            drop_ask(partition, app, request, now)
         for request in list(app.booked()):
             allocation = partition.allocations.release(app, request)
             note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)

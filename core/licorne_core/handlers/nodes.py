@@ -3,11 +3,10 @@
 from contextlib import suppress
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang_rules import Gone, PairEvent
+from licorne_core.apps.requests import RequestState
 from licorne_core.commands import NodeAction, NodeUpdate, TerminationType, UpdateNodes
 from licorne_core.effects import (
-    AllocationsReleased,
-    ApplicationsUpdated,
-    ApplicationUpdate,
     Effect,
     NodeRejection,
     NodesAnswered,
@@ -17,9 +16,11 @@ from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.nodes import NodeAdded, NodeRemoved, NodeResized, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity
+from licorne_core.handlers.ending import free, what_went
+from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.ids import NodeId
-from licorne_core.lifecycle import complete_if_idle, note_freed
+from licorne_core.lifecycle import after_gone
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.registry import MAX_FAILED_NODES, Rm
@@ -115,34 +116,36 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
     message = f"Node {node.node_id} Removed"
     _set_schedulable(partition, node, schedulable=False, now=now)
     roll_back_on(partition, node, now, gone=True)
-    releases: list[Release] = []
-    touched: dict[Application, None] = {}
+    outcome = Outcome()
+    went: dict[Application, Gone] = {}
     for key in node.foreign:
         del partition.foreign[key]
     for allocation in list(node.allocations):
         app = partition.applications[allocation.ask.app_id]
-        partition.allocations.release(app, app.requests[allocation.key])
-        note_freed(partition, app, allocation, EventDetail.ALLOC_NODEREMOVED, now)
-        touched[app] = None
-        releases.append(
-            Release(
-                app_id=app.app_id,
-                key=allocation.key,
-                termination=TerminationType.STOPPED_BY_RM,
-                message=message,
-            )
+        request = app.requests.get(allocation.key)
+        if request is None or request.allocation is not allocation:
+            # It has gone together with its partner.
+            continue
+        if request.state is RequestState.LINKED:
+            partition.pairs.part(app, request, PairEvent.NODE_LOST, now)
+            continue
+        detail = EventDetail.ALLOC_NODEREMOVED
+        freed = free(partition, app, request, detail, now, outcome, with_node=True)
+        if freed is not None:
+            partition.journal.note(freed)
+        if went.get(app) is not Gone.REAL:
+            went[app] = what_went(request)
+        release = Release(
+            app_id=app.app_id,
+            key=allocation.key,
+            termination=TerminationType.STOPPED_BY_RM,
+            message=message,
         )
+        outcome.release(partition, release)
     partition.cluster.remove(node, now)
     partition.counters.nodes_decommissioned += 1
     partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
-    updates: list[ApplicationUpdate] = []
-    for app in touched:
-        updates += complete_if_idle(partition, app, now)
-    effects: list[Effect] = []
-    if updates:
-        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
-    if releases:
-        effects.append(
-            AllocationsReleased(rm_id=rm.rm_id, partition=partition.name, releases=releases)
-        )
-    return effects
+    # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
+    for app, gone in went.items():
+        outcome.updates += after_gone(partition, app, gone, now)
+    return outcome.effects(rm.rm_id)

@@ -16,28 +16,46 @@ from licorne_core.partition import Partition
 
 
 class Outcome:
-    """State changes, allocations, rejections and releases, in the order in which they are told."""
+    """State changes, releases, allocations and rejections, in the order in which they are told.
 
-    __slots__ = ("made", "rejections", "released", "updates")
+    Releases come first: an allocation may take the place of what was released.
+    """
+
+    __slots__ = ("last_updates", "made", "rejections", "released", "updates")
 
     def __init__(self) -> None:
         """Nothing yet."""
         self.updates: list[ApplicationUpdate] = []
+        self.last_updates: list[ApplicationUpdate] = []
+        """State changes that follow from the releases, and are told behind them."""
         self.made: dict[Partition, list[Allocation]] = {}
         self.rejections: list[AllocationRejection] = []
         self.released: dict[Partition, list[Release]] = {}
 
-    def effects(self, rm_id: RmId) -> list[Effect]:
-        """One effect for each kind and partition."""
+    def release(self, partition: Partition, release: Release) -> None:
+        """The RM is told of one more release."""
+        self.released.setdefault(partition, []).append(release)
+
+    def effects(self, rm_id: RmId, *, made_first: bool = False) -> list[Effect]:
+        """One effect for each kind and partition.
+
+        With `made_first` releases come behind allocations: one turn may make a placeholder and
+        tell the RM to stop it, and the RM has to know what it is to stop.
+        """
         effects: list[Effect] = []
         if self.updates:
             effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.updates))
-        for partition, made in self.made.items():
-            effects.append(AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=made))
+        released: list[Effect] = [
+            AllocationsReleased(rm_id=rm_id, partition=partition.name, releases=releases)
+            for partition, releases in self.released.items()
+        ]
+        made: list[Effect] = [
+            AllocationsMade(rm_id=rm_id, partition=partition.name, allocations=allocations)
+            for partition, allocations in self.made.items()
+        ]
+        effects += [*made, *released] if made_first else [*released, *made]
         if self.rejections:
             effects.append(AllocationsRejected(rm_id=rm_id, rejections=self.rejections))
-        for partition, releases in self.released.items():
-            effects.append(
-                AllocationsReleased(rm_id=rm_id, partition=partition.name, releases=releases)
-            )
+        if self.last_updates:
+            effects.append(ApplicationsUpdated(rm_id=rm_id, updates=self.last_updates))
         return effects

@@ -1,18 +1,19 @@
 """Assuming what the RM has to agree to, and what its answers do (spec § 8.4)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.requests import Request, RequestState
 from licorne_core.commands import (
     AnswerPredicates,
     FailMode,
-    NotePredicatesSent,
     PredicateAnswer,
 )
 from licorne_core.effects import Effect
 from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.stopping import make_way
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import allocation_made
 from licorne_core.nodes.node import NO_ANSWER, Node
@@ -20,6 +21,9 @@ from licorne_core.partition import Partition
 from licorne_core.registry import Rm
 from licorne_core.scheduling.cycle import Candidate, ToReserve
 from licorne_core.scheduling.predicate_checks import Assumed, PredicateCheck
+
+WAITS_FOR_ANSWER = frozenset({RequestState.ASSUMED, RequestState.MATCHED})
+"""States of a request about whose node the RM is being asked."""
 
 
 class Settled(NamedTuple):
@@ -49,18 +53,26 @@ def reserve(partition: Partition, decision: ToReserve, now: float) -> None:
         check.reservations.append(reservation)
 
 
-def roll_back(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """An assumed ask is pending again, whatever the RM is going to say."""
+def roll_back(
+    partition: Partition, app: Application, request: Request, event: PairEvent, now: float
+) -> None:
+    """An ask that waits for an answer is pending again, whatever the RM is going to say.
+
+    `event` is why, for one that was to replace a placeholder.
+    """
     _leave(partition, request)
-    partition.allocations.roll_back(app, request, now)
+    if request.state is RequestState.MATCHED:
+        partition.pairs.part(app, request, event, now)
+    else:
+        partition.allocations.roll_back(app, request, now)
 
 
-def roll_back_all(partition: Partition, app: Application, now: float) -> None:
-    """All of the application's assumed asks are pending again."""
-    if app.assumed_count:
-        for request in list(app.booked()):
-            if request.state is RequestState.ASSUMED:
-                roll_back(partition, app, request, now)
+def roll_back_all(partition: Partition, app: Application, event: PairEvent, now: float) -> None:
+    """All of the application's asks that wait for answers are pending again."""
+    if app.assumed_count or app.replacing_count:
+        for request in list(app.requests.values()):
+            if request.state in WAITS_FOR_ANSWER:
+                roll_back(partition, app, request, event, now)
 
 
 def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) -> None:
@@ -70,7 +82,7 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
     """
     for app, request in _assumed_on(partition, node):
         if gone or request.ask.ask_class.required_node is None:
-            roll_back(partition, app, request, now)
+            roll_back(partition, app, request, PairEvent.NODE_LOST, now)
 
 
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
@@ -80,7 +92,7 @@ def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
     """
     for app, request in reversed(_assumed_on(partition, node)):
         if any(node.available.get(name, 0) < 0 for name, _ in request.ask.ask_class.items):
-            roll_back(partition, app, request, now)
+            roll_back(partition, app, request, PairEvent.NODE_LOST, now)
 
 
 def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Request]]:
@@ -91,7 +103,7 @@ def _assumed_on(partition: Partition, node: Node) -> list[tuple[Application, Req
     for allocation in node.allocations:
         app = partition.applications[allocation.ask.app_id]
         request = app.requests[allocation.key]
-        if request.state is RequestState.ASSUMED:
+        if request.state in WAITS_FOR_ANSWER:
             found.append((app, request))
     return found
 
@@ -113,8 +125,11 @@ def answer_predicates(rm: Rm, command: AnswerPredicates, now: float) -> list[Eff
 def _take_answer(
     partition: Partition, answer: PredicateAnswer, now: float, outcome: Outcome
 ) -> None:
-    check = partition.predicates.close(answer.check)
-    assert check is not None, f"predicate check {answer.check} is open"
+    check = partition.calls.find(answer.check)
+    if not isinstance(check, PredicateCheck):
+        return
+    partition.calls.close(answer.check)
+    partition.predicates.closed(check)
     was_full = partition.predicates.full
     partition.predicates.is_silent = False
     _note_room(partition, was_full=was_full)
@@ -131,26 +146,18 @@ def _take_answer(
         partition.predicates.ask_again(assumed)
 
 
-def note_sent(rm: Rm, command: NotePredicatesSent, now: float) -> list[Effect]:
-    """The time for the answers begins."""
-    for name, numbers in rm.context.take_unsent(command.check).items():
-        partition = rm.find(name)
-        if partition is not None:
-            partition.predicates.note_sent(numbers, now)
-    return []
-
-
-def answers_overdue(partition: Partition, last: int, now: float, outcome: Outcome) -> None:
-    """The RM did not answer some of the checks that were written together, in time.
+def checks_overdue(
+    partition: Partition, checks: Iterable[PredicateCheck], now: float, outcome: Outcome
+) -> None:
+    """The RM did not answer these checks in time; they are not open any more.
 
     Its fail mode says whether the nodes count as refused or as accepted (spec § 1.1).
     """
     policy = partition.rm.predicates
     assert policy is not None, "an RM that has no predicates is not asked"
     settled = Settled([], [])
-    for number in partition.predicates.overdue(last):
-        check = partition.predicates.close(number)
-        assert check is not None, f"predicate check {number} has a deadline"
+    for check in checks:
+        partition.predicates.closed(check)
         if policy.fail_mode is FailMode.OPEN:
             _settle(partition, check, {}, now, outcome, settled)
             continue
@@ -192,12 +199,13 @@ def _settle(
         if orphaned or not _counts(check, node, accepted=reason is None):
             settled.again.append(assumed)
         elif reason is not None:
-            roll_back(partition, app, request, now)
+            roll_back(partition, app, request, PairEvent.REFUSED, now)
             request.group.refusals += reason is not NO_ANSWER
         else:
             request.group.refusals = 0
             _confirm(partition, app, request, now, outcome)
-            settled.confirmed.append(node)
+            if check.allocate:
+                settled.confirmed.append(node)
     for reservation in check.reservations:
         live = partition.nodes.by_id.get(reservation.node_id)
         stands = live is not None and reservation in live.reservations.values()
@@ -232,8 +240,12 @@ def _note_room(partition: Partition, *, was_full: bool) -> None:
 def _confirm(
     partition: Partition, app: Application, request: Request, now: float, outcome: Outcome
 ) -> None:
-    """The RM agrees: the allocation is made."""
+    """The RM agrees: the allocation is made, or its placeholder is told to make way."""
     _leave(partition, request)
+    if request.state is RequestState.MATCHED:
+        placeholder = partition.pairs.agree(app, request)
+        outcome.release(partition, make_way(app, placeholder, request))
+        return
     allocation = partition.allocations.confirm(app, request)
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)

@@ -1,26 +1,44 @@
 """A turn: what is due, then decisions for one partition (DESIGN § 2, fairness between RMs)."""
 
 from licorne_core.asks import Allocation
-from licorne_core.effects import (
-    AllocationsMade,
-    ApplicationsUpdated,
-    ApplicationUpdate,
-    ContainerStatesChanged,
-    Effect,
+from licorne_core.effects import ContainerStatesChanged, Effect
+from licorne_core.handlers.calls import answers_overdue
+from licorne_core.handlers.gangs import (
+    cancel,
+    placeholders_overdue,
+    replace,
+    time_to_complete,
 )
 from licorne_core.handlers.outcome import Outcome
-from licorne_core.handlers.predicates import answers_overdue, ask_again, assume, reserve
+from licorne_core.handlers.predicates import ask_again, assume, reserve
+from licorne_core.handlers.preemption import clear, preempt
+from licorne_core.handlers.quota_change import enforce_quotas
 from licorne_core.lifecycle import allocation_made, on_time
 from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
 from licorne_core.scheduling.cycle import ToReserve
+from licorne_core.scheduling.preempting import ToClear, ToPreempt
+from licorne_core.scheduling.replacing import Cancellation, Replacement
 from licorne_core.timers import Due, Timer
 
 INSPECTION_TIME = 1.0
 """Seconds from a change until it is seen which asks no node takes (spec § 8.12)."""
 
+HOLD_TIME = 1.0
+"""Seconds for which what must not happen on hold is put off, again and again until it ends."""
+
+_NOT_ON_HOLD = frozenset({Due.PLACEHOLDERS, Due.COMPLETE})
+"""In the middle of a replay an application has not all that it had: it must not fail or end then.
+
+The scan for asks that no node takes, and the enforcing of quotas, put themselves off.
+"""
+
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
+
+Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear
+# One look tells the rest from an ask that is placed, as most decisions are.
+_PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear)
 
 
 def fire_timers(partition: Partition, now: float) -> list[Effect]:
@@ -28,12 +46,20 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
     outcome = Outcome()
     told: list[Effect] = []
     while (due := partition.timers.take_due(now)) is not None:
-        if due.due is Due.ANSWER:
+        if partition.holds and due.due in _NOT_ON_HOLD:
+            partition.timers.set(due, now + HOLD_TIME)
+        elif due.due is Due.ANSWER:
             answers_overdue(partition, due.check, now, outcome)
         elif due.due is Due.RETRY:
             ask_again(partition, due.check)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
+        elif due.due is Due.QUOTA:
+            enforce_quotas(partition, now, outcome)
+        elif due.due is Due.COMPLETE:
+            time_to_complete(partition, partition.applications[due.app_id], now, outcome)
+        elif due.due is Due.PLACEHOLDERS:
+            placeholders_overdue(partition, partition.applications[due.app_id], now, outcome)
         else:
             outcome.updates += on_time(partition, due, now)
     told += partition.predicates.take_unsaid()
@@ -45,7 +71,7 @@ def fire_timers(partition: Partition, now: float) -> list[Effect]:
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     """Make up to so many decisions, each after the one before was booked (spec § 8.1)."""
     made: list[Allocation] = []
-    updates: list[ApplicationUpdate] = []
+    outcome = Outcome()
     cycle = partition.cycle
     allocate = partition.allocations.allocate
     predicates = partition.predicates
@@ -54,10 +80,10 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     for _ in range(decisions):
         decision = cycle.next()
         if decision is None:
-            partition.wakeups.waiting.runnable = cycle.tired
+            partition.wakeups.waiting.runnable = cycle.tired or partition.preemption.is_postponed
             break
-        if isinstance(decision, ToReserve):
-            reserve(partition, decision, now)
+        if isinstance(decision, _PLACES_NOBODY):
+            _carry_out(partition, decision, now, outcome)
             continue
         leaf, app, request, node = decision
         ask_class = request.ask.ask_class
@@ -66,19 +92,30 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             continue
         allocation = allocate(decision, now)
         made.append(allocation)
-        updates += allocation_made(partition, leaf, app, allocation, now)
+        outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     partition.counters.asks_tried = cycle.tried
-    effects: list[Effect] = []
-    if updates:
-        effects.append(ApplicationsUpdated(rm_id=partition.rm_id, updates=updates))
     if made:
-        effects.append(
-            AllocationsMade(rm_id=partition.rm_id, partition=partition.name, allocations=made)
-        )
+        outcome.made[partition] = made
+    effects = outcome.effects(partition.rm_id, made_first=True)
     effects += predicates.take_unsaid()
+    effects += partition.preemption.take_unsaid(partition.name)
     if partition.tree.root.pending and not partition.wakeups.waiting.runnable:
         _inspect_later(partition, now)
     return effects
+
+
+def _carry_out(partition: Partition, decision: Measure, now: float, outcome: Outcome) -> None:
+    """Carry out a decision by which no ask is placed yet."""
+    if isinstance(decision, ToReserve):
+        reserve(partition, decision, now)
+    elif isinstance(decision, Replacement):
+        replace(partition, decision, now, outcome)
+    elif isinstance(decision, Cancellation):
+        cancel(partition, decision, outcome)
+    elif isinstance(decision, ToPreempt):
+        preempt(partition, decision, now, outcome)
+    else:
+        clear(partition, decision, now, outcome)
 
 
 def _inspect_later(partition: Partition, now: float) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.requests import RequestState
 from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
@@ -92,11 +93,15 @@ class LimitBook:
         for app in everyone:
             leaf = leaf_of(app)
             self._count(app, leaf, group_kept_or_found(leaf, app.user, app.group))
-            used = tuple(app.allocated.items())
             for tracker in app.trackers:
-                charge(tracker.allocated, used)
+                charge(tracker.allocated, tuple(app.allocated.items()))
+                charge(tracker.allocated, tuple(app.placeholder_allocated.items()))
                 if app.allocation_count:
                     tracker.applications[app.app_id] = None
+            for request in app.requests.values():
+                stopping = request.state is RequestState.PREEMPTING
+                for tracker in app.trackers:
+                    charge(tracker.preempting, request.ask.ask_class.items if stopping else ())
 
 
 def _trackers(

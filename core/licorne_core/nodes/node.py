@@ -33,6 +33,7 @@ class Node:
         "node_id",
         "occupied",
         "open",
+        "preempting",
         "reservations",
         "results",
         "schedulable",
@@ -46,6 +47,8 @@ class Node:
     """What foreign allocations take of it, by resource name (spec § 7.3)."""
     available: dict[str, int]
     """What is left, by resource name."""
+    preempting: dict[str, int]
+    """What of `allocated` belongs to victims that the RM was told to stop, by resource name."""
     allocations: dict[Allocation, None]
     """What is booked on it, in the order of booking."""
     foreign: dict[AllocationKey, Allocation]
@@ -88,6 +91,7 @@ class Node:
         self.allocated = {}
         self.occupied = {}
         self.available = dict(capacity)
+        self.preempting = {}
         self.allocations = {}
         self.foreign = {}
         self.reservations = {}

@@ -38,6 +38,7 @@ class Queue:
         "denominators",
         "guaranteed",
         "is_leaf",
+        "kept",
         "limits",
         "lineage",
         "managed",
@@ -47,7 +48,9 @@ class Queue:
         "parent",
         "path",
         "pending",
+        "preempting",
         "priorities",
+        "promised",
         "properties",
         "ranking",
         "running_applications",
@@ -90,6 +93,12 @@ class Queue:
         # Usage, of this queue and all below it. A name whose amount is zero is left out.
         self.allocated: dict[str, int] = {}  # amounts of allocations, those held included
         self.pending: dict[str, int] = {}  # amounts of asks
+        # Amounts of victims of preemption that the RM was told to stop, and has not confirmed.
+        self.preempting: dict[str, int] = {}
+        # Amounts of asks for which victims were told to stop, until they are placed (spec § 9.4).
+        self.promised: dict[str, int] = {}
+        # What of that others have to leave free now, as the victims still to go do not cover it.
+        self.kept: dict[str, int] = {}
         self.running_applications = 0  # how many are in the state Running
         # Accepted applications with a node reserved or an allocation held. They are about to run
         # and count against `max_applications` (spec § 4.12).

@@ -23,10 +23,12 @@ What does not pass is *parked* with the first *blocker* in its way (`waiting.py`
 one question: would it let somebody through now? The kinds, and what changes them:
 
     blocker               in the way of              may let somebody through when
+    OpenPlaceholders      real asks of a task group  no placeholder of the group is open
     QuotaShortage         a shape, in a quota        something of the quota is freed, or it grows
     RunningLimit          accepted applications      an application of the quota stops running
     BackOff               one application            its deadline has come
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
+    NextTurn              asks that preempt others   another turn begins
     Supply                a shape or an ask class    a node changes so that it would do
     ReservableSupply      the same, to reserve       a node changes so that it could be reserved
 
@@ -35,12 +37,14 @@ Whoever changes the books says so to `Changes`, which finds the blockers concern
 is active and what leads to an open blocker, and asks the blocker before it goes that way: one freed
 node may open the way for many and have room for one. A blocker that lets nobody through is shut.
 
-Asks with a node reserved come before all others (`reserved.py`). They use the same blockers. Those
-that were woken are compared by all keys from root down.
+Asks with a node reserved come before all others (`reserved.py`), then applications whose
+placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
+woken are compared by all keys from root down (`foremost.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
-or an ask of a group that found no node is old enough to have one reserved. A `ReservationRequest`
-stands for such asks among the groups.
+or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A
+`ReservationRequest` and a `PreemptionRequest` stand for such asks among the groups
+(`measures.py`).
 
 What is never looked at
 -----------------------
@@ -57,7 +61,7 @@ W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer to a
-    check that was written.
+    check that was written. Promises have that of their reservation, placeholders one of their own.
 
 Tests play random worlds through this and through a plain scheduler, with each shortcut on and off
 (`tuning.py`): both decide the same.

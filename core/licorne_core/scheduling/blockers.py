@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from licorne_core.apps.application import Application
-from licorne_core.asks import Shape
+from licorne_core.apps.gang import TaskGroup
 from licorne_core.quotas import Quota, headroom, may_run_one_more, within_max
 from licorne_core.ranking import Ranking
-from licorne_core.reservations import Reservation
 from licorne_core.resources import Items
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.shelf import Shelf
@@ -21,15 +20,16 @@ class Blocker:
     """Something that is in the way of those who wait for it.
 
     `shelves` has, for each ranking on the way from root to those who wait, the items that lead to
-    them; `reserved` the reservations whose asks wait for it.
+    them. `foremost` has the items that come before the regular pass and wait for it, each with the
+    collection that it is in (`scheduling/foremost.py`).
     """
 
-    __slots__ = ("reserved", "shelves")
+    __slots__ = ("foremost", "shelves")
 
     def __init__(self) -> None:
         """It blocks nobody yet."""
         self.shelves: dict[Ranking[Any], Shelf] = {}
-        self.reserved: dict[Reservation, None] = {}
+        self.foremost: dict[Any, Any] = {}
 
     def lets_through(self) -> bool:
         """Whether it would let one of those who wait through now: each kind has a rule."""
@@ -41,32 +41,33 @@ class Blocker:
     def retire(self) -> None:
         """Nobody waits for it any more."""
 
+    def retire_if_unused(self) -> None:
+        """Whoever it was found for does not wait for it: forget it unless others do."""
+        if self.blocks_nobody:
+            self.retire()
+
     @property
     def blocks_nobody(self) -> bool:
         """Whether nobody waits for it."""
-        return not (self.shelves or self.reserved)
+        return not (self.shelves or self.foremost)
 
 
 class QuotaShortage(Blocker):
-    """The maximum of a queue, a user or a group is in the way of a shape (spec § 8.3c, e)."""
+    """The maximum of a queue, a user or a group is in the way of amounts (spec § 8.3c, e)."""
 
-    __slots__ = ("_all", "quota", "shape")
+    __slots__ = ("_all", "items", "quota")
 
-    def __init__(self, quota: Quota, shape: Shape, shortages: "QuotaShortages") -> None:
+    def __init__(self, quota: Quota, items: Items, shortages: "QuotaShortages") -> None:
         """It is one of those shortages."""
         super().__init__()
         self.quota = quota
-        self.shape = shape
+        self.items = items
+        """The amounts that do not fit; zero for what is kept free for the ask, and is not there."""
         self._all = shortages
 
-    @property
-    def items(self) -> Items:
-        """The amounts that do not fit."""
-        return self.shape.items
-
     def lets_through(self) -> bool:
-        """Whether the shape fits under the maximum."""
-        return within_max(self.quota, self.shape.items)
+        """Whether the amounts fit under the maximum."""
+        return within_max(self.quota, self.items)
 
     def retire(self) -> None:
         """Forget it."""
@@ -108,26 +109,75 @@ class BackOff(Blocker):
         return not self.app.backoff_until
 
 
+class OpenPlaceholders(Blocker):
+    """Real asks of a task group wait to replace its placeholders (spec § 6.4)."""
+
+    __slots__ = ("_all", "task_group")
+
+    def __init__(self, task_group: TaskGroup, waits: "GangWaits") -> None:
+        """It is one of those waits."""
+        super().__init__()
+        self.task_group = task_group
+        self._all = waits
+
+    def lets_through(self) -> bool:
+        """Whether no placeholder is left to be replaced."""
+        return not self.task_group.open
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(self)
+
+
+class GangWaits:
+    """The task groups whose open placeholders block real asks."""
+
+    __slots__ = ("_by_group",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_group: dict[TaskGroup, OpenPlaceholders] = {}
+
+    def get(self, task_group: TaskGroup) -> OpenPlaceholders:
+        """The blocker of the task group."""
+        blocker = self._by_group.get(task_group)
+        if blocker is None:
+            blocker = self._by_group[task_group] = OpenPlaceholders(task_group, self)
+        return blocker
+
+    def find(self, task_group: TaskGroup) -> OpenPlaceholders | None:
+        """The blocker of the task group, if it blocks somebody."""
+        return self._by_group.get(task_group)
+
+    def drop(self, blocker: OpenPlaceholders) -> None:
+        """It blocks nobody any more."""
+        del self._by_group[blocker.task_group]
+
+    def __iter__(self) -> Iterator[OpenPlaceholders]:
+        """All of them."""
+        return iter(self._by_group.values())
+
+
 class QuotaShortages:
-    """The shortages of all quotas, by quota and shape; only those that block somebody stay."""
+    """The shortages of all quotas, by quota and amounts; only those that block somebody stay."""
 
     __slots__ = ("_by_quota",)
 
     def __init__(self) -> None:
         """None."""
-        self._by_quota: dict[Quota, tuple[dict[Shape, QuotaShortage], FittingIndex]] = {}
+        self._by_quota: dict[Quota, tuple[dict[Items, QuotaShortage], FittingIndex]] = {}
 
-    def get(self, quota: Quota, shape: Shape) -> QuotaShortage:
-        """The shortage of the quota for the shape."""
+    def get(self, quota: Quota, items: Items) -> QuotaShortage:
+        """The shortage of the quota for the amounts."""
         known, index = self._by_quota.setdefault(quota, ({}, FittingIndex()))
-        shortage = known.get(shape)
+        shortage = known.get(items)
         if shortage is None:
-            shortage = known[shape] = QuotaShortage(quota, shape, self)
+            shortage = known[items] = QuotaShortage(quota, items, self)
             index.add(shortage)
         return shortage
 
     def that_fit(self, quota: Quota) -> Iterator[QuotaShortage]:
-        """Those that would let their shape through now that something of the quota is free."""
+        """Those that would let somebody through now that something of the quota is free."""
         entry = self._by_quota.get(quota)
         if entry is None:
             return
@@ -138,7 +188,7 @@ class QuotaShortages:
     def drop(self, shortage: QuotaShortage) -> None:
         """It blocks nobody any more."""
         known, index = self._by_quota[shortage.quota]
-        del known[shortage.shape]
+        del known[shortage.items]
         index.remove(shortage)
         if not known:
             del self._by_quota[shortage.quota]

@@ -31,6 +31,7 @@ class NodeIndex:
         "_short",
         "_supplies",
         "_unreservable",
+        "version",
     )
 
     def __init__(self, nodes: NodeBook, *, indexed: bool) -> None:
@@ -38,6 +39,8 @@ class NodeIndex:
         self._nodes = nodes
         self._indexed = indexed
         self._rescored = 0
+        self.version = 0
+        """Rises with every change of a node."""
         self._score_all()
         self._heaps = NodeHeaps(nodes)
         self._supplies: _Supplies = {}
@@ -149,6 +152,7 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         order = self._nodes.order
+        self.version += 1
         if not order.has_mates:
             if _rescore(node, order):
                 self._heaps.write(node)

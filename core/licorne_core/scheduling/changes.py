@@ -33,6 +33,7 @@ class Changes:
         "_wakeups",
         "state_aware_as_fifo",
         "types",
+        "version",
     )
 
     def __init__(self, tree: QueueTree, index: NodeIndex, wakeups: Wakeups) -> None:
@@ -44,14 +45,27 @@ class Changes:
         self._leaves: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         """The resource types that asks were heard of with, sorted: all count in queues' keys."""
+        self.version = 0
+        """Rises whenever an application or a queue has more or less than before."""
         self.state_aware_as_fifo = False
         """Whether state-aware leaves are sorted as fifo ones (spec § 2.9 row 3)."""
 
     def app_changed(self, app: Application) -> None:
         """The application's key, state or asks changed, and so did its queues' keys."""
+        self.app_is_due(app)
+        self.version += 1
+
+    def app_is_due(self, app: Application) -> None:
+        """By now something may be done for the application that could not be done before.
+
+        It has nothing more or less than before, so that searches in vain are not made again.
+        """
         self._apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
+        gang = app.gang
+        if gang.groups and gang.has_free and app.pending_count:
+            self._wakeups.replacing.wake((app,))
 
     def leaf_changed(self, leaf: Queue) -> None:
         """Pending or allocated amounts of the leaf and those above it changed."""
@@ -77,6 +91,7 @@ class Changes:
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""
         self._apps.pop(app, None)
+        self._wakeups.replacing.forget(app)
         self._unpark_all(app)
         admission = app.leaf.admission
         admission.note(app, present=False)
@@ -109,6 +124,7 @@ class Changes:
         if not self._leaves:
             return
         self._wakeups.reserved.stale = True
+        self._wakeups.replacing.stale = True
         for app in self._apps:
             self.rank_app(app)
         queues: dict[Queue, None] = {}
@@ -127,6 +143,7 @@ class Changes:
         In a fifo leaf an application keeps its place as long as its priority is the same. No key
         becomes smaller by it.
         """
+        self.version += 1
         stays = same_priority and app.pending_count and leaf.settings.app_sort is AppSortPolicy.FIFO
         if not stays:
             self.rank_app(app)

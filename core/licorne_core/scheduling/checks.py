@@ -8,23 +8,28 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.states import AppState
-from licorne_core.asks import AskClass
 from licorne_core.queues.queue import Queue
-from licorne_core.quotas import Quota, excess, may_start
+from licorne_core.quotas import Quota, claimed, excess, may_start
 from licorne_core.reasons import (
     AnswersCheck,
     BackOffCheck,
     Check,
+    GangCheck,
     LimitCheck,
     QueueCheck,
     RunningCheck,
 )
+from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.predicate_checks import PredicateChecks
+from licorne_core.scheduling.preempting import Preemption
+from licorne_core.scheduling.promises import Promise
 from licorne_core.scheduling.wakeups import Wakeups
+from licorne_core.timers import Due, Timer, Timers
 from licorne_core.trackers import Tracker
 
 
@@ -35,6 +40,8 @@ class Scene(NamedTuple):
     wakeups: Wakeups
     escalation: Escalation
     predicates: PredicateChecks
+    timers: Timers[Timer]
+    preemption: Preemption
 
 
 class ApplicationCheck(NamedTuple):
@@ -46,13 +53,29 @@ class ApplicationCheck(NamedTuple):
     """Whether asks that have a node reserved are tried all the same (spec § 8.6)."""
 
 
-class AskCheck(NamedTuple):
-    """Something that can stop the asks of one class in an application."""
+class Asking(NamedTuple):
+    """Who asks: a group of an application, or one ask of it to which something was promised."""
 
-    blocker: Callable[[Scene, Application, AskClass], Blocker | None]
-    report: Callable[[Scene, Application, AskClass], Iterable[Check]]
+    app: Application
+    group: AskGroup
+    promise: Promise | None = None
+    """What was promised to the ask, which others have to leave free (spec § 9.4)."""
+
+    def needs(self, quota: Quota) -> Items:
+        """What is wanted in a quota, beside what is left free there for this ask."""
+        items = self.group.ask_class.items
+        return items if self.promise is None else self.promise.lacks(quota)
+
+
+class AskCheck(NamedTuple):
+    """Something that can stop the asks of one group in an application."""
+
+    blocker: Callable[[Scene, Asking], Blocker | None]
+    report: Callable[[Scene, Asking], Iterable[Check]]
     only_with_predicate: bool = False
     """Whether it stops only asks in whose nodes the RM has a say."""
+    spares_reserved: bool = False
+    """Whether asks that have a node reserved are tried all the same."""
 
 
 def _back_off(scene: Scene, app: Application) -> Blocker | None:
@@ -94,23 +117,47 @@ def _running_check(quota: Quota) -> RunningCheck:
     )
 
 
-def _quota(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
-    items = ask_class.items
-    for quota in app.quotas:
-        if quota.max is not None and excess(quota, items):
-            return scene.wakeups.shortages.get(quota, ask_class.shape)
+def _gang(scene: Scene, asking: Asking) -> Blocker | None:
+    _, task_group, is_placeholder = asking.group.key
+    waits_for = asking.app.gang.open_group(task_group, placeholder=is_placeholder)
+    return None if waits_for is None else scene.wakeups.gang_waits.get(waits_for)
+
+
+def _report_gang(scene: Scene, asking: Asking) -> Iterable[Check]:
+    app = asking.app
+    _, name, is_placeholder = asking.group.key
+    task_group = None if is_placeholder else app.gang.groups.get(name)
+    if task_group is not None:
+        yield GangCheck(
+            app_id=app.app_id,
+            task_group=name,
+            count=task_group.count,
+            replaced=task_group.replaced,
+            timed_out=task_group.timed_out,
+            keeping=len(task_group.free),
+            until=scene.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0,
+        )
+
+
+def _quota(scene: Scene, asking: Asking) -> Blocker | None:
+    for quota in asking.app.quotas:
+        if quota.max is not None:
+            items = asking.needs(quota)
+            if excess(quota, items):
+                return scene.wakeups.shortages.get(quota, items)
     return None
 
 
-def _report_quota(scene: Scene, app: Application, ask_class: AskClass) -> Iterable[Check]:
-    for quota in app.quotas:
-        short = excess(quota, ask_class.items)
+def _report_quota(scene: Scene, asking: Asking) -> Iterable[Check]:
+    ask_class = asking.group.ask_class
+    for quota in asking.app.quotas:
+        short = excess(quota, asking.needs(quota))
         limit = None if quota.max is None else dict(quota.max)
         if isinstance(quota, Queue):
             yield QueueCheck(
                 queue=quota.path,
                 requested=ask_class.resources,
-                allocated=dict(quota.allocated),
+                allocated=dict(claimed(quota)),
                 max=limit,
                 is_root=quota.parent is None,
                 short=short,
@@ -121,17 +168,17 @@ def _report_quota(scene: Scene, app: Application, ask_class: AskClass) -> Iterab
                 name=quota.name,
                 queue=quota.path,
                 requested=ask_class.resources,
-                allocated=dict(quota.allocated),
+                allocated=dict(claimed(quota)),
                 max=limit,
                 short=short,
             )
 
 
-def _answers(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
+def _answers(scene: Scene, asking: Asking) -> Blocker | None:
     return scene.predicates.owed if scene.predicates.full else None
 
 
-def _report_answers(scene: Scene, app: Application, ask_class: AskClass) -> Iterable[Check]:
+def _report_answers(scene: Scene, asking: Asking) -> Iterable[Check]:
     yield AnswersCheck(waiting=scene.predicates.waiting, most=scene.predicates.most)
 
 
@@ -143,6 +190,8 @@ APPLICATION_CHECKS = (
 )
 
 ASK_CHECKS = (
+    # Placeholders keep room for the ask already. It is a look at numbers of the application.
+    AskCheck(_gang, _report_gang, spares_reserved=True),
     # Users and groups come before queues: where a limit is in the way, preemption does not help
     # (spec § 8.3c). Both come before the nodes, as they are fewer.
     AskCheck(_quota, _report_quota),
@@ -167,11 +216,13 @@ def application_blocker(
     return None
 
 
-def ask_blocker(scene: Scene, app: Application, ask_class: AskClass) -> Blocker | None:
-    """The first thing before the nodes that stops asks of the class."""
-    checks = _WITHOUT_PREDICATE if ask_class.predicate is None else ASK_CHECKS
+def ask_blocker(scene: Scene, asking: Asking, *, reserved: bool = False) -> Blocker | None:
+    """The first thing before the nodes that stops asks of the group, or those that have a node."""
+    checks = _WITHOUT_PREDICATE if asking.group.ask_class.predicate is None else ASK_CHECKS
     for check in checks:
-        blocker = check.blocker(scene, app, ask_class)
+        if reserved and check.spares_reserved:
+            continue
+        blocker = check.blocker(scene, asking)
         if blocker is not None:
             return blocker
     return None

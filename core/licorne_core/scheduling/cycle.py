@@ -5,6 +5,7 @@ applications, ask groups; the first ask that every check lets through wins. What
 parked with its blocker on the way, so the next pass starts where this one had to stop looking.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -12,6 +13,7 @@ from licorne_core.apps.groups import AskGroup, ReservationRequest
 from licorne_core.apps.requests import Place, Request
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
+from licorne_core.ids import AppId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
@@ -19,14 +21,19 @@ from licorne_core.reservations import Reservation
 from licorne_core.scheduling.back_off import backs_off
 from licorne_core.scheduling.blockers import Blocker, QuotaShortage
 from licorne_core.scheduling.candidates import NodeIndex, refusals
-from licorne_core.scheduling.checks import Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.measures import REFUSAL_TIME, Measures
+from licorne_core.scheduling.preempting import ToClear, ToPreempt
+from licorne_core.scheduling.replacing import (
+    Cancellation,
+    InTheWay,
+    Replacement,
+    ReplacementSearch,
+)
 from licorne_core.scheduling.supply import Supply
 from licorne_core.scheduling.waiting import Parked
 from licorne_core.scheduling.watching import Watch
 from licorne_core.tuning import Tuning
-
-REFUSAL_TIME = 15.0
-"""Seconds in which the reasons of the RM for refusing all nodes are told only once (§ 8.4)."""
 
 NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
@@ -45,7 +52,7 @@ class ToReserve(NamedTuple):
     node: Node
 
 
-Decision = Candidate | ToReserve
+Decision = Candidate | ToReserve | Replacement | Cancellation | ToPreempt | ToClear
 
 
 class Cycle:
@@ -58,22 +65,26 @@ class Cycle:
     __slots__ = (
         "_index",
         "_limit",
+        "_measures",
         "_nodes",
-        "_now",
         "_parked",
         "_parking",
+        "_preemption",
+        "_replacements",
         "_reserving",
         "_root",
         "_scene",
         "_watch",
         "tired",
         "tried",
+        "turn_time",
     )
 
     def __init__(
         self,
         root: Queue,
         nodes: NodeBook,
+        applications: Mapping[AppId, Application],
         index: NodeIndex,
         scene: Scene,
         watch: Watch,
@@ -87,10 +98,14 @@ class Cycle:
         self._index = index
         self._scene = scene
         self._watch = watch
+        self._replacements = ReplacementSearch(self._nodes, index, scene.predicates)
+        self._preemption = scene.preemption
+        self._measures = Measures(nodes, applications, index, scene, watch)
         self._parking = tuning.parking
         self._reserving = reserving
         self._parked: list[Parked] = []
-        self._now = 0.0
+        self.turn_time = 0.0
+        """When the last turn began, in unix seconds; 0 before the first."""
         self._limit: int | None = None
         self.tired = False
         """Whether the turn has tried enough, and there is more to try."""
@@ -99,8 +114,10 @@ class Cycle:
 
     def begin_turn(self, now: float, work: int) -> None:
         """Time is `now` for the turn, and it may try about so much (see `NodeIndex.work`)."""
-        self._now = now
-        self._limit = self.tried + self._index.work + work if self._parking else None
+        self.turn_time = now
+        for blocker in self._preemption.begin_turn():
+            self._scene.wakeups.waiting.changed(blocker)
+        self._limit = self._cost + work if self._parking else None
         self.tired = False
 
     def next(self) -> Decision | None:
@@ -113,6 +130,8 @@ class Cycle:
         decision: Decision | None = None
         if wakeups.reserved.ready:
             decision = self._among_reserved()
+        if decision is None and not self.tired and wakeups.replacing.ready:
+            decision = self._among_replacing()
         if decision is None and not self.tired:
             decision = self._in_queue(self._root)
             if decision is None and not self.tired:
@@ -121,9 +140,14 @@ class Cycle:
             self._unpark()
         return decision
 
+    @property
+    def _cost(self) -> int:
+        """What was tried so far, and what that has cost beside, in tries."""
+        return self.tried + self._index.work + self._preemption.work + self._replacements.work
+
     def _is_spent(self) -> bool:
         """Whether the turn has tried enough; if not, another try is counted."""
-        if self._limit is not None and self.tried + self._index.work >= self._limit:
+        if self._limit is not None and self._cost >= self._limit:
             self.tired = True
             return True
         self.tried += 1
@@ -131,7 +155,7 @@ class Cycle:
 
     # Reserved asks
 
-    def _among_reserved(self) -> Candidate | None:
+    def _among_reserved(self) -> Candidate | ToClear | None:
         """The first reserved ask that can be placed, on its node or elsewhere (spec § 8.6)."""
         changes = self._scene.changes
         reserved = self._scene.wakeups.reserved
@@ -143,7 +167,13 @@ class Cycle:
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
                 return leaf, app, request, found
-            reserved.park(reservation, found)
+            if reservation.required:
+                cleared = self._measures.to_clear(leaf, app, request, found, self.turn_time)
+                if cleared is not None:
+                    if found is not None:
+                        found.retire_if_unused()
+                    return cleared
+            reserved.park(reservation, () if found is None else (found,))
         return None
 
     def _for_reserved(
@@ -155,13 +185,30 @@ class Cycle:
         ask_class = request.ask.ask_class
         blocker = application_blocker(self._scene, app, reserved=True)
         if blocker is None:
-            blocker = ask_blocker(self._scene, app, ask_class)
+            blocker = ask_blocker(
+                self._scene, Asking(app, request.group, request.promise), reserved=True
+            )
         if blocker is not None:
             return blocker
         node = self._nodes[reservation.node_id]
         if node.takes(ask_class, reserved=True):
             return node
         return None if reservation.required else self._index.best(ask_class)
+
+    # Applications with placeholders
+
+    def _among_replacing(self) -> Replacement | Cancellation | None:
+        """What the first application can replace that can replace anything (spec § 6.5)."""
+        replacing = self._scene.wakeups.replacing
+        while replacing.ready:
+            if self._is_spent():
+                return None
+            app = replacing.first(self._scene.changes.types)
+            found = self._replacements.find(app)
+            if not isinstance(found, InTheWay):
+                return found
+            replacing.watch(app, found)
+        return None
 
     # The regular pass
 
@@ -204,7 +251,7 @@ class Cycle:
         blocker = application_blocker(self._scene, app)
         starts = app.state is AppState.ACCEPTED and not app.backoff_until
         if starts and (blocker is not None or app.blocked_by):
-            self._watch.may_run(app, self._now)
+            self._watch.may_run(app, self.turn_time)
         return blocker
 
     def _answers_for_back_off(self, leaf: Queue) -> Blocker | None:
@@ -225,16 +272,20 @@ class Cycle:
                 return None
             if self._is_spent():
                 return None
-            found: Node | Blocker | None
+            found: Node | Blocker | ToPreempt | None
             if isinstance(item, AskGroup):
                 found = self._for_group(leaf, app, item)
+            elif isinstance(item, ReservationRequest):
+                found = self._measures.to_reserve(app, item, self.turn_time)
             else:
-                found = self._to_reserve(app, item)
-            if isinstance(found, Node):
+                found = self._measures.to_preempt(leaf, app, item, self.turn_time)
+            if isinstance(found, Node | ToPreempt):
                 first = item.first()
                 assert first is not None, "what was tried has a first ask"
                 if threshold and self._backs_off(leaf, app, first):
                     return None
+                if isinstance(found, ToPreempt):
+                    return found
                 if isinstance(item, AskGroup):
                     return leaf, app, first.request, found
                 return ToReserve(leaf, app, first.request, found)
@@ -243,14 +294,16 @@ class Cycle:
 
     def _for_group(self, leaf: Queue, app: Application, group: AskGroup) -> Node | Blocker:
         """The node for the asks of a group, or what is in their way (spec § 8.3)."""
-        blocker = ask_blocker(self._scene, app, group.ask_class)
+        blocker = ask_blocker(self._scene, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota:
-            self._watch.room(leaf, group, blocker, self._now)
+            self._watch.room(leaf, group, blocker, self.turn_time)
         group.unplaceable = blocker is None
         if not isinstance(blocker, QuotaShortage):
             group.nowhere = False
-        elif blocker.quota is self._root:
-            group.nowhere = True
+        else:
+            group.nowhere = group.nowhere or blocker.quota is self._root
+            if isinstance(blocker.quota, Queue):
+                self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
             found = self._index.best(group.ask_class)
@@ -258,38 +311,26 @@ class Cycle:
                 group.unplaceable = False
                 return found
             if self._reserving:
-                self._scene.escalation.want_node(group, self._now)
+                self._scene.escalation.want_node(group, self.turn_time)
+            self._measures.want_victims(group, self.turn_time)
             blocker = found
             group.nowhere = True
         self._note_passed_over(group, blocker)
         return blocker
 
-    def _to_reserve(self, app: Application, wants: ReservationRequest) -> Node | Blocker | None:
-        """A node to reserve for the first ask that is old enough (spec §§ 8.5, 8.7).
-
-        None if that ask is another one by now: then the request was ranked anew.
-        """
-        first = wants.first()
-        entry = app.ranking.entry(wants)
-        if first is None or entry is None or entry.key != (*first[:3], 1):
-            self._scene.escalation.rank(wants, self._now)
-            return None
-        blocker = ask_blocker(self._scene, app, wants.group.ask_class)
-        return blocker or self._index.to_reserve(wants.group.ask_class)
-
     def _note_passed_over(self, group: AskGroup, blocker: Blocker) -> None:
         """Keep the reason for those who ask why (spec § 8.13)."""
         if isinstance(blocker, Supply):
             by_rm = isinstance(blocker.wanted, AskClass)
-            if by_rm and self._now >= group.refused_at + REFUSAL_TIME:
+            if by_rm and self.turn_time >= group.refused_at + REFUSAL_TIME:
                 reasons = refusals(self._nodes.values(), group.ask_class)
                 if reasons:
-                    group.refused_at = self._now
-                    self._watch.refused(group, reasons, self._now)
+                    group.refused_at = self.turn_time
+                    self._watch.refused(group, reasons, self.turn_time)
         elif isinstance(blocker, QuotaShortage):
             by_queue = isinstance(blocker.quota, Queue)
             group.attempted |= by_queue
-            group.note(NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA, self._now)
+            group.note(NO_QUEUE_QUOTA if by_queue else NO_USER_QUOTA, self.turn_time)
 
     def _backs_off(self, leaf: Queue, app: Application, found: Place | None) -> bool:
         """Start a back-off if too many of the application's asks find no node (spec § 8.3a)."""
@@ -297,7 +338,7 @@ class Cycle:
         asking = not self._scene.predicates.full
         if not backs_off(app, settings.backoff_threshold, found, asking=asking):
             return False
-        self._scene.escalation.start_back_off(app, self._now + settings.backoff_delay)
+        self._scene.escalation.start_back_off(app, self.turn_time + settings.backoff_delay)
         return True
 
     # Who waits

@@ -1,13 +1,20 @@
-"""What is done for asks as time passes: they back off, or have a node reserved (spec §§ 8.3a, 8.5).
+"""What is done for asks as time passes (spec §§ 8.3a, 8.5, 9.2).
+
+They back off, have a node reserved, or have victims told to stop.
 
 Each application has one heap of deadlines, and the partition one timer for the first of them.
 """
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.groups import AskGroup, ReservationRequest
+from licorne_core.apps.application import Application, Awaited, Deadline
+from licorne_core.apps.groups import AskGroup, PreemptionRequest, ReservationRequest
 from licorne_core.scheduling.blockers import BackOff
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
+
+SEARCH_INTERVAL = 15.0
+"""Seconds from a search for victims that was in vain to the next one (spec § 9.2)."""
+
+_BACK_OFF = Deadline(Awaited.BACK_OFF)
 
 
 class Escalation:
@@ -15,7 +22,7 @@ class Escalation:
 
     Always true: an application that backs off has a `BackOff`, and a deadline for its end. A
     reservation request is ranked if one of its asks is old enough; it may stay ranked after that
-    ask has gone, until it is tried.
+    ask has gone, until it is tried. So is a preemption request, unless it pauses.
     """
 
     __slots__ = ("_back_offs", "_timers", "_waiting")
@@ -30,7 +37,7 @@ class Escalation:
         """The application is not tried before then, in unix seconds."""
         app.backoff_until = until
         self._back_offs[app] = BackOff(app)
-        app.deadlines.set(None, until)
+        app.deadlines.set(_BACK_OFF, until)
         self._set_timer(app)
 
     def back_off(self, app: Application) -> BackOff | None:
@@ -43,37 +50,67 @@ class Escalation:
             group.reservation_request = ReservationRequest(group, now)
             self.rank(group.reservation_request, now)
 
-    def rank(self, wants: ReservationRequest, now: float) -> None:
-        """Put a reservation request in its place: just behind its first ask that is old enough."""
+    def want_victims(self, group: AskGroup, now: float) -> None:
+        """A queue's maximum or the nodes stop the group: its asks may preempt others (§ 9.2)."""
+        if group.preemption_request is None:
+            delay = group.app.leaf.settings.preemption_delay
+            group.preemption_request = PreemptionRequest(group, delay, now)
+            self.rank(group.preemption_request, now)
+
+    def pause(self, wants: PreemptionRequest, now: float) -> None:
+        """A search for victims was in vain, or could not be used: the next one starts afresh."""
+        wants.refused.clear()
+        wants.paused_until = now + SEARCH_INTERVAL
+        self._withdraw(wants)
+        self._set_deadline(wants, wants.paused_until)
+
+    def ask_about_victims(self, wants: PreemptionRequest) -> None:
+        """The RM is asked which victims have to go; nothing is searched for meanwhile."""
+        wants.is_asking = True
+        self._withdraw(wants)
+        self._set_deadline(wants, None)
+
+    def rank_all(self, group: AskGroup, now: float) -> None:
+        """Put whatever the group wants in its place."""
+        if group.reservation_request is not None:
+            self.rank(group.reservation_request, now)
+        if group.preemption_request is not None:
+            self.rank(group.preemption_request, now)
+
+    def rank(self, wants: ReservationRequest | PreemptionRequest, now: float) -> None:
+        """Put what a group wants in its place: just behind its first ask that is old enough."""
+        if isinstance(wants, PreemptionRequest) and (wants.is_asking or now < wants.paused_until):
+            return
         ranking = wants.app.ranking
         wants.mature(now)
-        first = wants.first()
-        if first is None:
-            self._waiting.unpark(wants)
-            ranking.discard(wants)
+        key = wants.key()
+        if key is None:
+            self._withdraw(wants)
         else:
-            key = (*first[:3], 1)
             entry = ranking.entry(wants)
             if entry is None or entry.key != key:
                 self._waiting.unpark(wants)
                 ranking.put(wants, key)
-        deadline = wants.next_time()
-        if deadline != wants.app.deadlines.deadline(wants.group):
-            if deadline is None:
-                wants.app.deadlines.cancel(wants.group)
-            else:
-                wants.app.deadlines.set(wants.group, deadline)
-            self._set_timer(wants.app)
+        self._set_deadline(wants, wants.next_time())
 
     def forget_group(self, group: AskGroup) -> None:
         """Nothing of the group is pending any more."""
-        wants = group.reservation_request
+        for wants in (group.reservation_request, group.preemption_request):
+            if wants is not None:
+                self._withdraw(wants)
+                self._set_deadline(wants, None)
+        group.reservation_request = group.preemption_request = None
+
+    def start_afresh(self, group: AskGroup) -> None:
+        """Settings have changed: whether and when asks may preempt others is decided anew.
+
+        What the RM is being asked about victims stays open, and nobody waits for the answer.
+        """
+        wants = group.preemption_request
         if wants is not None:
-            self._waiting.unpark(wants)
-            group.app.ranking.discard(wants)
-            group.reservation_request = None
-            group.app.deadlines.cancel(group)
-            self._set_timer(group.app)
+            self._withdraw(wants)
+            self._set_deadline(wants, None)
+            group.preemption_request = None
 
     def forget(self, app: Application) -> None:
         """The application is gone."""
@@ -83,13 +120,34 @@ class Escalation:
     def on_time(self, app: Application, now: float) -> None:
         """Do what the application's deadlines say."""
         while (deadline := app.deadlines.next_deadline()) is not None and deadline <= now:
-            group = app.deadlines.take_due(now)
+            due = app.deadlines.take_due(now)
+            assert due is not None, "a deadline has come"
+            what, group = due
             if group is None:
                 app.backoff_until = 0.0
                 self._waiting.changed(self._back_offs.pop(app))
-            elif group.reservation_request is not None:
+            elif what is Awaited.RESERVATION and group.reservation_request is not None:
                 self.rank(group.reservation_request, now)
+            elif what is Awaited.PREEMPTION and group.preemption_request is not None:
+                self.rank(group.preemption_request, now)
         self._set_timer(app)
+
+    def _withdraw(self, wants: ReservationRequest | PreemptionRequest) -> None:
+        self._waiting.unpark(wants)
+        wants.app.ranking.discard(wants)
+
+    def _set_deadline(
+        self, wants: ReservationRequest | PreemptionRequest, at: float | None
+    ) -> None:
+        preempts = isinstance(wants, PreemptionRequest)
+        name = Deadline(Awaited.PREEMPTION if preempts else Awaited.RESERVATION, wants.group)
+        deadlines = wants.app.deadlines
+        if at != deadlines.deadline(name):
+            if at is None:
+                deadlines.cancel(name)
+            else:
+                deadlines.set(name, at)
+            self._set_timer(wants.app)
 
     def _set_timer(self, app: Application) -> None:
         timer = Timer(Due.ESCALATE, app.app_id)

@@ -23,7 +23,7 @@ from licorne_core.reservations import Reservation
 from licorne_core.rm_context import RmContext
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.timers import Due, Timer, Timers
+from licorne_core.scheduling.open_calls import Call, OpenCalls
 
 BATCH = 1000
 """Nodes in a check at the most: where the ask would go, and what comes next."""
@@ -39,14 +39,14 @@ MAX_ASSUMED_IN_SILENCE = 8
 
 
 class Assumed(NamedTuple):
-    """A request that waits for an answer, and the node that it is booked on."""
+    """A request that waits for an answer, and the node that it is to run on."""
 
     app: Application
     request: Request
     node: Node
 
 
-class PredicateCheck:
+class PredicateCheck(Call):
     """A check that the RM is asked to make, and who waits for its answer."""
 
     __slots__ = (
@@ -55,17 +55,15 @@ class PredicateCheck:
         "assumed",
         "first",
         "nodes",
-        "number",
         "request",
         "reservations",
-        "sent_with",
     )
 
     def __init__(
         self, number: int, request: Request, nodes: Iterable[Node], *, allocate: bool
     ) -> None:
         """Nobody waits yet."""
-        self.number = number
+        super().__init__(number)
         self.request = request
         """The ask that it names."""
         self.ask_class = request.ask.ask_class
@@ -75,8 +73,6 @@ class PredicateCheck:
         """The nodes asked about, each with its versions as the RM knew them."""
         self.first = next(iter(self.nodes))
         """Where the ask would go: if the RM accepts it, it counts the ask as placed there."""
-        self.sent_with = 0
-        """Number of the last check that was written together with it; 0 while it is not."""
         self.assumed: dict[Request, Assumed] = {}
         """The requests that are booked on one of the nodes meanwhile."""
         self.reservations: list[Reservation] = []
@@ -115,18 +111,15 @@ class AnswersOwed(Blocker):
 class PredicateChecks:
     """The open checks of one partition, and the requests that wait for their answers.
 
-    Always true: every assumed request waits for one open check. Every open check has a deadline
-    from when it was written to the RM.
+    Always true: every assumed request waits for one open check.
     """
 
     __slots__ = (
         "_about",
+        "_calls",
         "_index",
-        "_open",
         "_partition",
         "_rm",
-        "_sent",
-        "_timers",
         "_unsaid",
         "_waiting",
         "is_silent",
@@ -138,29 +131,21 @@ class PredicateChecks:
         partition: PartitionName,
         rm: RmContext,
         index: NodeIndex,
-        timers: Timers[Timer],
+        calls: OpenCalls,
     ) -> None:
-        """None are open."""
+        """None are open; `calls` has the open questions of all kinds."""
         self._partition = partition
         self._rm = rm
         self._index = index
-        self._timers = timers
-        self._open: dict[int, PredicateCheck] = {}
+        self._calls = calls
         self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
         self._waiting: dict[Request, PredicateCheck] = {}
         # What the effects do not say yet.
         self._unsaid: list[AskedCheck] = []
-        # The open checks that were written together, by the number of the last of them.
-        self._sent: dict[int, dict[int, None]] = {}
         self.is_silent = False
         """Whether the RM let the last deadline pass, and its silence counts as refusal."""
         self.owed = AnswersOwed(self)
         """What blocks asks while too many wait for answers."""
-
-    @property
-    def numbers(self) -> list[int]:
-        """The open checks, in order."""
-        return list(self._open)
 
     @property
     def waiting(self) -> int:
@@ -215,8 +200,9 @@ class PredicateChecks:
 
     def ask_again(self, assumed: Assumed) -> None:
         """What waits for a node that is not as it was asked about waits for another answer."""
+        allocate = self._waiting[assumed.request].allocate
         self.leave(assumed.request)
-        self.wait(self._put(assumed.request, [assumed.node], allocate=True), assumed)
+        self.wait(self._put(assumed.request, [assumed.node], allocate=allocate), assumed)
 
     def take_unsaid(self) -> list[PredicatesAsked]:
         """The checks that no effect has said yet."""
@@ -241,9 +227,9 @@ class PredicateChecks:
         return check if check is not None and check.is_about(node) else None
 
     def _put(self, request: Request, nodes: Iterable[Node], *, allocate: bool) -> PredicateCheck:
-        number, ask = self._rm.open_check(self._partition), request.ask
+        number, ask = self._calls.next_number(), request.ask
         check = PredicateCheck(number, request, nodes, allocate=allocate)
-        self._open[number] = check
+        self._calls.open(check)
         for node in check.nodes:
             self._about[ask.ask_class, allocate, node] = check
         names = [node.node_id for node in check.nodes]
@@ -267,51 +253,22 @@ class PredicateChecks:
         """A request waits for the answer, booked on its node."""
         check.assumed[assumed.request] = assumed
         self._waiting[assumed.request] = check
-        assumed.node.assumed += 1
+        # Where a placeholder makes way nothing is booked beside it.
+        assumed.node.assumed += check.allocate
 
     def leave(self, request: Request) -> None:
         """A request waits no more."""
-        assumed = self._waiting.pop(request).assumed.pop(request)
-        assumed.node.assumed -= 1
+        check = self._waiting.pop(request)
+        check.assumed.pop(request).node.assumed -= check.allocate
 
     def is_waiting(self, request: Request) -> bool:
         """Whether the request waits for an answer that has a deadline, once it was written."""
         check = self._waiting.get(request)
-        if check is None or self._open.get(check.number) is not check:
-            return False
-        if not check.sent_with:
-            return True
-        return Timer(Due.ANSWER, check=check.sent_with) in self._timers
+        return check is not None and self._calls.is_awaited(check)
 
-    # Answers
-
-    def note_sent(self, numbers: list[int], now: float) -> None:
-        """These checks, in order, were written: the time for their answers begins."""
-        policy, last = self._rm.predicates, numbers[-1]
-        assert policy is not None, "an RM that has no predicates is not asked"
-        for number in numbers:
-            self._open[number].sent_with = last
-        self._sent[last] = dict.fromkeys(numbers)
-        self._timers.set(Timer(Due.ANSWER, check=last), now + policy.deadline)
-
-    def overdue(self, last: int) -> list[int]:
-        """The checks without an answer among those that were written together, in order."""
-        return list(self._sent[last])
-
-    def close(self, number: int) -> PredicateCheck | None:
-        """The check is answered, or will not be; None if it is not open."""
-        check = self._open.pop(number, None)
-        if check is None:
-            return None
-        self._rm.close_check(number)
-        if check.sent_with:
-            together = self._sent[check.sent_with]
-            del together[number]
-            if not together:
-                del self._sent[check.sent_with]
-                self._timers.cancel(Timer(Due.ANSWER, check=check.sent_with))
+    def closed(self, check: PredicateCheck) -> None:
+        """The check is answered, or will not be."""
         for node in check.nodes:
             name = (check.ask_class, check.allocate, node)
             if self._about.get(name) is check:
                 del self._about[name]
-        return check

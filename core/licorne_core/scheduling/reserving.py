@@ -1,5 +1,7 @@
 """Making and ending reservations, in all books at once (spec §§ 8.5-8.7)."""
 
+from collections.abc import Mapping
+
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.apps.states import AppState
@@ -10,6 +12,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.changes import Changes
 from licorne_core.scheduling.escalation import Escalation
+from licorne_core.scheduling.promises import Promise, Promises
 from licorne_core.scheduling.reserved import Owner
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.timers import Due, Timer, Timers
@@ -25,7 +28,7 @@ class Reservations:
     reservation has a deadline.
     """
 
-    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers", "_wakeups")
+    __slots__ = ("_changes", "_escalation", "_journal", "_nodes", "_timers", "_wakeups", "promises")
 
     def __init__(
         self,
@@ -43,6 +46,8 @@ class Reservations:
         self._changes = changes
         self._wakeups = wakeups
         self._timers = timers
+        self.promises = Promises()
+        """What was promised to asks that have a node reserved."""
 
     def reserve(
         self, app: Application, request: Request, node: Node, since: float, now: float
@@ -62,12 +67,31 @@ class Reservations:
         self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)
-        wants = request.group.reservation_request
-        if wants is not None:
-            self._escalation.rank(wants, now)
+        self._escalation.rank_all(request.group, now)
         self._changes.app_changed(app)
         self._journal.note(NodeReserved(now, node.node_id, ask.key, ask.ask_class.resources))
         return reservation
+
+    def promise(
+        self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
+    ) -> None:
+        """Victims were told to stop for an ask that has a node reserved: that is kept from now."""
+        reservation = request.reservation
+        assert reservation is not None, f"{request!r} has its node"
+        reservation.time = now
+        self._timers.set(_timer(reservation), now + RESERVATION_TIME)
+        self.promises.make(Promise(app, request, reservation, victims))
+        self._wake(reservation)
+
+    def victim_gone(self, victim: Request) -> None:
+        """A victim is gone: is there room now for the ask that it had to go for?"""
+        reservation = self.promises.victim_gone(victim)
+        if reservation is not None:
+            self._wake(reservation)
+
+    def _wake(self, reservation: Reservation) -> None:
+        self._wakeups.reserved.wake((reservation,))
+        self._wakeups.waiting.runnable = True
 
     def end(self, reservation: Reservation, now: float) -> None:
         """The ask was served or dropped, or has lost its node; it may then have another one."""
@@ -80,6 +104,7 @@ class Reservations:
         note_allocating(app)
         if not app.is_allocating:
             self._wakeups.may_run_again(app.leaf.lineage)
+        promise = self.promises.end(reservation)
         if request.is_pending:
             wants = request.group.reservation_request
             if wants is not None:
@@ -87,6 +112,8 @@ class Reservations:
                 self._escalation.rank(wants, now)
         self._changes.app_changed(app)
         self._wakeups.node_improved(node)
+        if promise is not None:
+            self._wakeups.room_in(app.quotas)
         size = request.ask.ask_class.resources
         self._journal.note(ReservationEnded(now, node.node_id, reservation.key, size))
 

@@ -19,7 +19,6 @@ from licorne_core.apps.application import Application, GroupItem
 from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Ranked, Ranking
 from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.shelf import Shelf
 
 Parked = GroupItem | Application
@@ -46,11 +45,10 @@ class Waiting:
     every queue and application on the way to it is on the blocker's shelves above.
     """
 
-    __slots__ = ("_blocked", "_heaps", "_openings", "_reserved", "opened", "runnable")
+    __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
 
-    def __init__(self, reserved: ReservedAsks) -> None:
+    def __init__(self) -> None:
         """Nobody waits. `runnable` is whether a pass could find something."""
-        self._reserved = reserved
         self.opened: dict[Blocker, None] = {}
         """The blockers that have changed, until a look shows that they let nobody through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
@@ -64,8 +62,8 @@ class Waiting:
         if blocker.shelves:
             self._openings += 1
             self.opened[blocker] = None
-        if blocker.reserved:
-            self._reserved.wake(list(blocker.reserved))
+        for item, foremost in list(blocker.foremost.items()):
+            foremost.wake((item,))
 
     def park(self, item: Parked, blocker: Blocker) -> None:
         """The item waits for the blocker, and for nothing else, until it is unparked."""

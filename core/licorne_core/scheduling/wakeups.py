@@ -3,10 +3,16 @@
 from collections.abc import Iterable
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang import TaskGroup
 from licorne_core.nodes.node import Node
 from licorne_core.quotas import Quota, may_run_one_more
-from licorne_core.scheduling.blockers import QuotaShortages, RunningLimits
+from licorne_core.scheduling.blockers import (
+    GangWaits,
+    QuotaShortages,
+    RunningLimits,
+)
 from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.waiting import Waiting
 
@@ -14,13 +20,23 @@ from licorne_core.scheduling.waiting import Waiting
 class Wakeups:
     """The blockers of one partition, and who waits for them."""
 
-    __slots__ = ("_index", "reserved", "running_limits", "shortages", "waiting")
+    __slots__ = (
+        "_index",
+        "gang_waits",
+        "replacing",
+        "reserved",
+        "running_limits",
+        "shortages",
+        "waiting",
+    )
 
     def __init__(self, index: NodeIndex) -> None:
         """Nobody waits."""
         self._index = index
         self.reserved = ReservedAsks()
-        self.waiting = Waiting(self.reserved)
+        self.replacing = ReplacingApps()
+        self.waiting = Waiting()
+        self.gang_waits = GangWaits()
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
 
@@ -28,6 +44,19 @@ class Wakeups:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
         for supply in self._index.improved(node):
             self.waiting.changed(supply)
+        if node.reservations:
+            self.reserved.wake_on(node)
+            self.waiting.runnable = True
+        if self.replacing.wake_on(node):
+            self.waiting.runnable = True
+
+    def node_filled(self, node: Node) -> None:
+        """The node has less room, or the RM agreed to something there: that may be a victim."""
+        self._index.took(node)
+        self.victims_changed(node)
+
+    def victims_changed(self, node: Node) -> None:
+        """For asks that require the node, others may have to stop there than before (§ 9.5)."""
         if node.reservations:
             self.reserved.wake_on(node)
             self.waiting.runnable = True
@@ -44,6 +73,12 @@ class Wakeups:
             limit = self.running_limits.find(quota)
             if limit is not None and may_run_one_more(quota):
                 self.waiting.changed(limit)
+
+    def placeholder_went(self, task_group: TaskGroup) -> None:
+        """One placeholder less is open: if it was the last, real asks are normal ones now."""
+        blocker = self.gang_waits.find(task_group)
+        if blocker is not None and blocker.lets_through():
+            self.waiting.changed(blocker)
 
     def app_counts(self, app: Application) -> None:
         """The application counts in its quotas: its reserved asks need not wait for its start."""

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
+from licorne_core.asks import Ask
 from licorne_core.events import Journal
 from licorne_core.facts.allocations import PredicatesRefused, QueueRoomChanged, UserQuotaChanged
 from licorne_core.facts.apps import Bound, MayRunChanged
+from licorne_core.facts.preemption import NoVictimsOnRequiredNode
+from licorne_core.ids import NodeId
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, room_for
 from licorne_core.scheduling.blockers import Blocker, QuotaShortage
@@ -49,6 +52,11 @@ class Watch:
             group.note(reason, now)
         if self._journal.on and reasons:
             self._journal.note(PredicatesRefused(now, group.first().request.ask, reasons))
+
+    def no_victims(self, ask: Ask, node_id: NodeId, now: float) -> None:
+        """An ask requires a node, and no victims there would make room for it (spec § 9.5)."""
+        if self._journal.on:
+            self._journal.note(NoVictimsOnRequiredNode(now, ask, node_id))
 
     def may_run(self, app: Application, now: float) -> None:
         """An accepted application was looked at: do queues or limits let it start (§ 4.12)?"""

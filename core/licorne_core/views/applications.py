@@ -1,19 +1,29 @@
 """Applications with their asks and allocations.
 
-While an allocation is *assumed*, the RM has not heard of it yet: it is shown as an ask.
+While an allocation is *assumed*, or the place that it is to take is not free yet, the RM has not
+heard of it: it is shown as an ask.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang import TaskGroup
 from licorne_core.apps.groups import AskGroup, group_key
-from licorne_core.apps.requests import Place, RequestState
+from licorne_core.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound
+from licorne_core.explain import why_stopped
 from licorne_core.ids import AppId
 from licorne_core.partition import Partition
-from licorne_core.reports import AppReport, AskLogEntry, AskReport, ReservationReport
+from licorne_core.reports import (
+    AppReport,
+    AskLogEntry,
+    AskReport,
+    ReservationReport,
+    TaskGroupReport,
+)
+from licorne_core.timers import Due, Timer
 from licorne_core.views.nodes import reservation_report
 
 
@@ -52,6 +62,8 @@ def app_report(
     partition: Partition, app: Application, *, detail: bool, limit: int | None = None
 ) -> AppReport:
     """One application; with `detail` its asks and allocations too, so many of each at most."""
+    shown = list(islice(_known(app), limit)) if detail else []
+    gang = app.gang
     return AppReport(
         app_id=app.app_id,
         partition=partition.name,
@@ -69,12 +81,36 @@ def app_report(
         max_allocated=dict(app.max_allocated),
         pending=dict(app.pending_total),
         max_priority=app.priorities.top,
-        pending_count=app.pending_count + app.assumed_count,
+        pending_count=app.pending_count + app.assumed_count + app.replacing_count,
         allocation_count=app.allocation_count - app.assumed_count,
         reservations=tuple(_reservations(app)),
         state_log=tuple((time, state.value) for time, state in app.state_log),
+        placeholder_count=app.placeholder_count,
+        placeholder_allocated=dict(app.placeholder_allocated),
+        placeholder_ask=dict(gang.placeholder_ask),
+        gang_style=gang.style.value if gang.is_wanted else "",
+        placeholder_deadline=_placeholder_deadline(partition, app),
+        task_groups=tuple(map(_task_group_report, gang.groups.values())),
         asks=list(_ask_reports(app, app.asks_in_order(limit))) if detail else (),
-        allocations=list(islice(_allocations(app), limit)) if detail else (),
+        allocations=[allocation for _, allocation in shown],
+        stopping={request.key: why for request, _ in shown if (why := why_stopped(request))},
+    )
+
+
+def _placeholder_deadline(partition: Partition, app: Application) -> float:
+    """When its placeholders time out; another application may have its id by now."""
+    if partition.applications.get(app.app_id) is not app:
+        return 0.0
+    return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
+
+
+def _task_group_report(group: TaskGroup) -> TaskGroupReport:
+    return TaskGroupReport(
+        name=group.name,
+        count=group.count,
+        replaced=group.replaced,
+        timed_out=group.timed_out,
+        min_resource=dict(group.min_resource),
     )
 
 
@@ -84,11 +120,11 @@ def _reservations(app: Application) -> Iterator[ReservationReport]:
             yield reservation_report(request.reservation)
 
 
-def _allocations(app: Application) -> Iterator[Allocation]:
-    """Those that the RM knows."""
+def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:
+    """The allocations that the RM knows."""
     for request in app.requests.values():
-        if request.allocation is not None and request.state is not RequestState.ASSUMED:
-            yield request.allocation
+        if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
+            yield request, request.allocation
 
 
 def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskReport]:
@@ -101,7 +137,7 @@ def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskRepor
         log = logs.get(key)
         if log is None:
             log = logs[key] = () if group is None else _log(group)
-        reservation, allocation = request.reservation, request.allocation
+        reservation = request.reservation
         yield AskReport(
             request.ask,
             request.create_time,
@@ -109,8 +145,19 @@ def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskRepor
             group is not None and group.attempted,
             request.reported,
             "" if reservation is None else reservation.node_id,
-            "" if allocation is None else allocation.node_id,
+            _assumed_node(request),
+            "" if request.partner is None else request.partner.key,
+            request.triggered,
         )
+
+
+def _assumed_node(request: Request) -> str:
+    """The node that the RM is being asked about, as the request is to run there; empty for none."""
+    if request.state is RequestState.ASSUMED or request.state is RequestState.MATCHED:
+        here = request if request.allocation is not None else request.partner
+        if here is not None and here.allocation is not None:
+            return here.allocation.node_id
+    return ""
 
 
 def _log(group: AskGroup) -> tuple[AskLogEntry, ...]:

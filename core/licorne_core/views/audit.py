@@ -9,10 +9,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import BOOKED, Request
+from licorne_core.apps.requests import TO_REPLACE, Request
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
-from licorne_core.resources import Resources, describe, equals, has_negative, subtract
+from licorne_core.resources import Resources, describe, equals, has_negative, subtract, sum_of
 
 STEP_REQUESTS = 256
 """Requests of an application that are looked at in one step."""
@@ -59,6 +59,7 @@ def _sums(partition: Partition) -> Iterator[Finding]:
     for node in partition.nodes.by_id.values():
         _count(capacity, node.capacity)
         _count(allocated, node.allocated)
+    allocated = subtract(allocated, sum_of(_only_on_nodes(partition)))
     root = partition.tree.root
     at = f"partition {partition.name}"
     for what, booked, counted in (
@@ -70,6 +71,15 @@ def _sums(partition: Partition) -> Iterator[Finding]:
         if not equals(booked, counted):
             figures = f"{what} {describe(booked)}, on its nodes {describe(counted)}"
             yield Finding(Concern.PARTITION_SUM, f"{at}: {figures}")
+
+
+def _only_on_nodes(partition: Partition) -> Iterator[Resources]:
+    """What those take on nodes that count in no queue before they have their place (spec § 6.5)."""
+    for app in partition.applications.values():
+        if app.replacing_count:
+            for request in app.requests.values():
+                if request.state in TO_REPLACE and request.allocation is not None:
+                    yield request.allocation.ask.ask_class.resources
 
 
 def _count(total: dict[str, int], size: Resources) -> None:
@@ -107,7 +117,7 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding]:
 
 def _requests(partition: Partition, app: Application, requests: list[Request]) -> Iterator[Finding]:
     for request in requests:
-        if request.state not in BOOKED or request.allocation is None:
+        if request.allocation is None:
             continue
         node = partition.nodes.by_id.get(request.allocation.node_id)
         if node is None or request.allocation not in node.allocations:

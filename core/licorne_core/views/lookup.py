@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from licorne_core.counters import Counters
 from licorne_core.errors import NotFound
-from licorne_core.explain import explain
-from licorne_core.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.explain import explain, explain_preempted
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_core.outstanding import outstanding
+from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.registry import Registry
 from licorne_core.reports import (
     AppReport,
@@ -29,8 +30,8 @@ from licorne_core.views.queues import queue_report
 from licorne_core.views.usage import usage_report
 
 
-class Views:
-    """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
+class PartitionViews:
+    """RMs and partitions as a whole."""
 
     def __init__(self, registry: Registry) -> None:
         """Over these RMs."""
@@ -60,16 +61,33 @@ class Views:
             raise NotFound(f"partition {name} not found")
         return partition.name
 
+    def placement(self, partition: PartitionName) -> PlacementReport:
+        """The placement rules in force."""
+        return placement_report(self._registry.partition(partition))
+
+    def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
+        """What does not agree in the books, with a None wherever the reader may pause."""
+        return audit(self._registry.partition(partition))
+
+    def counters(self, partition: PartitionName) -> Counters:
+        """The partition's counters; read, do not keep."""
+        return self._registry.partition(partition).counters
+
+
+class Views(PartitionViews):
+    """Finds what is asked for and has it reported; what is not there raises NotFound by name."""
+
     def queues(self, partition: PartitionName) -> QueueReport:
         """The whole tree, from root."""
         return self.queue(partition, "root", subtree=True)
 
     def queue(self, partition: PartitionName, path: str, *, subtree: bool = False) -> QueueReport:
         """One queue, with all below it when wanted."""
-        queue = self._registry.partition(partition).tree.get(path)
+        owner = self._registry.partition(partition)
+        queue = owner.tree.get(path)
         if queue is None:
             raise NotFound(f"queue {path} not found")
-        return queue_report(queue, subtree=subtree)
+        return queue_report(queue, owner.quota_clock, subtree=subtree)
 
     def applications(
         self,
@@ -145,24 +163,36 @@ class Views:
             raise NotFound(f"{kind} {name} not found")
         return usage_report(owner, name, trackers)
 
-    def placement(self, partition: PartitionName) -> PlacementReport:
-        """The placement rules in force."""
-        return placement_report(self._registry.partition(partition))
-
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Explanation:
-        """Why an ask is pending, or where it went."""
+        """Why an ask is pending, or where it went; a victim of preemption is known for long."""
         owner = self._registry.partition(partition)
         app = owner.applications.get(AppId(app_id))
+        if app is None or key not in app.requests:
+            record = owner.ledger.find(AppId(app_id), AllocationKey(key))
+            if record is not None:
+                return explain_preempted(record)
         if app is None:
             gone = find_application(owner, app_id)
             why = f": {gone.message}" if gone.message else ""
             raise NotFound(f"application {app_id} is {gone.state.value}{why}")
         return explain(owner, app, key)
 
-    def audit(self, partition: PartitionName) -> Iterator[Finding | None]:
-        """What does not agree in the books, with a None wherever the reader may pause."""
-        return audit(self._registry.partition(partition))
+    def preemptions(
+        self,
+        partition: PartitionName,
+        app_id: str = "",
+        key: str = "",
+        *,
+        before: int | None = None,
+    ) -> Iterator[PreemptionRecord]:
+        """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-    def counters(self, partition: PartitionName) -> Counters:
-        """The partition's counters; read, do not keep."""
-        return self._registry.partition(partition).counters
+        With `before` only those with lower numbers. They are looked up as somebody walks through.
+        """
+        return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
+
+    def preemption(
+        self, partition: PartitionName, app_id: str, key: str
+    ) -> PreemptionRecord | None:
+        """The last time that an allocation was a victim, if that is known."""
+        return self._registry.partition(partition).ledger.find(AppId(app_id), AllocationKey(key))

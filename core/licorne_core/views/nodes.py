@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from licorne_core.apps.requests import RequestState
+from licorne_core.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.asks import Allocation
+from licorne_core.explain import why_stopped
+from licorne_core.ids import AllocationKey, AppId
 from licorne_core.nodes.node import Node
 from licorne_core.nodes.sorting import utilization
 from licorne_core.partition import Partition
@@ -13,7 +15,7 @@ from licorne_core.reservations import Reservation
 
 def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport:
     """One node; with `detail` its allocations and those of other schedulers too."""
-    allocations = _allocations(partition, node)
+    known = list(_known(partition, node)) if detail else []
     return NodeReport(
         node_id=node.node_id,
         partition=partition.name,
@@ -24,24 +26,45 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
         occupied=dict(node.occupied),
         available=dict(node.available),
         utilization=utilization(node, partition.nodes.order.policy),
-        allocation_count=len(allocations),
+        allocation_count=len(known) if detail else _count(partition, node),
         foreign_count=len(node.foreign),
         reservations=tuple(_in_order(node)),
-        allocations=allocations if detail else (),
+        allocations=[allocation for _, allocation in known] if detail else (),
         foreign=list(node.foreign.values()) if detail else (),
+        stopping=dict(_stopping(known)) if detail else {},
     )
 
 
-def _allocations(partition: Partition, node: Node) -> list[Allocation]:
-    """Those that the RM knows: an assumed one is shown as an ask."""
-    if not partition.predicates.waiting:
-        return list(node.allocations)
-    apps = partition.applications
-    return [
-        item
-        for item in node.allocations
-        if apps[item.ask.app_id].requests[item.key].state is not RequestState.ASSUMED
-    ]
+def _count(partition: Partition, node: Node) -> int:
+    """How many allocations the RM knows.
+
+    It is asked of every node of large clusters, so that few requests are looked up.
+    """
+    asked = bool(partition.predicates.waiting)
+    doubtful = [item for item in node.allocations if asked or item.ask.task_group]
+    known = sum(_request(partition, item).state not in SHOWN_AS_ASKS for item in doubtful)
+    return len(node.allocations) - len(doubtful) + known
+
+
+def _known(partition: Partition, node: Node) -> Iterator[tuple[Request, Allocation]]:
+    """The allocations that the RM knows; the others are shown as asks."""
+    for allocation in node.allocations:
+        request = _request(partition, allocation)
+        if request.state not in SHOWN_AS_ASKS:
+            yield request, allocation
+
+
+def _request(partition: Partition, allocation: Allocation) -> Request:
+    return partition.applications[allocation.ask.app_id].requests[allocation.key]
+
+
+def _stopping(
+    known: list[tuple[Request, Allocation]],
+) -> Iterator[tuple[tuple[AppId, AllocationKey], str]]:
+    for request, allocation in known:
+        why = why_stopped(request)
+        if why:
+            yield (allocation.ask.app_id, allocation.key), why
 
 
 def reservations(partition: Partition, start: str = "") -> Iterator[ReservationReport]:

@@ -26,13 +26,12 @@ def rm_report(rm: Rm) -> RmReport:
 
 
 def partition_report(partition: Partition) -> PartitionReport:
-    """One partition. An assumed allocation still counts as an ask."""
+    """One partition. What is assumed, or replaces a placeholder, still counts as an ask."""
     apps = partition.applications.values()
     policy = partition.nodes.order.policy
     states = Counter(app.state.value for app in apps)
     states.update(app.state.value for app in partition.completed.values())
     states.update(app.state.value for app in partition.rejected.values())
-    assumed = partition.predicates.waiting
     return PartitionReport(
         name=partition.name,
         bare_name=bare_partition(partition.name),
@@ -42,8 +41,10 @@ def partition_report(partition: Partition) -> PartitionReport:
         capacity=dict(partition.nodes.total),
         allocated=dict(partition.tree.root.allocated),
         nodes=len(partition.nodes.by_id),
-        allocations=sum(app.allocation_count for app in apps) - assumed,
-        pending_asks=sum(app.pending_count for app in apps) + assumed,
+        allocations=sum(app.allocation_count - app.assumed_count for app in apps),
+        pending_asks=sum(
+            app.pending_count + app.assumed_count + app.replacing_count for app in apps
+        ),
         applications=dict(states),
         node_sort_policy=policy.type.value,
         node_sort_attribute=policy.attribute,

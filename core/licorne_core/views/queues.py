@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 from licorne_core.ids import QueuePath
+from licorne_core.preemption.quota_change import QuotaClock, is_above_max
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import current_share, headroom
 from licorne_core.reports import QueueReport
 
 
-def queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
+def queue_report(queue: Queue, clock: QuotaClock, *, subtree: bool) -> QueueReport:
     """One queue, with all below it when wanted."""
     settings = queue.settings
     children = [queue.children[name] for name in sorted(queue.children)]
@@ -22,7 +23,8 @@ def queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
         max=dict(queue.max or {}),
         allocated=dict(queue.allocated),
         pending=dict(queue.pending),
-        preempting={},
+        preempting=dict(queue.preempting),
+        promised=dict(queue.promised),
         headroom=headroom(queue),
         applications=len(queue.applications),
         running_applications=queue.running_applications,
@@ -37,11 +39,13 @@ def queue_report(queue: Queue, *, subtree: bool) -> QueueReport:
         preemption_policy=settings.preemption.value,
         preemption_delay=settings.preemption_delay,
         quota_preemption_delay=settings.quota_preemption_delay,
+        quota_preemption_time=clock.start(queue),
+        quota_preemption_running=bool(queue.preempting) and is_above_max(queue),
         backoff_threshold=settings.backoff_threshold,
         backoff_delay=settings.backoff_delay,
         properties=dict(queue.properties),
         counters=replace(queue.counters),
         template=queue.template,
         child_names=tuple(QueuePath(child.path) for child in children),
-        children=tuple(queue_report(child, subtree=True) for child in children) if subtree else (),
+        children=tuple(queue_report(child, clock, subtree=True) for child in children if subtree),
     )

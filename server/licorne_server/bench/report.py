@@ -21,6 +21,8 @@ OVERVIEW = {
     "REQUESTS": "requests",
     "RESPONSES": "responses",
     "CHECKS/ALLOCATION": "checks_per_allocation",
+    "VICTIMS/S": "victims_per_second",
+    "OF QUIET %": "quiet_percent",
     "ECHO/S": "echo_per_second",
     "ECHO CPU US": "echo_cpu_us_per_allocation",
     "OF ECHO %": "echo_percent",

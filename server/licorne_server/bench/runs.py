@@ -1,66 +1,39 @@
 """One run of a scenario: a fresh server, the load, and what both cost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from itertools import count
 from math import ceil
-from pathlib import Path
 
 import grpc
 
 from licorne.si.v1.si_pb2 import NodeInfo
 from licorne.v1.session_pb2 import UpdateResponse
-from licorne.v1.state_pb2 import ListPartitionsRequest
-from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench import workload
 from licorne_server.bench.ceiling import ceiling
-from licorne_server.bench.driver import BenchError, Rm
+from licorne_server.bench.driver import BenchError
 from licorne_server.bench.echo import echo
 from licorne_server.bench.flood import flooding
-from licorne_server.bench.meter import Cost, Meter
+from licorne_server.bench.gang import gang
+from licorne_server.bench.load import RM, Load, Options, pending, prepared, timed
+from licorne_server.bench.meter import Meter
+from licorne_server.bench.preemption import preempt, storm
 from licorne_server.bench.scenarios import Kind, Scenario, Wire
 from licorne_server.bench.server_process import ServerProcess, running_server
 from licorne_server.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
-RM = "bench"
 RATE = 200.0
 # Asks that are sent before any latency counts.
 WARM_UP = 50
 # Latencies wanted even where the other RM is done sooner.
 FEWEST_BESIDE = 10
 SETTLE_SECONDS = 1.0
-POLL_SECONDS = 0.2
 ALONE_ASKS = 600
 # More than are ever sent beside a flood: one that lasts 250 s.
 MOST_SINGLE_ASKS = 50_000
 LIMIT_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How to run: `idle_seconds` is how long to look at an idle server."""
-
-    idle_seconds: float
-    profile: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What a load did: the AllocationResponses, how many allocations in what time, and the rest.
-
-    `cost` is that of all that went on, which may have taken longer than the allocations counted.
-    `requests` are the messages that an echo is measured with; where there are none, there is none.
-    """
-
-    responses: list[bytes]
-    allocations: int
-    seconds: float
-    cost: Cost
-    requests: list[bytes] = field(default_factory=list)
-    extra: Mapping[str, float] = field(default_factory=dict)
 
 
 async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
@@ -106,37 +79,6 @@ async def ceilings(scenario: Scenario, load: Load) -> dict[str, float]:
         found |= await echo(scenario.wire, load.requests, load.responses, scenario.batch)
         found["echo_percent"] = rate / found["echo_per_second"] * 100
     return found
-
-
-@asynccontextmanager
-async def prepared(
-    server: ServerProcess,
-    scenario: Scenario,
-    *,
-    action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
-    full_at: int = 0,
-) -> AsyncIterator[Rm]:
-    """The scenario's RM, registered, with nodes; applications are not there yet."""
-    async with Rm(server.target, RM, scenario.batch) as rm:
-        await rm.register(workload.configuration(scenario))
-        await rm.add_nodes(workload.nodes(scenario, action=action, full_at=full_at))
-        yield rm
-
-
-async def timed(
-    server: ServerProcess, work: Awaitable[list[bytes]], allocations: int, **extra: float
-) -> Load:
-    """Measure what it takes until the work is done."""
-    meter = Meter(server.pid)
-    responses = await work
-    cost = meter.read()
-    return Load(
-        responses=responses,
-        allocations=allocations,
-        seconds=cost.seconds,
-        cost=cost,
-        extra=extra,
-    )
 
 
 async def burst(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
@@ -279,17 +221,6 @@ async def memory(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
         return await timed(server, placed, scenario.pods, waiting_rss_mib=waiting)
 
 
-async def pending(server: ServerProcess, expected: int) -> None:
-    """Wait until the server knows of so many asks that wait."""
-    async with grpc.aio.insecure_channel(server.target) as channel:
-        stub = StateStub(channel)
-        while True:
-            response = await stub.ListPartitions(ListPartitionsRequest(rm_id=RM))
-            if sum(partition.pending_asks for partition in response.partitions) == expected:
-                return
-            await asyncio.sleep(POLL_SECONDS)
-
-
 def reached(number: int) -> Callable[[], bool]:
     """Becomes true when asked for the time after `number`."""
     asked = count()
@@ -315,4 +246,7 @@ LOADS: Mapping[Kind, Callable[[ServerProcess, Scenario, Options], Awaitable[Load
     Kind.TWO_RMS: two_rms,
     Kind.MEMORY: memory,
     Kind.ASKED: burst,
+    Kind.GANG: gang,
+    Kind.PREEMPT: preempt,
+    Kind.STORM: storm,
 }

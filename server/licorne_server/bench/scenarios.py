@@ -17,6 +17,9 @@ class Kind(Enum):
     TWO_RMS = "one RM's flood beside another RM's single asks"
     MEMORY = "everything waits, then everything at once"
     ASKED = "everything at once, and the RM decides which nodes will do"
+    GANG = "placeholders at once, and real allocations that take their places"
+    PREEMPT = "a full cluster, and asks that others have to make way for"
+    STORM = "everything at once, without and with an ask that preemption cannot help"
 
 
 class Wire(Enum):
@@ -89,9 +92,16 @@ class Scenario:
         )
         if pods is None:
             return shape
+        if self.kind is Kind.GANG:
+            return shape.with_gangs(max(1, pods // self.asks), min(self.asks, pods))
         queues = min(self.queues, pods)
         apps = min(self.apps, pods // queues)
         return replace(shape, queues=queues, apps=apps, asks=pods // (queues * apps))
+
+    def with_gangs(self, gangs: int, members: int) -> "Scenario":
+        """The same shape with about so many gangs, each with so many members."""
+        queues = min(self.queues, gangs)
+        return replace(self, queues=queues, apps=gangs // queues, asks=members)
 
     @property
     def pods_per_node(self) -> int:
@@ -160,6 +170,28 @@ SCENARIOS = {
             asks=10_000,
             wire=Wire.SESSION,
             asking=Asking(refused_percent=10),
+        ),
+        Scenario(
+            name="gang",
+            about="1,000 gangs of 50, placeholders replaced by real allocations",
+            kind=Kind.GANG,
+            queues=10,
+            apps=100,
+            asks=50,
+        ),
+        Scenario(
+            name="preempt",
+            about="100 queues x 20 asks take back a full cluster, two victims each",
+            kind=Kind.PREEMPT,
+            queues=100,
+            asks=20,
+        ),
+        Scenario(
+            name="storm",
+            about="10 queues x 1,000 asks, without and with one that preemption cannot help",
+            kind=Kind.STORM,
+            queues=10,
+            asks=1000,
         ),
     )
 }

@@ -9,6 +9,7 @@ from licorne.v1.state_pb2 import (
     Ask,
     GetApplicationRequest,
     ListApplicationsRequest,
+    TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import (
@@ -29,6 +30,7 @@ from licorne_server.cli.output import (
 )
 
 HEADERS = ("APPLICATION", "QUEUE", "USER", "STATE", "AGE", "ALLOCATED", "RUNNING", "PENDING")
+GROUP_HEADERS = ("TASK GROUP", "PLACEHOLDERS", "REPLACED", "TIMED OUT", "LEFT", "SIZE")
 ITEM_HEADERS = ("KEY", "STATE", "NODE", "PRIORITY", "AGE", "RESOURCES")
 STATES = ("active", "completed", "rejected")
 
@@ -88,17 +90,31 @@ def print_one(app: Application) -> None:
         print(f"\n{printable(app.rejected_message)}")
     if app.backoff_deadline:
         print(f"\nbacks off until {shown_time(app.backoff_deadline)}: too many asks found no node")
-    items = [item_row(item, "allocated", item.node_id) for item in app.allocations]
+    if app.task_groups:
+        print()
+        print_table(GROUP_HEADERS, [group_row(group) for group in app.task_groups])
+    if app.placeholder_deadline:
+        print(f"\nplaceholders time out at {shown_time(app.placeholder_deadline)}")
+    items = [item_row(item, standing(item), item.node_id) for item in app.allocations]
     items += [item_row(item, *whereabouts(item)) for item in app.asks]
     if items:
         print()
         print_table(ITEM_HEADERS, items)
 
 
+def standing(allocation: Allocation) -> str:
+    """What an allocation is: one that runs, one that keeps room, or one that has to stop."""
+    if allocation.stopping:
+        return f"stopping ({allocation.stopping})"
+    return "placeholder" if allocation.placeholder else "allocated"
+
+
 def whereabouts(ask: Ask) -> tuple[str, str]:
     """What an ask waits for, and with which node if any."""
     if ask.assumed_node:
         return "assumed", ask.assumed_node
+    if ask.replaces:
+        return f"replaces {printable(ask.replaces)}", NOTHING
     if ask.reserved_node:
         return "reserved", ask.reserved_node
     return "pending", NOTHING
@@ -116,7 +132,11 @@ def age(nanoseconds: int) -> str:
 
 
 def row(app: Application) -> tuple[str, ...]:
-    """One line of the table; RUNNING counts allocations, PENDING asks."""
+    """One line of the table; RUNNING counts allocations, PENDING asks.
+
+    Placeholders run nothing: they stand behind a plus.
+    """
+    held = app.placeholder_count
     return (
         printable(app.application_id),
         printable(app.queue) or NOTHING,
@@ -124,8 +144,21 @@ def row(app: Application) -> tuple[str, ...]:
         app.state,
         age(app.submission_time),
         human_resources(app.allocated),
-        str(app.allocation_count),
+        f"{app.allocation_count - held}{f' +{held} placeholders' if held else ''}",
         str(app.pending_asks),
+    )
+
+
+def group_row(group: TaskGroup) -> tuple[str, ...]:
+    """A task group; LEFT counts the placeholders that are still to be replaced."""
+    left = group.count - group.replaced - group.timed_out
+    return (
+        printable(group.name),
+        str(group.count),
+        str(group.replaced),
+        str(group.timed_out),
+        str(left),
+        human_resources(group.min_resource),
     )
 
 

@@ -66,13 +66,17 @@ def filled(root: Queue) -> float:
 
 
 def picture(snapshot: Snapshot) -> Group:
-    """A row with a bar for every queue."""
+    """A row with a bar for every queue; what is being preempted has a column while there is any."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("QUEUE", "USED", "CORES", "GUARANTEED", "MAX", "PENDING", "APPS"):
         table.add_column(header, justify="left" if header in ("QUEUE", "USED") else "right")
+    preempts = any(queue.preempting for _, queues in snapshot.queues for queue in queues)
+    if preempts:
+        table.add_column("PREEMPTING", justify="right")
     for who, queues in snapshot.queues:
         for queue in queues:
-            table.add_row(*row(who, queue, queues[0].max.get(MEASURE, 0)))
+            going = (cores(queue.preempting),) if preempts else ()
+            table.add_row(*row(who, queue, queues[0].max.get(MEASURE, 0)), *going)
     return Group(table, Text(f"{snapshot.seconds:.1f} s  {snapshot.totals}", style="bold"))
 
 

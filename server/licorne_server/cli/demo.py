@@ -22,8 +22,16 @@ from licorne.v1.state_pb2 import (
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench.server_process import ServerFailed, Usage, running_server
 from licorne_server.cli.board import Board, Snapshot
-from licorne_server.cli.demo_rm import DemoRm
-from licorne_server.cli.demo_world import WAITING_APPLICATION, worlds
+from licorne_server.cli.demo_rm import DemoRm, Tally
+from licorne_server.cli.demo_scenes import (
+    BORROWER,
+    BORROWER_QUEUE,
+    GANG,
+    OWNER,
+    OWNER_QUEUE,
+    WAITING_APPLICATION,
+)
+from licorne_server.cli.demo_world import worlds
 from licorne_server.cli.explain import print_explanation
 from licorne_server.cli.output import human_bytes, is_terminal, say
 
@@ -40,6 +48,7 @@ EXPLAIN_AT = 0.45
 # The RM whose work always finds room: its waits are the scheduler's doing alone.
 PROMPT_RM = "services"
 EXPLAINED_RM = "batch"
+GANG_RM = "research"
 REST_PARTITIONS = "/ws/v1/partitions"
 
 
@@ -173,7 +182,7 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
     users = {submission.application.user for submission in work}
     namespaces = {submission.application.tags["namespace"] for submission in work}
     placed = sum(rm.tally.allocations for rm in rms)
-    prompt = sorted(next(rm for rm in rms if rm.world.rm_id == PROMPT_RM).tally.waits) or [0.0]
+    prompt = sorted(tally_of(rms, PROMPT_RM).waits) or [0.0]
     facts = {
         "resource managers": ", ".join(rm.world.rm_id for rm in rms),
         "nodes": f"{sum(partition.nodes for partition in spectator.partitions):,}",
@@ -181,12 +190,35 @@ def summary(rms: Sequence[DemoRm], spectator: Spectator, usage: Usage) -> list[s
         "asks": f"{sum(rm.tally.asked for rm in rms):,}",
         "allocations": f"{placed:,}, {placed / spectator.seconds:,.0f} a second as they came"
         " (for the most there can be: licorne bench shim)",
+        "gang": together(tally_of(rms, GANG_RM)),
+        "preemption": taken_back(tally_of(rms, EXPLAINED_RM)),
         "latency": f"p50 {quantile(prompt, 0.5):.1f} ms, p99 {quantile(prompt, 0.99):.1f} ms"
         f" ({PROMPT_RM}: ask to allocation, room for all)",
         "server": f"{usage.cpu_seconds:.1f} s CPU, {human_bytes(usage.peak_rss)} memory at most",
     }
     width = max(map(len, facts))
     return [f"  {name:<{width}}  {value}" for name, value in facts.items()]
+
+
+def tally_of(rms: Sequence[DemoRm], rm_id: str) -> Tally:
+    """What came of the work of one RM."""
+    return next(rm.tally for rm in rms if rm.world.rm_id == rm_id)
+
+
+def together(tally: Tally) -> str:
+    """How far the gang has come together."""
+    return (
+        f"{GANG}: {tally.placeholders[GANG]} placeholders came together,"
+        f" {tally.placed[GANG]} allocations took their places"
+    )
+
+
+def taken_back(tally: Tally) -> str:
+    """What was taken back of a guarantee that another queue had borrowed."""
+    return (
+        f"{OWNER_QUEUE} got {tally.placed[OWNER]} allocations that it is guaranteed:"
+        f" {tally.preempted[BORROWER]} of {BORROWER_QUEUE} were stopped for them"
+    )
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -9,8 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from licorne import Application, Ask, Node
+from licorne_server.cli.demo_scenes import (
+    BORROWING,
+    CLAIMING,
+    GI,
+    NIGHTLY,
+    SIMULATION,
+    Submission,
+)
 
-GI = 1024**3
 SEED = 7
 # After this share of the time nothing new comes.
 ARRIVALS_END = 0.7
@@ -32,6 +39,13 @@ partitions:
             properties: {application.sort.policy: fair}
           - name: nightly
             resources: {max: {vcore: 40, memory: 160Gi}}
+          - name: shared
+            resources: {max: {vcore: 60}}
+            queues:
+              - {name: borrower}
+              - name: owner
+                properties: {preemption.delay: 100ms}
+                resources: {guaranteed: {vcore: 30}}
 """
 
 SERVICES_QUEUES = """\
@@ -78,16 +92,6 @@ partitions:
               properties: {application.sort.policy: fair}
               resources: {guaranteed: {vcore: 50}, max: {vcore: 250}}
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """An application that comes at a time, with its asks; each allocation runs for a while."""
-
-    at: float
-    application: Application
-    asks: tuple[Ask, ...]
-    runs: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,30 +227,6 @@ RESEARCH = (
     ),
 )
 
-# More than its queue may run at once, nearly all the time: there is something to explain.
-WAITING_APPLICATION = "nightly-0001"
-NIGHTLY = Submission(
-    at=0.0,
-    application=Application(
-        application_id=WAITING_APPLICATION,
-        queue="root.nightly",
-        user="cron",
-        groups=("cron",),
-        tags={"namespace": "warehouse"},
-    ),
-    asks=tuple(
-        Ask(
-            key=f"{WAITING_APPLICATION}-{number:03}",
-            application_id=WAITING_APPLICATION,
-            resources={"vcore": 2000, "memory": 8 * GI},
-            # Before all others, so that nothing but the queue's maximum stops it.
-            priority=10,
-        )
-        for number in range(90)
-    ),
-    runs=0.2,
-)
-
 
 def submissions(profile: Profile, dice: random.Random) -> Iterator[Submission]:
     """The applications of a kind, spread over the time in which work arrives."""
@@ -322,8 +302,9 @@ def world(
 
 def worlds() -> tuple[World, ...]:
     """The three resource managers of the demo."""
+    shown = (NIGHTLY, BORROWING, CLAIMING)
     return (
-        world("batch", BATCH_QUEUES, nodes("batch", 24, 32, 128), BATCH, (NIGHTLY,)),
+        world("batch", BATCH_QUEUES, nodes("batch", 24, 32, 128), BATCH, shown),
         world("services", SERVICES_QUEUES, nodes("services", 30, 16, 64), SERVICES),
-        world("research", RESEARCH_QUEUES, nodes("research", 20, 48, 256), RESEARCH),
+        world("research", RESEARCH_QUEUES, nodes("research", 20, 48, 256), RESEARCH, (SIMULATION,)),
     )

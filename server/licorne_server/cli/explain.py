@@ -1,9 +1,15 @@
-"""`licorne explain`: why an ask waits, check by check, or where it runs."""
+"""`licorne explain`: why an ask waits, check by check, where it runs, or why it had to stop."""
 
 import argparse
 from collections.abc import Mapping
 
-from licorne.v1.state_pb2 import Check, ExplainRequest, ExplainResponse
+from licorne.v1.state_pb2 import (
+    Check,
+    ExplainRequest,
+    ExplainResponse,
+    Preemption,
+    PreemptionQueue,
+)
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
 from licorne_server.cli.output import (
@@ -17,7 +23,15 @@ from licorne_server.cli.output import (
 )
 
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
-CAUSE_HEADERS = ("NODES", "OUT BECAUSE")
+OUT_HEADERS = ("NODES", "OUT BECAUSE")
+CAUSE_HEADERS = {"preemption": ("COUNT", "NO VICTIM BECAUSE")}
+"""By kind of check, where it is not nodes that are out."""
+UNTIL = {
+    "gang": "placeholders of its gang time out at",
+    "preemption": "preemption is worth another look at",
+}
+"""By kind of check, what the time in it means; for others the check stands until then."""
+QUEUE_HEADERS = ("QUEUE THEN", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +69,9 @@ def print_explanation(response: ExplainResponse) -> None:
     subject = printable(f"{response.application_id}/{response.allocation_key}")
     print(f"{subject} in {printable(response.queue)}: {response.verdict}")
     print(human_text(response.summary))
-    for until in sorted(check.until for check in response.checks if check.until):
-        print(f"until {shown_time(until)}")
+    for check in response.checks:
+        if check.until:
+            print(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):
         print(
             f"ahead of it: {response.asks_ahead} asks of the application,"
@@ -65,10 +80,35 @@ def print_explanation(response: ExplainResponse) -> None:
     if response.checks:
         print()
         print_table(HEADERS, [row(check) for check in response.checks])
-    causes = {cause: count for check in response.checks for cause, count in check.causes.items()}
-    if causes:
-        print()
-        print_table(CAUSE_HEADERS, cause_rows(causes))
+    for check in response.checks:
+        if check.causes:
+            print()
+            print_table(CAUSE_HEADERS.get(check.kind, OUT_HEADERS), cause_rows(check.causes))
+    if response.HasField("preemption"):
+        if response.verdict not in ("stopping", "preempted"):
+            print("it was preempted before")
+        print_preemption(response.preemption)
+
+
+def print_preemption(victim: Preemption) -> None:
+    """What a victim was, when it was stopped, and the queues as they were then."""
+    size = human_resources(victim.resources)
+    print(f"it took {size} with priority {victim.priority}")
+    gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
+    print(f"told to stop at {shown_time(victim.time)}, {gone}")
+    if victim.beneficiary_allocation_key:
+        print(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
+    queues = [victim.victim_queue]
+    if victim.HasField("beneficiary_queue") and victim.beneficiary_queue.path != queues[0].path:
+        queues.append(victim.beneficiary_queue)
+    print()
+    print_table(QUEUE_HEADERS, [queue_row(queue) for queue in queues])
+
+
+def queue_row(queue: PreemptionQueue) -> tuple[str, ...]:
+    """A queue as it was when the victim was chosen."""
+    amounts = (queue.guaranteed, queue.max, queue.allocated, queue.preempting, queue.promised)
+    return (printable(queue.path), *map(human_resources, amounts))
 
 
 def row(check: Check) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """`licorne queues`: the queues of a partition, or a queue and those below it."""
 
 import argparse
+from collections.abc import Sequence
 
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
@@ -20,6 +21,7 @@ from licorne_server.cli.output import (
 )
 
 HEADERS = ("QUEUE", "STATE", "APPS", "SHARE", "ALLOCATED", "GUARANTEED", "MAX", "PENDING")
+PREEMPTING_HEADERS = ("PREEMPTING", "PROMISED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +46,15 @@ def show(stub: StateStub, args: argparse.Namespace) -> None:
         raise NotFoundError(f"queue {path} not found in partition {where}")
     if args.output == "json":
         print_json({"queues": [to_plain(queue) for queue in queues]})
+    else:
+        print_queues(queues)
+
+
+def print_queues(queues: Sequence[Queue]) -> None:
+    """A line for each; what preemption is about to change has columns only while there is any."""
+    if any(queue.preempting or queue.promised for queue in queues):
+        rows = [(*row(queue), *preempting_cells(queue)) for queue in queues]
+        print_table((*HEADERS, *PREEMPTING_HEADERS), rows)
     else:
         print_table(HEADERS, [row(queue) for queue in queues])
 
@@ -70,3 +81,8 @@ def row(queue: Queue) -> tuple[str, ...]:
         human_resources(queue.max),
         human_resources(queue.pending),
     )
+
+
+def preempting_cells(queue: Queue) -> tuple[str, ...]:
+    """What victims are about to free in the queue, and what asks in it are promised."""
+    return human_resources(queue.preempting), human_resources(queue.promised)

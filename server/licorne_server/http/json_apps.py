@@ -5,7 +5,7 @@ from functools import partial
 from licorne_core.apps.states import AppState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AppId, PartitionName
-from licorne_core.reports import AppReport, AskReport
+from licorne_core.reports import AppReport, AskReport, TaskGroupReport
 from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
@@ -34,6 +34,10 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
     """An application and what it has."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
+
+    def allocation_row(allocation: Allocation) -> JsonObject:
+        return allocation_json(common, allocation, app.stopping.get(allocation.key, ""))
+
     return {
         "applicationID": app.app_id,
         "applicationState": app.state,
@@ -42,16 +46,27 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
         "groups": list(app.groups),
         "rejectedMessage": app.message if app.state == AppState.REJECTED.value else "",
         "usedResource": dict(app.allocated),
+        "placeholderResource": dict(app.placeholder_allocated),
         "maxUsedResource": dict(app.max_allocated),
         "pendingResource": dict(app.pending),
         "maxRequestPriority": app.max_priority,
         **_times_json(app),
-        "placeholderData": [],
+        "placeholderData": [_task_group_json(group) for group in app.task_groups],
         "hasReserved": bool(app.reservations),
         "reservations": [reservation.key for reservation in app.reservations],
         "resourceHistory": {},
         "requests": Rows(app.asks, partial(ask_json, common)),
-        "allocations": Rows(app.allocations, partial(allocation_json, common)),
+        "allocations": Rows(app.allocations, allocation_row),
+    }
+
+
+def _task_group_json(group: TaskGroupReport) -> JsonObject:
+    return {
+        "taskGroupName": group.name,
+        "count": group.count,
+        "minResource": dict(group.min_resource),
+        "replaced": group.replaced,
+        "timedout": group.timed_out,
     }
 
 
@@ -86,14 +101,17 @@ def ask_json(common: JsonObject, report: AskReport) -> JsonObject:
             }
             for entry in report.allocation_log
         ],
-        "triggeredPreemption": False,
+        "triggeredPreemption": report.triggered_preemption,
         "triggeredScaleUp": report.triggered_scale_up,
         "schedulingAttempted": report.scheduling_attempted,
     }
 
 
-def allocation_json(common: JsonObject, allocation: Allocation) -> JsonObject:
-    """An allocation; `common` is what all in the same list have in common."""
+def allocation_json(common: JsonObject, allocation: Allocation, stopping: str = "") -> JsonObject:
+    """An allocation; `common` is what all in the same list have in common.
+
+    `stopping` says why the RM was told to stop it, and is empty if it was not.
+    """
     waited = allocation.allocation_time - allocation.request_time
     return {
         **_request_json(allocation.ask, allocation.request_time),
@@ -101,8 +119,9 @@ def allocation_json(common: JsonObject, allocation: Allocation) -> JsonObject:
         "nodeId": allocation.node_id,
         "allocationTime": nanoseconds(allocation.allocation_time),
         "allocationDelay": nanoseconds(waited),
-        "placeholderUsed": False,
-        "preempted": False,
+        "placeholderUsed": allocation.placeholder_used,
+        "preempted": stopping == "preempted",
+        "stopping": stopping,
     }
 
 

@@ -50,8 +50,10 @@ def _node_json(views: Views, queues: _Queues, node: NodeReport) -> JsonObject:
     partition = rest_name(views, node.partition)
 
     def allocation_row(allocation: Allocation) -> JsonObject:
-        queue = queues.of(allocation.ask.app_id)
-        return allocation_json({"partition": partition, "queueName": queue}, allocation)
+        app_id = allocation.ask.app_id
+        common: JsonObject = {"partition": partition, "queueName": queues.of(app_id)}
+        stopping = node.stopping.get((app_id, allocation.key), "")
+        return allocation_json(common, allocation, stopping)
 
     foreign_row = partial(allocation_json, {"partition": partition, "queueName": ""})
     return {

@@ -7,8 +7,9 @@ from licorne_core.config.schema import TemplateConfig
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
 from licorne_core.views import Views
+from licorne_server.convert_out import nanoseconds
 from licorne_server.http.stream import JsonObject, Rows
-from licorne_server.http.units import duration, percentages, rest_name
+from licorne_server.http.units import duration, percentages, rest_name, times
 
 
 def queue_tree(views: Views, partition: PartitionName, path: str) -> JsonObject:
@@ -49,6 +50,7 @@ def _resources_json(queue: QueueReport) -> JsonObject:
         "guaranteedResource": dict(queue.guaranteed),
         "allocatedResource": dict(queue.allocated),
         "preemptingResource": dict(queue.preempting),
+        "promisedResource": dict(queue.promised),
         "headroom": dict(queue.headroom),
         "absUsedCapacity": percentages(queue.max, queue.allocated),
     }
@@ -73,7 +75,8 @@ def _policies_json(queue: QueueReport) -> JsonObject:
         "isPreemptionFence": queue.preemption_policy == PreemptionPolicy.FENCE.value,
         "preemptionDelay": duration(queue.preemption_delay),
         "quotaPreemptionDelay": duration(queue.quota_preemption_delay),
-        "isQuotaPreemptionRunning": False,
+        "isQuotaPreemptionRunning": queue.quota_preemption_running,
+        **times(nanoseconds, quotaPreemptionStartTime=queue.quota_preemption_time),
         "unschedAskBackoff": queue.backoff_threshold,
         "askBackoffDelay": duration(queue.backoff_delay),
     }

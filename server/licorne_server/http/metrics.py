@@ -176,7 +176,7 @@ class _Partition:
             "max": queue.max,
             "allocated": {**nothing, **queue.allocated},
             "pending": {**nothing, **queue.pending},
-            "preempting": queue.preempting,
+            "preempting": {**nothing, **queue.preempting},
         }
         values: dict[Labels, float] = {
             (*self._place, queue.path, state, name): value

@@ -11,7 +11,14 @@ from licorne_core.ids import PartitionName
 from licorne_core.names import is_queue_name
 from licorne_core.reports import RmReport
 from licorne_core.views import Views
-from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
+from licorne_server.http import (
+    json_apps,
+    json_cluster,
+    json_config,
+    json_nodes,
+    json_preemptions,
+    json_queues,
+)
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import send_bytes, send_json
 
@@ -42,6 +49,7 @@ class Reads:
             web.get(partition + "/placementrules", self.placement_rules),
             web.get(partition + "/queues", self.queues),
             web.get(queue, self.queue),
+            web.get(partition + "/preemptions", self.preemptions),
             web.get(partition + "/nodes", self.nodes),
             web.get(partition + "/node/{node:[^/]+}", self.node),
             web.get(queue + "/applications", self.queue_applications),
@@ -97,6 +105,14 @@ class Reads:
         """One queue, with all below it where `subtree` is in the query."""
         shape = json_queues.queue_tree if "subtree" in request.query else json_queues.single_queue
         return await send_json(request, shape(self._views, *self._queue(request)))
+
+    async def preemptions(self, request: web.Request) -> web.StreamResponse:
+        """What was preempted, the latest first; of one application or key where that is given."""
+        partition = self._partition(request)
+        app_id = request.query.get("applicationID", "")
+        key = request.query.get("allocationKey", "")
+        rows = json_preemptions.preemptions(self._views, partition, app_id, key)
+        return await send_json(request, rows)
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         """All nodes with what is on them."""

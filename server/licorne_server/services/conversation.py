@@ -1,6 +1,7 @@
 """One open stream of a session: requests in, responses out, both numbered and acknowledged."""
 
 import asyncio
+from collections.abc import Callable
 
 from licorne.v1.session_pb2 import (
     Ack,
@@ -12,11 +13,21 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
     Welcome,
 )
-from licorne_core.commands import BeginReplay, Command, EndReplay, NotePredicatesSent, RemoveRm
+from licorne_core.commands import (
+    AnswerPredicates,
+    AnswerPreemptions,
+    BeginReplay,
+    Command,
+    EndReplay,
+    NotePredicatesSent,
+    RemoveRm,
+)
 from licorne_core.errors import shown
+from licorne_core.ids import RmId
 from licorne_server.convert_checks import predicate_answers
 from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
+from licorne_server.convert_victims import preemption_answers
 from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import CallError, Malformed, invalid_argument, unavailable
@@ -40,17 +51,22 @@ REQUESTS = {
     UpdateRequest.APPLICATIONS_FIELD_NUMBER: Kind.APPLICATIONS,
     UpdateRequest.ALLOCATIONS_FIELD_NUMBER: Kind.ALLOCATIONS,
 }
+ANSWERS: dict[int, Callable[[RmId, bytes], AnswerPredicates | AnswerPreemptions]] = {
+    UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER: predicate_answers,
+    UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
+}
+"""What reads the answers of the RM to checks."""
+
 NUMBERED = frozenset(
     {
         *REQUESTS,
         UpdateRequest.REPLAY_BEGIN_FIELD_NUMBER,
         UpdateRequest.REPLAY_END_FIELD_NUMBER,
         UpdateRequest.GOODBYE_FIELD_NUMBER,
-        UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER,
+        *ANSWERS,
         UpdateRequest.STATE_DUMP_FIELD_NUMBER,
     }
 )
-
 KNOWN = NUMBERED | {
     UpdateRequest.HELLO_FIELD_NUMBER,
     UpdateRequest.ACK_FIELD_NUMBER,
@@ -129,8 +145,8 @@ class Conversation:
         if message in REQUESTS:
             kind = REQUESTS[message]
             self._intake.put(Entry(kind, number, self._split(kind, payload), size=size))
-        elif message == UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER:
-            answers = predicate_answers(self._rm.rm_id, payload)
+        elif message in ANSWERS:
+            answers = ANSWERS[message](self._rm.rm_id, payload)
             self._engine.post(answers, is_current=self._is_current)
             self._intake.put(Entry(Kind.SESSION, number))
         elif message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
@@ -240,7 +256,7 @@ class Conversation:
                 await self._idle(sealer)
 
     def _note_sent(self, check: int) -> None:
-        """The RM's time for the predicate checks up to this one, if it is one, begins now.
+        """The RM's time for the checks up to this one, if it is one, begins now.
 
         Where it has begun already, nothing changes.
         """

@@ -10,12 +10,16 @@ from google.protobuf.message import Message
 
 from licorne_core.errors import NotFound, shown
 from licorne_core.ids import PartitionName
+from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.reports import QueueReport, ReservationReport
 from licorne_core.views import Views
-from licorne_server.errors import invalid_argument
+from licorne_server.errors import CallError, invalid_argument
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
+MAX_DIGITS = 19
+"""No number in a token has so many digits."""
+
 MAX_PAGE_BYTES = 1024 * 1024
 """A page with so many bytes ends, however few rows it has: by default clients take 4 MiB."""
 
@@ -116,6 +120,26 @@ def _names(path: str) -> tuple[str, ...]:
     return tuple(path.split(".")) if path else ()
 
 
+def preemption_token(record: PreemptionRecord) -> str:
+    """The token that names a record: its number."""
+    return str(record.number)
+
+
+def read_preemption_token(token: str) -> int | None:
+    """The number of the record behind which the next page begins; None for the first page.
+
+    That record may have gone meanwhile, and with it all that were older.
+
+    Raises:
+        CallError: the text is no token of this list.
+    """
+    if not token:
+        return None
+    if token.isascii() and token.isdigit() and len(token) < MAX_DIGITS:
+        return int(token)
+    raise _foreign(token)
+
+
 _Place = tuple[str, float, str, str]
 """Where a reservation stands in their order: node, time, application, key of the ask."""
 
@@ -153,4 +177,8 @@ def _read_token(token: str) -> _Place:
                 return (node_id, time, app_id, key)
     except (ValueError, RecursionError):
         pass
-    raise invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")
+    raise _foreign(token)
+
+
+def _foreign(token: str) -> CallError:
+    return invalid_argument(f"page_token {shown(token)} is not from this list", "page_token")

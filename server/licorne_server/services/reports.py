@@ -5,13 +5,17 @@ from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
+from licorne_core.ids import AllocationKey, PartitionName
+from licorne_core.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.reasons import (
     AnswersCheck,
     BackOffCheck,
     Check,
+    GangCheck,
     LimitCheck,
     NodesCheck,
     PartitionCheck,
+    PreemptionCheck,
     QueueCheck,
     RunningCheck,
     StartingCheck,
@@ -27,6 +31,7 @@ from licorne_core.reports import (
     QueueReport,
     QueueUsage,
     ReservationReport,
+    TaskGroupReport,
     UsageReport,
 )
 from licorne_core.resources import Resources, clamp
@@ -79,6 +84,9 @@ def queue_message(report: QueueReport) -> pb.Queue:
         priority=report.priority,
         sort_policy=report.sort_policy,
         properties=report.properties,
+        preempting=amounts(report.preempting),
+        promised=amounts(report.promised),
+        quota_preemption_time=nanoseconds(report.quota_preemption_time),
     )
 
 
@@ -105,6 +113,22 @@ def application_message(report: AppReport) -> pb.Application:
         group=report.group,
         reservations=len(report.reservations),
         start_time=nanoseconds(report.start_time),
+        placeholder_count=report.placeholder_count,
+        placeholder_allocated=amounts(report.placeholder_allocated),
+        placeholder_ask=amounts(report.placeholder_ask),
+        gang_scheduling_style=report.gang_style,
+        placeholder_deadline=nanoseconds(report.placeholder_deadline),
+        task_groups=map(_task_group_message, report.task_groups),
+    )
+
+
+def _task_group_message(report: TaskGroupReport) -> pb.TaskGroup:
+    return pb.TaskGroup(
+        name=report.name,
+        count=report.count,
+        replaced=report.replaced,
+        timed_out=report.timed_out,
+        min_resource=amounts(report.min_resource),
     )
 
 
@@ -129,11 +153,17 @@ def ask_message(report: AskReport) -> pb.Ask:
         reserved_node=report.reserved_node,
         assumed_node=report.assumed_node,
         required_node=ask.ask_class.required_node or "",
+        placeholder=ask.placeholder,
+        task_group=ask.task_group,
+        replaces=report.replaces,
+        triggered_preemption=report.triggered_preemption,
     )
 
 
-def allocation_message(allocation: Allocation) -> pb.Allocation:
-    """One allocation."""
+def allocation_message(
+    stopping: Mapping[AllocationKey, str], allocation: Allocation
+) -> pb.Allocation:
+    """One allocation; `stopping` says why the RM was told to stop it, if it was."""
     ask = allocation.ask
     return pb.Allocation(
         allocation_key=ask.key,
@@ -144,6 +174,42 @@ def allocation_message(allocation: Allocation) -> pb.Allocation:
         request_time=nanoseconds(allocation.request_time),
         allocation_time=nanoseconds(allocation.allocation_time),
         tags=ask.tags,
+        placeholder=ask.placeholder,
+        task_group=ask.task_group,
+        placeholder_used=allocation.placeholder_used,
+        stopping=stopping.get(ask.key, ""),
+    )
+
+
+def preemption_message(partition: PartitionName, record: PreemptionRecord) -> pb.Preemption:
+    """One victim of preemption, and for whom or what it had to go."""
+    queue = record.beneficiary_queue
+    return pb.Preemption(
+        partition=partition,
+        application_id=record.app_id,
+        allocation_key=record.key,
+        node_id=record.node_id,
+        resources=amounts(record.resources),
+        priority=record.priority,
+        time=nanoseconds(record.time),
+        rule=record.rule.value,
+        beneficiary_application_id=record.beneficiary_app_id,
+        beneficiary_allocation_key=record.beneficiary_key,
+        beneficiary_priority=record.beneficiary_priority,
+        victim_queue=_preemption_queue_message(record.victim_queue),
+        beneficiary_queue=None if queue is None else _preemption_queue_message(queue),
+        released_time=nanoseconds(record.released_time),
+    )
+
+
+def _preemption_queue_message(numbers: QueueNumbers) -> pb.PreemptionQueue:
+    return pb.PreemptionQueue(
+        path=numbers.path,
+        guaranteed=amounts(numbers.guaranteed),
+        max=amounts(numbers.max),
+        allocated=amounts(numbers.allocated),
+        preempting=amounts(numbers.preempting),
+        promised=amounts(numbers.promised),
     )
 
 
@@ -235,17 +301,35 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject = "running", check.subject
         case LimitCheck():
             message.kind, message.subject = check.kind, f"{check.name} in {check.queue}"
+            _add_quota(message, check)
         case QueueCheck():
             message.kind, message.subject = "queue", check.queue
+            _add_quota(message, check)
         case AnswersCheck():
             message.kind = "predicates"
+        case GangCheck():
+            message.kind, message.subject = "gang", check.task_group
+            message.until = nanoseconds(check.until)
+        case PreemptionCheck():
+            _add_preemption(message, check)
         case NodesCheck():
             message.kind, message.subject = "nodes", check.required_node or ""
             message.causes.update(check.causes)
         case _:
             assert_never(check)
-    if isinstance(check, LimitCheck | QueueCheck):
-        message.requested.update(amounts(check.requested))
-        message.used.update(amounts(check.allocated))
-        message.limit.update(amounts(check.max))
     return message
+
+
+def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
+    message.requested.update(amounts(check.requested))
+    message.used.update(amounts(check.allocated))
+    message.limit.update(amounts(check.max))
+
+
+def _add_preemption(message: pb.Check, check: PreemptionCheck) -> None:
+    message.kind, message.subject = "preemption", check.queue
+    message.until = nanoseconds(check.until)
+    message.causes.update(check.causes)
+    message.requested.update(amounts(check.requested))
+    message.used.update(amounts(check.settled))
+    message.limit.update(amounts(check.guaranteed))

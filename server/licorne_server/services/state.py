@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,7 +22,9 @@ from licorne_server.services.paging import (
     PAGE_SIZE,
     Page,
     Slices,
+    preemption_token,
     queues_after,
+    read_preemption_token,
     reservation_token,
     reservations_after,
 )
@@ -33,6 +36,7 @@ from licorne_server.services.reports import (
     node_message,
     outstanding_message,
     partition_message,
+    preemption_message,
     queue_message,
     reservation_message,
     usage_message,
@@ -78,6 +82,7 @@ class StateService:
                 "Explain": unary_handler(pb.ExplainRequest, self._explain),
                 "ListUsage": unary_handler(pb.ListUsageRequest, self._usage),
                 "ListOutstanding": unary_handler(pb.ListOutstandingRequest, self._outstanding),
+                "ListPreemptions": unary_handler(pb.ListPreemptionsRequest, self._preemptions),
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
@@ -128,7 +133,7 @@ class StateService:
         report = self._views.application(partition, request.application_id, limit=limit)
         message = application_message(report)
         asks = await self._slices.make(Page(report.asks, ask_message, size=limit))
-        running = Page(report.allocations, allocation_message, size=limit)
+        running = Page(report.allocations, partial(allocation_message, report.stopping), size=limit)
         message.asks.extend(asks.rows)
         message.allocations.extend((await self._slices.make(running)).rows)
         return message
@@ -149,7 +154,12 @@ class StateService:
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
         report = self._views.explain(partition, request.application_id, request.allocation_key)
-        return explain_message(report)
+        message = explain_message(report)
+        if report.is_victim:
+            record = self._views.preemption(partition, report.app_id, report.key)
+            assert record is not None, f"{report.key} is a victim, and has a record"
+            message.preemption.CopyFrom(preemption_message(partition, record))
+        return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
         """One user or group, or a page of them in order of their names; its token is the last."""
@@ -176,6 +186,17 @@ class StateService:
         page = await self._slices.make(Page(found, reservation_message, size=request.page_size))
         token = reservation_token(page.last) if page.last else ""
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
+
+    async def _preemptions(self, request: pb.ListPreemptionsRequest, context: Any) -> Message:
+        """A page of victims, the latest first; its token names the last of them."""
+        partition = self._partition(request.partition, context)
+        app_id, key = request.application_id, request.allocation_key
+        before = read_preemption_token(request.page_token)
+        behind = self._views.preemptions(partition, app_id, key, before=before)
+        to_row = partial(preemption_message, partition)
+        page = await self._slices.make(Page(behind, to_row, size=request.page_size))
+        token = preemption_token(page.last) if page.last else ""
+        return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
 
     async def _outstanding(self, request: pb.ListOutstandingRequest, context: Any) -> Message:
         """How much the cluster is short of; the answer may be a second old."""

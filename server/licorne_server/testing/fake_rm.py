@@ -15,6 +15,7 @@ from licorne import (
     Ask,
     AskRejected,
     Client,
+    Confirm,
     ContainerState,
     Event,
     FailMode,
@@ -23,10 +24,16 @@ from licorne import (
     NodeAccepted,
     NodeRejected,
     PredicateCheck,
+    PreemptionCheck,
     Rejected,
     Released,
+    ReleaseRequested,
     RetryConfig,
+    TaskGroup,
+    Termination,
 )
+from licorne_server.clock import Clock
+from licorne_server.testing.containers import Containers, StartAfter, StopAfter
 
 GIB = 1024**3
 PATIENCE = 10.0
@@ -35,6 +42,8 @@ PATIENCE = 10.0
 PREDICATE_CLASS = "licorne/predicate-class"
 Predicate = Callable[[str, str], str | None]
 """From the class of an ask, as tagged, and a node to the reason why not, or None."""
+Victims = Callable[[PreemptionCheck], Mapping[str, int]]
+"""From a check to the nodes that will do, each with the position of its last victim."""
 
 
 class FakeRM:
@@ -56,10 +65,21 @@ class FakeRM:
         predicates: Predicate | None = None,
         predicate_deadline: float = 2.0,
         fail_mode: FailMode = FailMode.CLOSED,
+        judge_victims: Victims | None = None,
+        start_after: StartAfter = 0.0,
+        stop_after: StopAfter = 0.0,
+        clock: Clock | None = None,
+        resubmit: bool = False,
     ) -> None:
         """Connects nothing yet; `config` is the YAML text of the queues.
 
         With `predicates` the server asks which nodes will do, and this function says it for each.
+        With `judge_victims` it asks which victims of preemption have to go as well.
+
+        What was allocated runs `start_after` seconds later. What the scheduler wants to end stops
+        `stop_after` seconds later, and is confirmed then. Either may be a function of the event,
+        and None means never. The seconds are those of `clock`: give it that of the server.
+        With `resubmit` members of a gang that the server drops are asked for again.
         """
         self.client = Client(
             target,
@@ -69,8 +89,16 @@ class FakeRM:
             predicates=self._judge if predicates else None,
             predicate_deadline=predicate_deadline,
             fail_mode=fail_mode,
+            judge_victims=self._judge_victims if judge_victims else None,
+            confirm=Confirm.NOTHING,
+            resubmit=resubmit,
             on_container_states=self._told,
         )
+        self.containers = Containers(start_after, stop_after, self._confirm, self._notify, clock)
+        """What runs in the allocations: see its `running` and `stopping`."""
+        self.preemption_checks: list[PreemptionCheck] = []
+        """The preemption checks so far."""
+        self._victims = judge_victims
         self.events: list[Event] = []
         self.checks: list[PredicateCheck] = []
         """The predicate checks so far."""
@@ -81,7 +109,7 @@ class FakeRM:
         """Asks that would need a larger cluster, as told."""
         self._predicate = predicates
         self.allocations: dict[str, str] = {}
-        """What runs: the node of every key."""
+        """What is allocated: the node of every key."""
         self.states: dict[str, str] = {}
         """The last state that was reported of every application."""
         self._patience = patience
@@ -91,11 +119,13 @@ class FakeRM:
         self._failure: LicorneError | None = None
         self._changed = asyncio.Event()
         self._listener: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         """Connect, and wait until the server schedules for this resource manager."""
         await self.client.__aenter__()
         self._listener = asyncio.create_task(self._listen())
+        self._runner = asyncio.create_task(self.containers.run())
         try:
             await asyncio.wait_for(self.client.ready(), self._patience)
         except BaseException:
@@ -114,6 +144,9 @@ class FakeRM:
 
     async def close(self, *, unregister: bool = False) -> None:
         """Say goodbye; the server keeps the books, unless it shall forget this RM."""
+        if self._runner is not None:
+            self._runner.cancel()
+            await asyncio.gather(self._runner, return_exceptions=True)
         await self.client.close(unregister=unregister)
         if self._listener is not None:
             await self._listener
@@ -155,8 +188,14 @@ class FakeRM:
         groups: tuple[str, ...] = (),
         tags: Mapping[str, str] | None = None,
         partition: str = "default",
+        task_groups: Sequence[TaskGroup] = (),
+        gang_style: str = "",
+        placeholder_timeout: float = 0,
     ) -> None:
-        """An application."""
+        """An application, with `task_groups` a gang.
+
+        The placeholders get the keys that `licorne.placeholder_key` says.
+        """
         application = Application(
             application_id=application_id,
             queue=queue,
@@ -165,6 +204,9 @@ class FakeRM:
             # Like any shim does; the default configuration places by it.
             tags={"namespace": "default", **(tags or {})},
             partition=partition,
+            task_groups=tuple(task_groups),
+            gang_style=gang_style,
+            placeholder_timeout=placeholder_timeout,
         )
         self._answers.pop(("application", application_id), None)
         await self.client.submit_applications([application])
@@ -179,6 +221,10 @@ class FakeRM:
         priority: int = 0,
         tags: Mapping[str, str] | None = None,
         partition: str = "default",
+        task_group: str = "",
+        originator: bool = False,
+        allow_preempt_self: bool = False,
+        allow_preempt_other: bool = False,
         **resources: int,
     ) -> list[str]:
         """Asks of an application; returns their keys, ``<application>-1`` and so on.
@@ -196,6 +242,10 @@ class FakeRM:
                 priority=priority,
                 tags=tags or {},
                 partition=partition,
+                task_group=task_group,
+                originator=originator,
+                allow_preempt_self=allow_preempt_self,
+                allow_preempt_other=allow_preempt_other,
             )
             for key in keys
         )
@@ -223,6 +273,14 @@ class FakeRM:
         await self.until(
             lambda: not any(key in self.allocations for key in keys), f"the release of {keys}"
         )
+
+    async def stopped(self, keys: Iterable[str]) -> None:
+        """Wait until the scheduler wants these to end, and stop them at once."""
+        keys = list(keys)
+        stopping = self.containers.stopping
+        await self.until(lambda: all(key in stopping for key in keys), f"requests to stop {keys}")
+        for key in keys:
+            await self.containers.stop(key)
 
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something is so; `what` names it for the error when it does not come."""
@@ -261,6 +319,21 @@ class FakeRM:
         assert predicate is not None, "nobody is asked without it"
         return {node: reason for node in check.nodes if (reason := predicate(tag, node))}
 
+    async def _judge_victims(self, check: PreemptionCheck) -> Mapping[str, int]:
+        self.preemption_checks.append(check)
+        self._changed.set()
+        await self.answering.wait()
+        assert self._victims is not None, "nobody is asked without it"
+        return self._victims(check)
+
+    async def _confirm(self, key: str, termination: Termination) -> None:
+        self.allocations.pop(key, None)
+        self._changed.set()
+        await self.client.release([key], termination)
+
+    def _notify(self) -> None:
+        self._changed.set()
+
     def _told(self, states: Sequence[ContainerState]) -> None:
         self.container_states += states
         self._changed.set()
@@ -290,7 +363,11 @@ class FakeRM:
                 self.states[application_id] = state
             case Allocated(key=key, node_id=node_id):
                 self.allocations[key] = node_id
+                self.containers.allocated(event)
             case Released(key=key):
                 self.allocations.pop(key, None)
+                self.containers.gone(key)
+            case ReleaseRequested():
+                self.containers.wanted(event)
             case _:
                 pass

@@ -9,7 +9,7 @@ from licorne_core.apps import requests
 from licorne_core.apps.requests import TRANSITIONS, Request, RequestEvent, RequestState
 from support.builders import ask
 
-BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM, RequestEvent.LINK}
+BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}
 """The events that book a pending request."""
 
 
@@ -74,12 +74,14 @@ def test_what_ends_a_request_and_what_makes_it_wait_again() -> None:
 
 
 def test_booked_is_what_takes_room_on_a_node() -> None:
-    """The table leads into those states by a booking, and out of them by the end of one."""
+    """The table leads there by a booking, out by its end, or to wait for a placeholder's end."""
     for (state, event), to in TRANSITIONS.items():
         if state is RequestState.PENDING:
             assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
         ends = event in (RequestEvent.RELEASE, RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
-        assert (to in requests.BOOKED) != ends, (state, event)
+        waits = event in (RequestEvent.MATCH, RequestEvent.LINK)
+        assert (to in requests.BOOKED) != (ends or waits), (state, event)
+        assert (to in requests.TO_REPLACE) == waits, (state, event)
 
 
 def test_the_docstring_names_the_states_that_there_are() -> None:

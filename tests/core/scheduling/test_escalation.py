@@ -13,7 +13,6 @@ from licorne_core.queues.tree import QueueTree
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.blockers import BackOff
 from licorne_core.scheduling.escalation import Escalation
-from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
 from support.builders import ask
@@ -35,7 +34,7 @@ class World:
         leaf.parent.ranking.put(leaf, (0,))
         leaf.ranking.put(self.app, (0,))
         self.timers: Timers[Timer] = Timers()
-        self.waiting = Waiting(ReservedAsks())
+        self.waiting = Waiting()
         self.escalation = Escalation(self.waiting, self.timers)
         self.now = 100.0
         self.requests: list[Request] = []

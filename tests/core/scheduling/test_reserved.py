@@ -118,14 +118,14 @@ def carry_out(world: World, step: Step) -> None:
             world.ready.discard(number)
         case "park" | "park with" if number in world.ready:
             assert known is not None
-            reserved.park(known, world.limit(value % QUOTAS) if what == "park with" else None)
+            reserved.park(known, (world.limit(value % QUOTAS),) if what == "park with" else ())
             world.ready.discard(number)
         case "wake" if known is not None:
             reserved.wake([known])
             world.ready.add(number)
         case "changed":
             limit = world.limits.find(world.quotas[value % QUOTAS])
-            woken = list(limit.reserved) if limit is not None else []
+            woken = list(limit.foremost) if limit is not None else []
             reserved.wake(woken)
             world.ready |= {n for n, one in world.known.items() if one in woken}
         case "share":
@@ -158,8 +158,7 @@ def test_the_first_is_that_of_a_sorted_list(history: list[Step]) -> None:
         for limit in world.limits:
             assert not limit.blocks_nobody
         for known in world.known.values():
-            blocker = world.reserved.blocker(known)
-            assert blocker is None or known in blocker.reserved
+            assert all(known in blocker.foremost for blocker in world.reserved.blockers(known))
 
 
 def test_a_new_one_is_tried_once() -> None:
@@ -167,9 +166,9 @@ def test_a_new_one_is_tried_once() -> None:
     world = World()
     world.reserve(3)
     assert world.first() == 3
-    world.reserved.park(world.known[3], None)
+    world.reserved.park(world.known[3], ())
     assert not world.reserved.ready
-    assert world.reserved.blocker(world.known[3]) is None
+    assert world.reserved.blockers(world.known[3]) == ()
 
 
 def test_a_key_that_has_become_larger_is_noticed() -> None:
@@ -189,7 +188,7 @@ def test_one_without_a_blocker_waits_for_its_node_only() -> None:
     world = World()
     for number in (0, 1, 4):
         world.reserve(number)
-        world.reserved.park(world.known[number], None)
+        world.reserved.park(world.known[number], ())
     node = Node(NodeId("n0"), {}, {}, schedulable=True)
     for number in (0, 4):
         node.add_reservation(world.known[number])
@@ -202,9 +201,9 @@ def test_a_blocker_that_is_in_nobodys_way_any_more_is_retired() -> None:
     world = World()
     for number in (0, 1):
         world.reserve(number)
-        world.reserved.park(world.known[number], world.limit(0))
+        world.reserved.park(world.known[number], (world.limit(0),))
     world.reserved.wake([world.known[0]])
-    assert list(world.limit(0).reserved) == [world.known[1]]
+    assert list(world.limit(0).foremost) == [world.known[1]]
     world.reserved.remove(world.known[1])
     assert world.limits.find(world.quotas[0]) is None
 
@@ -215,7 +214,7 @@ def test_when_everything_may_have_changed_all_are_tried() -> None:
     for number in (0, 6):
         world.reserve(number)
         world.reserved.first(())
-        world.reserved.park(world.known[number], world.limit(0))
+        world.reserved.park(world.known[number], (world.limit(0),))
     world.leaves[0].share = 1.0
     world.reserved.wake_all()
     assert len(world.reserved.ready) == 2

@@ -225,7 +225,7 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     world = World()
     limit = world.limit(0)
     reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False)  # type: ignore[arg-type]
-    world.reserved.park(reservation, limit)
+    world.reserved.park(reservation, (limit,))
     world.waiting.park(world.groups[0], limit)
     world.waiting.park(world.groups[3], limit)
     for group in (world.groups[0], world.groups[3]):

@@ -94,4 +94,7 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
     driver.do(asks(occupied), asks(ask("one", "k", vcore=5, created=START - 10)))
     assert driver.views.application(DEFAULT, "one").asks[0].reserved_node == "n1"
     explanation = driver.views.explain(DEFAULT, "one", "k")
-    assert [check.code for check in explanation.checks if not check.passed] == ["NO_NODE_FITS"]
+    assert [check.code for check in explanation.checks if not check.passed] == [
+        "NO_NODE_FITS",
+        "PREEMPTION_NOT_ALLOWED",
+    ]

@@ -6,6 +6,7 @@ from scenarios.verbs import (
     applications,
     apps,
     asks,
+    confirm,
     ended,
     events,
     explain,
@@ -15,6 +16,8 @@ from scenarios.verbs import (
     node,
     nodes,
     partitions,
+    preempted,
+    promised,
     queue,
     queues,
     release,
@@ -27,6 +30,7 @@ from scenarios.verbs import (
     run,
     usage,
     validate,
+    victims,
     wait,
 )
 
@@ -36,6 +40,7 @@ VERBS: dict[str, Verb] = {
     "applications": applications.run,
     "apps": apps.run,
     "asks": asks.run,
+    "confirm": confirm.run,
     "ended": ended.run,
     "events": events.run,
     "explain": explain.run,
@@ -45,6 +50,8 @@ VERBS: dict[str, Verb] = {
     "node": node.run,
     "nodes": nodes.run,
     "partitions": partitions.run,
+    "preempted": preempted.run,
+    "promised": promised.run,
     "queue": queue.run,
     "queues": queues.run,
     "release": release.run,
@@ -56,5 +63,6 @@ VERBS: dict[str, Verb] = {
     "run": run.run,
     "usage": usage.run,
     "validate": validate.run,
+    "victims": victims.run,
     "wait": wait.run,
 }

@@ -1,6 +1,8 @@
 """``asks APP KEY... [priority=N] [age=S] [on=NODE] [required=NODE] [predicate=CLASS] vcore=N ...``.
 
-Asks arrive. With `on` they are allocations that exist already; `age` is in seconds.
+Asks arrive. With `on` they are allocations that exist already; `age` is in seconds. More settings:
+``group=G`` names the task group, ``placeholder=yes`` makes placeholders. ``may=`` has ``s`` for
+those that may be preempted and ``o`` for those that may preempt others; ``originator=yes``.
 """
 
 from scenarios.stage import Line, Stage
@@ -14,6 +16,9 @@ def run(stage: Stage, line: Line) -> list[str]:
     priority, partition = int(line.take("priority", "0")), line.take("partition")
     on_node, required = line.take("on"), line.take("required")
     predicate = line.take("predicate")
+    group, placeholder = line.take("group"), line.take("placeholder") == "yes"
+    policy, originator = line.take("may"), line.take("originator") == "yes"
+    tags = line.take_all("tag:")
     size = line.resources()
     new = [
         ask(
@@ -25,6 +30,11 @@ def run(stage: Stage, line: Line) -> list[str]:
             required_node=required or None,
             predicate=predicate or None,
             partition=partition,
+            group=group,
+            placeholder=placeholder,
+            policy=policy,
+            originator=originator,
+            tags=tags,
             size=size,
         )
         for key in wanted

@@ -1,6 +1,7 @@
-"""``rm NAME [predicates=SECONDS] [fail=open] [extra:KEY=VALUE...]`` and a configuration.
+"""``rm NAME [predicates=S] [victims=yes] [fail=open] [extra:KEY=VALUE...]`` and a configuration.
 
-An RM registers; with `predicates` it wants to be asked, and answers within so many seconds.
+An RM registers; with `predicates` it wants to be asked, and answers within so many seconds;
+with `victims` it judges victims as well.
 """
 
 from licorne_core.commands import FailMode, PredicatePolicy
@@ -13,8 +14,11 @@ def run(stage: Stage, line: Line) -> list[str]:
     (name,) = line.words
     extra = line.take_all("extra:")
     deadline, fail = line.take("predicates"), line.take("fail", "closed")
+    judges = line.take("victims") == "yes"
     policy = None
     if deadline:
-        policy = PredicatePolicy(deadline=float(deadline), fail_mode=FailMode[fail.upper()])
+        policy = PredicatePolicy(
+            deadline=float(deadline), fail_mode=FailMode[fail.upper()], judges_victims=judges
+        )
     request = register(line.text, rm=name, extra=extra, predicates=policy)
     return stage.told(stage.driver.send(request))

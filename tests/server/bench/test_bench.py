@@ -13,8 +13,8 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.bench.driver import BenchError
+from licorne_server.bench.load import Options
 from licorne_server.bench.report import Run
-from licorne_server.bench.runs import Options
 from licorne_server.bench.scenarios import (
     PREDICATE_DELAYS,
     SCENARIOS,
@@ -58,6 +58,9 @@ EXTRA = {
     },
     "memory": {"waiting_rss_mib"},
     "predicates": {"checks", "checks_per_allocation", "nodes_per_check", "requests", "responses"},
+    "gang": {"gangs", "confirmations", "requests", "responses"},
+    "preempt": {"victims", "victims_per_second", "requests", "responses"},
+    "storm": {"quiet_per_second", "quiet_percent"},
 }
 
 
@@ -116,6 +119,24 @@ def test_bursts_are_run_over_a_session() -> None:
     result = json.loads(done.stdout)
     assert result["wire"] == "session"
     assert result["runs"][0]["allocations"] == 50
+
+
+@pytest.mark.bench
+def test_every_placeholder_is_replaced() -> None:
+    """Placeholders and real allocations count, and there is a confirmation for each pair."""
+    done = bench("gang", "--nodes", "5", "--pods", "100", "--json")
+    assert done.returncode == 0, done.stderr
+    [run] = json.loads(done.stdout)["runs"]
+    assert (run["gangs"], run["confirmations"], run["allocations"]) == (2, 100, 200)
+
+
+@pytest.mark.bench
+def test_every_claim_takes_its_victims() -> None:
+    """No more are stopped than are needed, though claims and nodes are as many."""
+    done = bench("preempt", "--nodes", "20", "--pods", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    [run] = json.loads(done.stdout)["runs"]
+    assert (run["victims"], run["allocations"]) == (40, 20)
 
 
 @pytest.mark.bench
@@ -180,6 +201,8 @@ def test_the_server_can_be_profiled(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (("idle", "--wire", "session"), "--wire: idle cannot be run over session"),
+        (("storm", "--wire", "session"), "--wire: storm cannot be run over session"),
+        (("gang", "--sort", "fair"), "--sort: gangs need applications in fifo order"),
         (("predicates", "--wire", "si"), "--wire: predicates cannot be run over si"),
         (("shim", "--refuse", "0"), "--refuse is for predicates only"),
         (("shim1", "--table"), "--table is for predicates only"),

@@ -7,7 +7,7 @@ import pytest
 from licorne.si.v1.si_pb2 import AllocationRequest
 from licorne.v1.session_pb2 import UpdateRequest
 from licorne_core.config import load
-from licorne_server.bench import workload
+from licorne_server.bench import gang, rivalry, workload
 from licorne_server.bench.scenarios import SCENARIOS, Asking, Wire, over, predicate_table
 
 
@@ -38,6 +38,9 @@ def test_full_size_is_what_is_advertised() -> None:
     assert sizes["blocked"] == (1, 1, 10_000, 5000)
     assert sizes["memory"] == (1, 1000, 1000, 10_000)
     assert sizes["predicates"] == (2, 1, 10_000, 5000)
+    assert sizes["gang"] == (10, 100, 50, 5000)
+    assert sizes["preempt"] == (100, 1, 20, 5000)
+    assert sizes["storm"] == (10, 1, 1000, 5000)
 
 
 def test_asks_of_all_applications_come_mixed() -> None:
@@ -77,6 +80,66 @@ def test_unplaceable_asks_are_larger_than_any_node() -> None:
 def test_configurations_are_valid(name: str) -> None:
     """The core takes the configuration of every scenario."""
     load(workload.configuration(SCENARIOS[name]))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        rivalry.full_configuration(SCENARIOS["preempt"]),
+        rivalry.storm_configuration(SCENARIOS["storm"]),
+    ],
+)
+def test_configurations_of_rivals_are_valid(config: str) -> None:
+    """Strictly: a delay or a guarantee that is not understood would measure something else."""
+    assert load(config, strict=True).warnings == ()
+
+
+def test_fewer_gangs_are_as_large() -> None:
+    """It is the number of gangs that shrinks, down to one."""
+    full = SCENARIOS["gang"]
+    shapes = [full.scaled(pods=pods) for pods in (50_000, 1000, 149, 7)]
+    assert [(s.queues * s.apps, s.asks) for s in shapes] == [(1000, 50), (20, 50), (2, 50), (1, 7)]
+
+
+def test_an_application_says_how_large_its_gang_is() -> None:
+    """The sum of its placeholders; each real ask has one of its task group and size."""
+    shape = SCENARIOS["gang"].scaled(pods=50)
+    [application] = gang.applications(shape)
+    name = application.applicationID
+    placeholders = list(gang.members(shape, name, placeholder=True))
+    real = list(gang.members(shape, name, placeholder=False))
+    for kind in ("vcore", "memory"):
+        sizes = [item.resourcePerAlloc.resources[kind].value for item in placeholders]
+        assert application.placeholderAsk.resources[kind].value == sum(sizes)
+    kinds = [
+        [(m.taskGroupName, str(m.resourcePerAlloc)) for m in some] for some in (placeholders, real)
+    ]
+    assert kinds[0] == kinds[1]
+    assert {m.placeholder for m in placeholders} == {True}
+    assert {m.placeholder for m in real} == {False}
+
+
+@pytest.mark.parametrize(("nodes", "pods"), [(5000, 2000), (20, 200), (1, 3)])
+def test_there_are_victims_for_every_claim(nodes: int, pods: int) -> None:
+    """On every node, and each claim is as large as the victims that it needs."""
+    shape = SCENARIOS["preempt"].scaled(nodes=nodes, pods=pods)
+    assert rivalry.held(shape) * nodes >= 2 * rivalry.VICTIMS * shape.pods
+    vcore, memory = rivalry.claim()
+    assert (vcore, memory) == rivalry.times(workload.LARGEST, rivalry.VICTIMS)
+
+
+@pytest.mark.parametrize(("nodes", "pods"), [(5000, 10_000), (20, 200)])
+def test_nobody_can_help_the_greedy_ask(nodes: int, pods: int) -> None:
+    """A node could hold it, but what the lender may lose is less than what it lacks there."""
+    shape = SCENARIOS["storm"].scaled(nodes=nodes, pods=pods)
+    lent, _ = rivalry.room(shape)
+    node = next(rivalry.storm_nodes(shape)).schedulableResource.resources["vcore"].value
+    [greedy] = rivalry.greedy_ask(shape)
+    wanted = greedy.resourcePerAlloc.resources["vcore"].value
+    free = node - rivalry.LENT * lent
+    assert wanted <= node
+    assert wanted - free > rivalry.SPARE * lent
+    assert greedy.preemptionPolicy.allowPreemptOther
 
 
 @pytest.mark.parametrize("batch", [1, 7])

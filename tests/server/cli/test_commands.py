@@ -150,8 +150,10 @@ async def test_explain_names_what_blocks(town: Town) -> None:
         "queue",
         "queue",
         "nodes",
+        "preemption",
     ]
-    [blocking] = [check for check in checks if "BLOCK" in check]
+    blocking, vain = [check for check in checks if "BLOCK" in check]
+    assert "PREEMPTION_NOT_ALLOWED" in vain
     assert blocking.startswith("queue root.prod ")
     assert "QUEUE_MAX_EXCEEDED" in blocking
     assert "memory=4Gi,vcore=4" in blocking

@@ -10,7 +10,10 @@ from licorne_server.cli.demo import LONGEST_SECONDS
 
 
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:
-    """Without a terminal: a line a second, the summary, and an explained ask; no control codes."""
+    """Without a terminal: a line a second, the summary, and an explained ask; no control codes.
+
+    The summary tells of a gang that came together, and of a guarantee that was taken back.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "licorne_server", "demo", "--seconds", "6"],
         capture_output=True,
@@ -32,6 +35,9 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert "root.nightly" in end
     allocations = end.partition("allocations")[2].split()[0]
     assert int(allocations.strip(",").replace(",", "")) > 1000
+    assert "16 placeholders came together, 16 allocations took their places" in end
+    taken_back = "root.shared.owner got 15 allocations that it is guaranteed"
+    assert f"{taken_back}: 15 of root.shared.borrower were stopped for them" in end
 
 
 def test_the_demo_is_short() -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from licorne_core.config import load
-from licorne_server.cli.demo_world import NIGHTLY, World, worlds
+from licorne_server.cli.demo_scenes import BORROWING, CLAIMING, NIGHTLY, SIMULATION
+from licorne_server.cli.demo_world import World, worlds
 
 
 @pytest.mark.parametrize("world", worlds(), ids=lambda world: world.rm_id)
@@ -28,4 +29,24 @@ def test_the_worlds_are_what_the_demo_promises() -> None:
     assert len({item.application.user for item in work}) > 10
     assert len({item.application.tags["namespace"] for item in work}) > 4
     assert len({ask.priority for item in work for ask in item.asks}) > 10
-    assert NIGHTLY in work
+    assert all(item in work for item in (NIGHTLY, BORROWING, CLAIMING, SIMULATION))
+
+
+def test_the_gang_has_a_member_for_each_placeholder() -> None:
+    """Of the same task group and size, so that every placeholder is replaced."""
+    [group] = SIMULATION.application.task_groups
+    assert len(SIMULATION.asks) == group.members
+    for member in SIMULATION.asks:
+        assert (member.task_group, member.resources) == (group.name, group.resources)
+
+
+def test_what_is_claimed_is_all_borrowed() -> None:
+    """The borrower takes the shared maximum whole, and the claims are exactly the guarantee."""
+    borrowed = sum(ask.resources["vcore"] for ask in BORROWING.asks)
+    claimed = sum(ask.resources["vcore"] for ask in CLAIMING.asks)
+    config = next(world.config for world in worlds() if world.rm_id == "batch")
+    [partition] = load(config).partitions
+    [shared] = [queue for queue in partition.root.queues if queue.name == "shared"]
+    [owner] = [queue for queue in shared.queues if queue.name == "owner"]
+    assert shared.max == {"vcore": borrowed}
+    assert owner.guaranteed == {"vcore": claimed}

@@ -3,6 +3,7 @@
 import pytest
 
 from licorne.v1.state_pb2 import Application, Ask, Check, Node, Reservation
+from licorne_server.cli import apps
 from licorne_server.cli.apps import print_one
 from licorne_server.cli.explain import cause_rows
 from licorne_server.cli.nodes import row
@@ -22,6 +23,13 @@ def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None
         ["k2", "reserved", "n2"],
         ["k3", "pending", "-"],
     ]
+
+
+@pytest.mark.parametrize(("count", "held", "shown"), [(6, 4, "2 +4 placeholders"), (2, 0, "2")])
+def test_placeholders_run_nothing(count: int, held: int, shown: str) -> None:
+    """RUNNING counts what runs; placeholders stand beside it."""
+    app = Application(application_id="gang", allocation_count=count, placeholder_count=held)
+    assert apps.row(app)[apps.HEADERS.index("RUNNING")] == shown
 
 
 def test_nodes_name_the_asks_that_they_are_kept_for() -> None:

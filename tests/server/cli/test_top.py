@@ -69,3 +69,20 @@ def test_a_terminal_shows_bars() -> None:
     assert any("[rm]default" in line and "█" * 16 + "·" * 16 in line for line in lines)
     assert any(line.startswith("  a ") and "·" * 16 + "│" + "·" * 15 in line for line in lines)
     assert any("1.2 s  so much" in line for line in lines)
+
+
+def test_a_terminal_shows_what_is_being_preempted() -> None:
+    """In a column of its own, which is there while something is."""
+    console = Console(force_terminal=True, width=140, record=True, color_system=None)
+    root = Queue(path="root", max={"vcore": 8000}, preempting={"vcore": 1500})
+    leaf = Queue(path="root.a", max={"vcore": 8000})
+
+    def shown(queues: list[Queue]) -> list[str]:
+        with Board(console) as board:
+            board.show(Snapshot(seconds=1.0, queues=[("rm", queues)], totals=""))
+        return console.export_text().splitlines()
+
+    with_victims = shown([root, leaf])
+    assert any(line.rstrip().endswith("PREEMPTING") for line in with_victims)
+    assert any(line.startswith("rm ") and line.split()[-1] == "1.5" for line in with_victims)
+    assert not any("PREEMPTING" in line for line in shown([leaf]))

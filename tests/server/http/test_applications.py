@@ -36,7 +36,7 @@ APP_KEYS = {
     "queueName", "submissionTime", "requests", "allocations", "applicationState",
     "user", "groups", "rejectedMessage", "stateLog", "placeholderData", "hasReserved",
     "reservations", "maxRequestPriority", "startTime", "resourceHistory",
-    "lastStateChangeTime",
+    "lastStateChangeTime", "placeholderResource",
 }  # fmt: skip
 REQUEST_KEYS = {
     "allocationKey", "allocationTags", "requestTime", "resource", "priority", "applicationId",
@@ -48,6 +48,7 @@ ASK_KEYS = REQUEST_KEYS | {
 }  # fmt: skip
 ALLOCATION_KEYS = REQUEST_KEYS | {
     "allocationTime", "allocationDelay", "nodeId", "placeholderUsed", "preempted",
+    "stopping",
 }  # fmt: skip
 SECOND = 1_000_000_000
 START = 1_000_000 * SECOND

@@ -120,6 +120,7 @@ async def test_queue_metrics(ready: Site) -> None:
     assert samples[queue("allocated", "vcore")] == 1201
     assert samples[queue("pending", "vcore")] == 5000
     assert samples[queue("pending", "ephemeral_storage")] == 0
+    assert samples[queue("preempting", "vcore")] == 0
     assert samples[queue("maxRunningApps", "apps")] == 4
     assert samples[queue("max", "vcore", "root")] == 4000
     name = "yunikorn_queue_app"

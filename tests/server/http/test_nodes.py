@@ -20,7 +20,7 @@ KEYS = {
 }  # fmt: skip
 ALLOCATION_KEYS = {
     "allocationKey", "allocationTags", "requestTime", "allocationTime", "allocationDelay",
-    "nodeId", "placeholderUsed", "preempted", "resource", "priority", "applicationId",
+    "nodeId", "placeholderUsed", "preempted", "stopping", "resource", "priority", "applicationId",
     "placeholder", "taskGroupName", "originator", "queueName", "partition",
 }  # fmt: skip
 

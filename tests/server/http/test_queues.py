@@ -82,8 +82,9 @@ partitions:
 """
 KEYS = {
     "queuename", "status", "partition", "pendingResource", "maxResource", "guaranteedResource",
-    "allocatedResource", "preemptingResource", "headroom", "isLeaf", "isManaged", "properties",
-    "parent", "template", "children", "childNames", "absUsedCapacity", "maxRunningApps",
+    "allocatedResource", "preemptingResource", "promisedResource", "headroom", "isLeaf",
+    "isManaged", "properties", "parent", "template", "children", "childNames", "absUsedCapacity",
+    "maxRunningApps",
     "runningApps", "currentPriority", "allocatingAcceptedApps", "sortingPolicy", "prioritySorting",
     "preemptionEnabled", "isPreemptionFence", "preemptionDelay", "quotaPreemptionDelay",
     "isPriorityFence", "priorityOffset", "isQuotaPreemptionRunning",

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from licorne_core.asks import Ask
 from licorne_core.commands import (
     AnswerPredicates,
+    AnswerPreemptions,
     BeginReplay,
     Command,
     EndReplay,
@@ -16,6 +17,7 @@ from licorne_core.commands import (
     NewApplication,
     NodeUpdate,
     NotePredicatesSent,
+    PredicateAnswer,
     PredicatePolicy,
     RegisterRm,
     ReleaseRequest,
@@ -28,14 +30,15 @@ from licorne_core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from licorne_core.effects import PredicatesAsked
+from licorne_core.effects import PredicatesAsked, PreemptionsAsked
 from support.oracle.config import partitions_of, text_of
-from support.oracle.deciding import Decision
-from support.oracle.partition import PartitionOracle
-from support.oracle.passing import pass_time, take_answer
+from support.oracle.lives import remove
+from support.oracle.nodes import update_node
+from support.oracle.partition import Made, PartitionOracle, Released
+from support.oracle.passing import pass_time, take_answer, take_word_of_victims
 from support.oracle.requests import release, take_ask
 
-__all__ = ["Decision", "Oracle", "PartitionOracle"]
+__all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
 
 AS_FIFO = "stateaware-as-fifo"
 
@@ -55,7 +58,6 @@ class Oracle:
         self.holds: dict[str, set[Hold]] = {}
         self.policies: dict[str, PredicatePolicy | None] = {}
         self.replays: dict[str, list[Command]] = {}
-        self.told: dict[str, list[Decision]] = {}
         self.waiting: dict[str, list[tuple[str, str]]] = {}
 
     def runnable(self, name: str) -> bool:
@@ -63,22 +65,33 @@ class Oracle:
         rm_id = name[1:].partition("]")[0]
         return not self.holds[rm_id]
 
-    def handle(self, command: Command, now: float, asked: Sequence[PredicatesAsked] = ()) -> None:
+    def handle(
+        self,
+        command: Command,
+        now: float,
+        asked: Sequence[PredicatesAsked | PreemptionsAsked] = (),
+    ) -> None:
         """Do what the command says; a Tick only lets time pass, decisions are asked for.
 
-        `asked` are the predicate checks that the core asked for meanwhile. Afterwards `told` has,
-        by partition, the allocations that the RM is told of, other than by decisions and by its
-        own word, and `waiting` the asks that an autoscaler is told of.
+        `asked` are the checks that the core asked for meanwhile. Afterwards
+        `waiting` has, by partition, the asks that an autoscaler is told of; what the RM is told is
+        noted in the partitions.
         """
-        self.told = {}
         self.waiting = {}
+        for partition in self.partitions.values():
+            partition.made.clear()
+            partition.released.clear()
         for effect in asked:
-            self.partitions[effect.partition].checks.said += effect.checks
+            partition = self.partitions[effect.partition]
+            if isinstance(effect, PredicatesAsked):
+                partition.checks.said += effect.checks
+            else:
+                partition.judging.said += effect.checks
+                partition.preemption.said += [(c.app_id, c.key) for c in effect.checks]
         if isinstance(command, Tick):
             for name, partition in self.partitions.items():
                 on_hold = not self.runnable(name)
-                made, self.waiting[name] = pass_time(partition, now, on_hold=on_hold)
-                self.told[name] = made
+                self.waiting[name] = pass_time(partition, now, on_hold=on_hold)
         elif isinstance(command, RegisterRm):
             kept = self.holds.get(command.rm_id, set()) - {Hold.REPLAY}
             self._forget(command.rm_id)
@@ -110,6 +123,7 @@ class Oracle:
         | UpdateApplications
         | UpdateAllocations
         | AnswerPredicates
+        | AnswerPreemptions
         | NotePredicatesSent
         | BeginReplay
         | EndReplay
@@ -128,11 +142,20 @@ class Oracle:
                 self._update_applications(command, now)
             case UpdateAllocations():
                 self._update_allocations(command, now)
-            case AnswerPredicates():
+            case AnswerPredicates() | AnswerPreemptions():
                 self._answer(command, now)
             case NotePredicatesSent():
                 for partition in self._partitions_of(rm_id):
                     partition.note_sent(command.check, now)
+            case BeginReplay() | EndReplay() | SetHold():
+                self._hold(command)
+            case _:
+                assert_never(command)
+
+    def _hold(self, command: BeginReplay | EndReplay | SetHold) -> None:
+        """Scheduling stops for the RM, or may go on."""
+        rm_id = command.rm_id
+        match command:
             case BeginReplay():
                 self.holds[rm_id].add(Hold.REPLAY)
                 self.replays[rm_id] = []
@@ -140,17 +163,19 @@ class Oracle:
                 self._end_replay(command)
             case SetHold():
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
-            case _:
-                assert_never(command)
 
-    def _answer(self, command: AnswerPredicates, now: float) -> None:
+    def _answer(self, command: AnswerPredicates | AnswerPreemptions, now: float) -> None:
         """Numbers of checks are the RM's, so at most one partition has asked."""
+        partitions = self._partitions_of(command.rm_id)
         for answer in command.answers:
-            refused = {str(node.node_id): node.reason or "refused" for node in answer.refused}
-            for name, partition in self.partitions.items():
-                if name.startswith(f"[{command.rm_id}]"):
-                    told = take_answer(partition, answer.check, refused, now)
-                    self.told.setdefault(name, []).extend(told)
+            for partition in partitions:
+                if isinstance(answer, PredicateAnswer):
+                    refused = {str(one.node_id): one.reason or "refused" for one in answer.refused}
+                    take_answer(partition, answer.check, refused, now)
+                else:
+                    needed = {str(node_id): upto for node_id, upto in answer.needed.items()}
+                    on_hold = bool(self.holds[command.rm_id])
+                    take_word_of_victims(partition, answer.check, needed, now, on_hold=on_hold)
 
     def _partitions_of(self, rm_id: str) -> list[PartitionOracle]:
         return [p for name, p in self.partitions.items() if name.startswith(f"[{rm_id}]")]
@@ -211,7 +236,7 @@ class Oracle:
         for update in command.nodes:
             partition = self._of(command.rm_id, update)
             if partition is not None:
-                partition.update_node(update, now)
+                update_node(partition, update, now)
 
     def _update_applications(self, command: UpdateApplications, now: float) -> None:
         for new in command.new:
@@ -221,7 +246,7 @@ class Oracle:
         for gone in command.remove:
             partition = self._of(command.rm_id, gone)
             if partition is not None:
-                partition.remove_app(gone.app_id, now)
+                remove(partition, gone.app_id, now)
 
     def _update_allocations(self, command: UpdateAllocations, now: float) -> None:
         for ask in command.asks:

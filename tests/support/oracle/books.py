@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from support.oracle.terms import PreemptionTerms, WishRecord
+
 Amounts = dict[str, int]
 
 
@@ -28,20 +30,36 @@ def add_to(sum_so_far: Amounts, size: Amounts) -> None:
 AskClass = tuple[tuple[tuple[str, int], ...], str | None, str | None]
 """Amounts, required node and predicate."""
 
+Kind = tuple[AskClass, str, bool]
+"""A class, a task group, and whether it is a placeholder: asks of one kind are tried as one."""
+
+ASSUMED, ALLOCATED, PLACEHOLDER = "assumed", "allocated", "placeholder"
+RELEASING, PREEMPTING = "releasing", "preempting"
+MATCHED, LINKED = "matched", "linked"
+REPLACED, TIMED_OUT = "replaced", "timed out"
+
 
 @dataclass(eq=False)
 class ReservationRecord:
-    """A node is kept for an ask, since a time in unix seconds."""
+    """A node is kept for an ask, since a time in unix seconds.
+
+    `promised`: `victims` were told to stop for it, so its queues keep room for it too (§ 9.4).
+    """
 
     node_id: str
     since: float
+    promised: bool = False
+    victims: list["AllocationRecord"] = field(default_factory=list)
 
 
 @dataclass
 class AskRecord:
-    """A pending ask. `told`: the RM knows that no node takes it.
+    """An ask. `told`: the RM knows that no node takes it.
 
-    `attempted`: one of its class was looked at, and was within its user's quota.
+    `attempted`: one of its kind was looked at, and was within its user's quota. `fate` is what a
+    placeholder counts as once it has ended or was told to stop (spec § 6.4), before that empty.
+    `brought`: the RM put it on its node. `triggered`: victims were told to stop for it once.
+    `forms` counts how often it became another one, by its size or as the RM put it on a node.
     """
 
     key: str
@@ -51,9 +69,26 @@ class AskRecord:
     arrival: int
     required_node: str | None
     predicate: str | None
+    terms: PreemptionTerms
+    placeholder: bool = False
+    task_group: str = ""
     reservation: ReservationRecord | None = None
     told: bool = False
     attempted: bool = False
+    fate: str = ""
+    brought: bool = False
+    triggered: bool = False
+    forms: int = 0
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether it is to have what its victims free."""
+        return self.reservation is not None and self.reservation.promised
+
+    @property
+    def kind(self) -> Kind:
+        """What it shares with asks that are tried as one."""
+        return (self.ask_class, self.task_group, self.placeholder)
 
     @property
     def ask_class(self) -> AskClass:
@@ -68,15 +103,53 @@ class AskRecord:
 
 @dataclass
 class AllocationRecord:
-    """An allocation: the ask as it was, and its node. The RM is not told of one that is assumed.
+    """An allocation: the ask as it was, its node, and the state that it is in.
 
-    `number` says which of the core's decisions it was.
+    `number` says which of all bookings it was. `requested` is when it was asked for, or when the
+    placeholder was whose place it `took`. `started` is when it was booked first.
     """
 
     ask: AskRecord
     node_id: str
-    assumed: bool = False
-    number: int = 0
+    state: str
+    number: int
+    requested: float
+    started: float
+    took: bool = False
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the RM has to agree to the node first."""
+        return self.state == ASSUMED
+
+
+@dataclass
+class PairRecord:
+    """A real ask that is to take the place of a placeholder: no ask, and no allocation yet.
+
+    `node_id` is the node on which it is booked, None where it will go to the placeholder's. Until
+    it is `linked` the RM has not agreed to the node, and the placeholder was not told to stop.
+    """
+
+    ask: AskRecord
+    placeholder: str
+    node_id: str | None
+    number: int
+    linked: bool = False
+
+    @property
+    def state(self) -> str:
+        """How far it has come."""
+        return LINKED if self.linked else MATCHED
+
+
+@dataclass
+class GangRecord:
+    """What an application said of its placeholders when it came. `timeout` is in seconds."""
+
+    ask: Amounts
+    hard: bool
+    timeout: float
 
 
 @dataclass
@@ -85,7 +158,9 @@ class AppRecord:
 
     `group` is the one that it counts for, decided when it came. Times are in unix seconds:
     `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
-    leaf. `nowhere` are the classes of asks that found no node when they were looked at last.
+    leaf. `nowhere` are the kinds of asks that found no node when they were looked at last.
+    `placeholders` are all that it ever had, `pairs` are by the key of the real ask. `wishes`
+    are those for victims, by kind.
     """
 
     app_id: str
@@ -94,23 +169,39 @@ class AppRecord:
     user: str
     groups: tuple[str, ...]
     tags: dict[str, str]
+    gang: GangRecord
     group: str = ""
     state: str = "New"
     backs_off_until: float = 0.0
     starts_until: float | None = None
     arrivals: int = 0
-    nowhere: set[AskClass] = field(default_factory=set)
+    nowhere: set[Kind] = field(default_factory=set)
+    wishes: dict[Kind, WishRecord] = field(default_factory=dict)
     asks: dict[str, AskRecord] = field(default_factory=dict)
     allocations: dict[str, AllocationRecord] = field(default_factory=dict)
+    pairs: dict[str, PairRecord] = field(default_factory=dict)
+    placeholders: list[AskRecord] = field(default_factory=list)
 
     def add(self, ask: AskRecord) -> None:
-        """An ask is pending from now on; those of its class, assumed ones too, have one lot."""
+        """An ask is pending from now on; those of its kind, assumed ones too, have one lot."""
         assumed = [self.allocations[key].ask for key in self.assumed_keys()]
-        alike = [one for one in [*self.asks.values(), *assumed] if one.ask_class == ask.ask_class]
+        matched = [self.pairs[key].ask for key in self.matched_keys()]
+        self.forget_wishes()
+        others = [*self.asks.values(), *assumed, *matched]
+        alike = [one for one in others if one.kind == ask.kind]
         if not (alike or ask.attempted):
-            self.nowhere.discard(ask.ask_class)
+            self.nowhere.discard(ask.kind)
         ask.attempted = ask.attempted or any(other.attempted for other in alike)
         self.asks[ask.key] = ask
+
+    def forget_wishes(self) -> None:
+        """Nobody wants victims for a kind of which no ask is pending."""
+        kinds = {ask.kind for ask in self.asks.values()}
+        self.wishes = {kind: wish for kind, wish in self.wishes.items() if kind in kinds}
+
+    def wish(self, kind: Kind) -> WishRecord:
+        """What is known of the wish for victims of a kind."""
+        return self.wishes.setdefault(kind, WishRecord())
 
     def asks_in_order(self) -> list[AskRecord]:
         """The pending asks as they are looked at."""
@@ -124,12 +215,30 @@ class AppRecord:
     def allocating(self) -> bool:
         """Whether it is accepted and about to run (spec § 4.12)."""
         return self.state == "Accepted" and (
-            bool(self.assumed_keys()) or any(ask.reservation for ask in self.asks.values())
+            bool(self.allocations) or any(ask.reservation for ask in self.asks.values())
         )
 
     def assumed_keys(self) -> list[str]:
         """The allocations that the RM has to agree to first."""
         return [key for key, allocation in self.allocations.items() if allocation.assumed]
+
+    def matched_keys(self) -> list[str]:
+        """The real asks for which the RM has to agree to a node first."""
+        return [key for key, pair in self.pairs.items() if not pair.linked]
+
+    def waiting_ask(self, key: str) -> AskRecord:
+        """The ask that waits for an answer under the key."""
+        return self.pairs[key].ask if key in self.pairs else self.allocations[key].ask
+
+    def pair_of(self, placeholder: str) -> PairRecord | None:
+        """The real ask that is to take a placeholder's place."""
+        return next((p for p in self.pairs.values() if p.placeholder == placeholder), None)
+
+    def booked(self) -> list[tuple[str, Amounts]]:
+        """Nodes and what is booked there: pairs too, which count nowhere else."""
+        own = [(one.node_id, one.ask.size) for one in self.allocations.values()]
+        pairs = [(pair.node_id, pair.ask.size) for pair in self.pairs.values()]
+        return own + [(node_id, size) for node_id, size in pairs if node_id is not None]
 
     def trackers(self) -> list[tuple[str, str]]:
         """For whom it counts: its user, and its group if it has one."""
@@ -240,6 +349,11 @@ class QueueRecord:
         written = self.properties.get("application.unschedasks.backoff.delay", "30s")
         return float(written.removesuffix("s"))
 
+    @property
+    def preemption_delay(self) -> float:
+        """How old an ask must be before others are preempted for it, in seconds."""
+        return seconds(self.properties.get("preemption.delay", "30s"))
+
     def priority_seen_outside(self, inside: int | None) -> int | None:
         """What the parent takes for this queue's priority, None when nothing waits in it."""
         if inside is None or inside == -(2**31):
@@ -248,6 +362,13 @@ class QueueRecord:
         if self.properties.get("priority.policy") == "fence":
             return offset
         return max(-(2**31), min(2**31 - 1, inside + offset))
+
+
+def seconds(written: str) -> float:
+    """A duration as worlds write it: so many milliseconds or seconds."""
+    if written.endswith("ms"):
+        return float(written.removesuffix("ms")) / 1000
+    return float(written.removesuffix("s"))
 
 
 @cache

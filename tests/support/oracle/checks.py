@@ -1,23 +1,30 @@
-"""What an application or an ask has to pass: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5."""
+"""What an application or an ask has to pass: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5.
+
+Where something is `reserved` for the ask, what was promised to it is its own.
+"""
 
 from support.oracle.books import AppRecord, AskRecord, NodeRecord, lineage
 from support.oracle.limits import limit_for
-from support.oracle.order import Look
+from support.oracle.order import Look, node_key
 
 
-def within_quotas(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """Whether the ask stays within what its user, its group and its queues may have."""
-    return within_limits(look, app, ask) and within_maxima(look, app, ask)
-
-
-def within_maxima(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
     """Whether it stays within what its queues may have."""
-    return all(_within_max(look, path, ask) for path in lineage(app.queue))
+    own = _own(ask, reserved=reserved)
+    return all(_within_max(look, path, ask, own) for path in lineage(app.queue))
 
 
-def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+def exceeds_cluster_only(
+    look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False
+) -> bool:
     """Whether the ask is more than what is left of all nodes together, and no other queue's."""
-    return [path for path in lineage(app.queue) if not _within_max(look, path, ask)] == ["root"]
+    own = _own(ask, reserved=reserved)
+    exceeded = [path for path in lineage(app.queue) if not _within_max(look, path, ask, own)]
+    return exceeded == ["root"]
+
+
+def _own(ask: AskRecord, *, reserved: bool) -> AskRecord | None:
+    return ask if reserved and ask.is_promised else None
 
 
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
@@ -25,14 +32,15 @@ def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
     return ask.predicate is None or not look.full
 
 
-def within_limits(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
     """Whether it stays within what its user and its group may have in its queues."""
-    return all(_within_limits_of(look, app, path, ask) for path in lineage(app.queue))
+    own = _own(ask, reserved=reserved)
+    return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
 
 
-def _within_max(look: Look, path: str, ask: AskRecord) -> bool:
+def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
     """Whether the ask stays within the queue's maximum: for root the cluster, strictly."""
-    used = look.usage.allocated[path]
+    used = look.usage.claimed(path, own)
     limit = look.usage.cluster if path == "root" else look.queues[path].max
     for name, wanted in ask.size.items():
         if name in limit:
@@ -43,13 +51,15 @@ def _within_max(look: Look, path: str, ask: AskRecord) -> bool:
     return True
 
 
-def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord) -> bool:
+def _within_limits_of(
+    look: Look, app: AppRecord, path: str, ask: AskRecord, own: AskRecord | None
+) -> bool:
     """Whether it stays within the limits for user and group in one queue."""
     for kind, name in app.trackers():
         limit = limit_for(look.queues[path], kind, name)
         if limit is None or limit.max is None:
             continue
-        used = look.usage.tracked.get((kind, name, path), {})
+        used = look.usage.claimed_of((kind, name, path), own)
         for what, bound in limit.max.items():
             wanted = ask.size.get(what, 0)
             if wanted and used.get(what, 0) + wanted > bound:
@@ -85,6 +95,12 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     if ask.required_node is None:
         return is_open(look, node) and fits(look, node, ask)
     return ask.required_node == node.node_id and fits(look, node, ask)
+
+
+def node_for(look: Look, ask: AskRecord) -> str | None:
+    """The first node in order that takes the ask."""
+    fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
+    return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
 
 
 def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:

@@ -12,7 +12,7 @@ import yaml
 from licorne_core.commands import RegisterRm, UpdateConfiguration
 from support.oracle.books import Amounts, LimitRecord, NodeOrder, QueueRecord
 
-NOT_INHERITED = ("priority.policy", "priority.offset")
+NOT_INHERITED = ("priority.policy", "priority.offset", "preemption.policy")
 
 
 @lru_cache(maxsize=256)
@@ -56,6 +56,11 @@ def node_order(partition: dict[str, Any]) -> NodeOrder:
     )
 
 
+def preempts(partition: dict[str, Any]) -> bool:
+    """Whether asks may preempt others, beside those that require their node."""
+    return bool((partition.get("preemption") or {}).get("enabled", True))
+
+
 def creates_queues(partition: dict[str, Any]) -> bool:
     """Whether the one rule that worlds have, `provided`, creates queues."""
     return any(rule.get("create", False) for rule in partition.get("placementrules") or [])
@@ -71,8 +76,11 @@ def tagged_amounts(tags: dict[str, str], name: str) -> Amounts:
 def _add_queue(
     records: dict[str, QueueRecord], written: dict[str, Any], path: str, inherited: dict[str, str]
 ) -> None:
+    handed_down = {name: text for name, text in inherited.items() if name not in NOT_INHERITED}
+    if inherited.get("preemption.policy") == "disabled":
+        handed_down["preemption.policy"] = "disabled"
     properties = {
-        **{name: value for name, value in inherited.items() if name not in NOT_INHERITED},
+        **handed_down,
         **{name: str(value) for name, value in (written.get("properties") or {}).items()},
     }
     children = written.get("queues") or []

@@ -1,28 +1,33 @@
-"""One pass in the words of the specification, §§ 8.2-8.7.
+"""One pass in the words of the specification, §§ 6.5 and 8.2-8.7.
 
 It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
-with a reservation come first; then the first ask wins that all checks let through and that has
-a node, or else is old enough to have one reserved.
+with a reservation come first, then those that replace placeholders. Then the first ask wins that
+all checks let through and that has a node, or else is old enough to have one reserved.
 """
 
 from typing import NamedTuple
 
-from support.oracle.books import AppRecord, AskClass, AskRecord, NodeRecord
+from support.oracle.books import AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
     is_open,
     may_be_asked_about,
     may_start,
+    node_for,
     refused,
-    takes,
     within_limits,
     within_maxima,
-    within_quotas,
 )
-from support.oracle.order import Look, apps_in_order, fit_key, node_key
+from support.oracle.gangs import is_replaceable
+from support.oracle.order import Look, apps_in_order, fit_key
+from support.oracle.replacing import Replacement, replace_one
+from support.oracle.terms import WishRecord
+from support.oracle.victims import Preemption, find_plans, victims_on_required_node
 
 RESERVATION_AGE = 2.0
+MOST_SEARCHES = 10
+MOST_PLANS = 10
 
 
 class Decision(NamedTuple):
@@ -34,23 +39,35 @@ class Decision(NamedTuple):
     reserves: bool = False
 
 
+class Search(NamedTuple):
+    """Victims were searched for, for an ask of this kind."""
+
+    app_id: str
+    leaf: str
+    kind: Kind
+    in_vain: bool
+
+
 class Outcome(NamedTuple):
     """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
 
     `attempted` are the asks that were looked at and within the quota of their user, by application.
-    `nowhere` says of each class that was looked at whether there is no node for it.
+    `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
+    those for victims, `postponed` the applications whose leaves had too many of them in this turn.
     """
 
-    decision: Decision | None
+    decision: Decision | Replacement | Preemption | None
     backing_off: list[str]
     attempted: dict[str, list[AskRecord]]
-    nowhere: dict[str, dict[AskClass, bool]]
+    nowhere: dict[str, dict[Kind, bool]]
+    searches: list[Search]
+    postponed: list[str]
 
 
 def decide(look: Look) -> Outcome:
     """One pass over all queues; changes nothing."""
-    decision = _reserved_pass(look)
-    outcome = Outcome(decision, [], {}, {})
+    decision = _reserved_pass(look) or replace_one(look)
+    outcome = Outcome(decision, [], {}, {}, [], [])
     if decision is not None:
         return outcome
     for app in apps_in_order(look):
@@ -64,28 +81,47 @@ def decide(look: Look) -> Outcome:
     return outcome
 
 
-def _reserved_pass(look: Look) -> Decision | None:
-    """The first reserved ask that fits on its node, or on another if it may go there (§ 8.6)."""
+def _reserved_pass(look: Look) -> Decision | Preemption | None:
+    """The first reserved ask that fits on its node, or on another if it may go there (§ 8.6).
+
+    Or the first that may not, and for which its node can be cleared (§ 9.5).
+    """
     if not look.usage.reserved:
         return None
     for app in apps_in_order(look, newcomers=True):
         for ask in app.asks_in_order():
-            if ask.reservation is None or not may_be_asked_about(look, ask):
+            if ask.reservation is None:
                 continue
             if app.state == "Accepted" and not may_start(look, app):
                 continue
-            if not within_quotas(look, app, ask):
+            if not within_limits(look, app, ask, reserved=True):
                 continue
-            node = look.nodes[ask.reservation.node_id]
-            if fits(look, node, ask):
-                return Decision(app.app_id, ask.key, node.node_id)
-            elsewhere = _node_for(look, ask) if ask.required_node is None else None
-            if elsewhere is not None:
-                return Decision(app.app_id, ask.key, elsewhere)
+            decision = _decide_for_reserved(look, app, ask, look.nodes[ask.reservation.node_id])
+            if decision is not None:
+                return decision
     return None
 
 
-def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision | None, bool]:
+def _decide_for_reserved(
+    look: Look, app: AppRecord, ask: AskRecord, node: NodeRecord
+) -> Decision | Preemption | None:
+    """A full cluster is no reason not to clear the node; another full queue is."""
+    if within_maxima(look, app, ask, reserved=True):
+        if not may_be_asked_about(look, ask):
+            return None
+        if fits(look, node, ask):
+            return Decision(app.app_id, ask.key, node.node_id)
+    elif not exceeds_cluster_only(look, app, ask, reserved=True) or ask.required_node is None:
+        return None
+    if ask.required_node is not None:
+        return None if ask.triggered else victims_on_required_node(look, app, ask)
+    elsewhere = node_for(look, ask)
+    return None if elsewhere is None else Decision(app.app_id, ask.key, elsewhere)
+
+
+def _decide_for(
+    look: Look, app: AppRecord, outcome: Outcome
+) -> tuple[Decision | Preemption | None, bool]:
     """The application's first ask with a node, and whether it has to back off instead (§ 8.3).
 
     An application that has to back off has all its asks before that one looked at, as any other.
@@ -97,31 +133,61 @@ def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Decision 
     backs_off = False
     for ask in app.asks_in_order():
         backs_off = backs_off or 0 < threshold <= without_node
+        if is_replaceable(app, ask):
+            continue
         if not within_limits(look, app, ask):
             continue
         within = within_maxima(look, app, ask)
         if within or exceeds_cluster_only(look, app, ask):
-            nowhere[ask.ask_class] = not within
+            nowhere[ask.kind] = not within
         if within and not may_be_asked_about(look, ask):
             continue
         attempted.append(ask)
-        if not within:
-            continue
-        node_id = _node_for(look, ask)
-        if node_id is not None:
-            return Decision(app.app_id, ask.key, node_id), backs_off
-        nowhere[ask.ask_class] = True
-        to_reserve = _node_to_reserve(look, ask)
-        if to_reserve is not None:
-            return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
-        without_node += 1
+        if within:
+            node_id = node_for(look, ask)
+            if node_id is not None:
+                return Decision(app.app_id, ask.key, node_id), backs_off
+            nowhere[ask.kind] = True
+            to_reserve = _node_to_reserve(look, ask)
+            if to_reserve is not None:
+                return Decision(app.app_id, ask.key, to_reserve, reserves=True), backs_off
+        victims = _victims(look, app, ask, outcome)
+        if victims is not None:
+            return victims, backs_off
+        without_node += within
     return None, backs_off
 
 
-def _node_for(look: Look, ask: AskRecord) -> str | None:
-    """The first node in order that takes the ask."""
-    fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
-    return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
+def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Preemption | None:
+    """Who is to stop for an ask that a queue's maximum or the nodes stop (§ 9.2).
+
+    After a search in vain there is none for any ask of the kind for a while.
+    """
+    leaf = look.queues[app.queue]
+    age = look.now - ask.created
+    may = look.preemption.enabled and ask.terms.others and not ask.triggered
+    may = may and ask.required_node is None and age >= leaf.preemption_delay
+    may = may and may_be_asked_about(look, ask)
+    searched = [one for one in outcome.searches if one.leaf == leaf.path]
+    wish = app.wishes.get(ask.kind, WishRecord())
+    paused = wish.asked or look.now < wish.paused_until
+    if not may or paused or (app.app_id, ask.kind) in [(one[0], one[2]) for one in searched]:
+        return None
+    if look.preemption.searches.get(leaf.path, 0) + len(searched) >= MOST_SEARCHES:
+        outcome.postponed.append(app.app_id)
+        return None
+    plans = find_plans(look, app, ask)
+    judged = look.preemption.judged and ask.predicate is not None
+    if judged:
+        # Where the RM did not want the ask anywhere it is asked again when something has changed.
+        given_up = wish.given_up and look.preemption.said[:1] != [(app.app_id, ask.key)]
+        plans = [] if given_up else [one for one in plans if one.node_id not in wish.refused]
+    outcome.searches.append(Search(app.app_id, leaf.path, ask.kind, not plans))
+    if not plans:
+        return None
+    best = plans[0]
+    asked = tuple(plans[:MOST_PLANS]) if judged else ()
+    return Preemption(app.app_id, ask.key, best.node_id, [*best.on_node, *best.elsewhere], asked)
 
 
 def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:

@@ -1,6 +1,7 @@
 """What an autoscaler is told: asks that quota would admit and no node takes (spec § 8.12)."""
 
-from support.oracle.books import Amounts, AppRecord, AskClass, AskRecord, lineage
+from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, lineage
+from support.oracle.gangs import to_be_tried
 from support.oracle.limits import limit_for
 from support.oracle.order import Look, apps_in_order
 
@@ -11,15 +12,14 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
     """Application and key of the asks that the RM is told of now, which count as told then.
 
     Asks count as long as they fit in all maxima but the size of the cluster, behind those that
-    come before them; of each class of an application no more are told than fit.
+    come before them; of each kind of an application no more are told than fit.
     """
     told: list[tuple[str, str]] = []
     left: dict[Quota, Amounts] = {}
     for app in apps_in_order(look):
-        for asks in _classes(app):
-            ask_class = asks[0].ask_class
-            in_vain = asks[0].attempted and ask_class in app.nowhere
-            in_vain = in_vain and not look.is_silent_about(ask_class)
+        for asks in _kinds(app):
+            in_vain = asks[0].attempted and asks[0].kind in app.nowhere
+            in_vain = in_vain and not look.is_silent_about(asks[0].ask_class)
             if in_vain and asks[0].required_node is None:
                 rooms = [_room(look, left, quota, bound) for quota, bound in _bounds(look, app)]
                 fitting = _take(rooms, asks)
@@ -30,12 +30,12 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
     return told
 
 
-def _classes(app: AppRecord) -> list[list[AskRecord]]:
-    """The application's asks by class, in order."""
-    classes: dict[AskClass, list[AskRecord]] = {}
-    for ask in app.asks_in_order():
-        classes.setdefault(ask.ask_class, []).append(ask)
-    return list(classes.values())
+def _kinds(app: AppRecord) -> list[list[AskRecord]]:
+    """The application's asks by kind, in order; without those that wait for placeholders."""
+    kinds: dict[Kind, list[AskRecord]] = {}
+    for ask in to_be_tried(app):
+        kinds.setdefault(ask.kind, []).append(ask)
+    return list(kinds.values())
 
 
 def _bounds(look: Look, app: AppRecord) -> list[tuple[Quota, Amounts]]:
@@ -54,7 +54,7 @@ def _bounds(look: Look, app: AppRecord) -> list[tuple[Quota, Amounts]]:
 def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) -> Amounts:
     """What is left of a maximum beside what is allocated, and what was taken before."""
     kind, _, path = quota
-    used = look.usage.allocated[path] if kind == "queue" else look.usage.tracked.get(quota, {})
+    used = look.usage.claimed(path) if kind == "queue" else look.usage.claimed_of(quota)
     if quota not in left:
         left[quota] = {name: value - used.get(name, 0) for name, value in bound.items()}
     return left[quota]

@@ -2,20 +2,30 @@
 
 from collections.abc import Callable, Iterator
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from support.oracle.books import (
     Amounts,
     AppRecord,
     AskClass,
+    AskRecord,
     NodeOrder,
     NodeRecord,
     QueueRecord,
     lineage,
 )
+from support.oracle.terms import PreemptionRecord
 from support.oracle.usage import Usage
 
 SCHEDULABLE = ("Accepted", "Running")
+
+
+class MustAsk(Protocol):
+    """Whether an ask may go to a node, or have it reserved, only when the RM has agreed to it."""
+
+    def __call__(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
+        """Ask or not."""
+        ...
 
 
 class Look(NamedTuple):
@@ -23,7 +33,8 @@ class Look(NamedTuple):
 
     `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
     many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
-    class because the RM did not answer.
+    class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
+    `preemption` is what is known of preemption.
     """
 
     queues: dict[str, QueueRecord]
@@ -36,6 +47,8 @@ class Look(NamedTuple):
     reserving: bool
     full: bool
     is_silent_about: Callable[[AskClass], bool]
+    must_ask: MustAsk
+    preemption: PreemptionRecord
 
 
 def apps_in_order(

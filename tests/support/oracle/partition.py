@@ -1,18 +1,52 @@
 """One partition as the oracle sees it: queues, nodes and applications (spec §§ 2.7, 3-5, 7)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from licorne_core.commands import NewApplication, NodeAction, NodeUpdate, PredicatePolicy
-from support.oracle.books import AppRecord, AskRecord, NodeRecord, QueueRecord, lineage
-from support.oracle.config import creates_queues, node_order, queue_records, tagged_amounts
+from licorne_core.commands import NewApplication, PredicatePolicy
+from support.oracle.books import (
+    AllocationRecord,
+    Amounts,
+    AppRecord,
+    AskRecord,
+    GangRecord,
+    NodeRecord,
+    QueueRecord,
+    lineage,
+)
+from support.oracle.config import (
+    creates_queues,
+    node_order,
+    preempts,
+    queue_records,
+    tagged_amounts,
+)
+from support.oracle.gangs import fits_below, seconds_left
+from support.oracle.judging import Judging, VictimCheck
 from support.oracle.limits import group_of, is_limited
-from support.oracle.predicates import PredicateChecks, put_back
+from support.oracle.predicates import PredicateCheck, PredicateChecks, put_back
+from support.oracle.terms import PreemptionRecord
 from support.oracle.timers import Timers
 from support.oracle.usage import Usage
 
-COMPLETING_SECONDS = 30.0
 CLEANING_SECONDS = 10.0
 CLEAN = ("clean", "")
+
+
+class Made(NamedTuple):
+    """An allocation that the RM is told of: application, key and node."""
+
+    app_id: str
+    key: str
+    node_id: str
+
+
+class Released(NamedTuple):
+    """What the RM is told of something that ended or is to end."""
+
+    app_id: str
+    key: str
+    termination: str
+    message: str
 
 
 class PartitionOracle:
@@ -20,7 +54,8 @@ class PartitionOracle:
 
     `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
     `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
-    was silent in the end and that counts as refusal.
+    was silent in the end and that counts as refusal. `made` and `released` are what the RM was told
+    while the present command was handled.
     """
 
     def __init__(
@@ -38,14 +73,20 @@ class PartitionOracle:
         self.policy = policy
         self.unheard = False
         self.was_full = False
-        self.decisions = 0
+        self.bookings = 0
+        self.made: list[Made] = []
+        self.released: list[Released] = []
         self.checks = PredicateChecks()
+        self.judging = Judging()
         self.timers = Timers()
         self.queues = queue_records(config)
         self.apps: dict[str, AppRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
+        self.preemption = PreemptionRecord(
+            preempts(config), policy is not None and policy.judges_victims
+        )
         self.as_fifo = as_fifo
 
     def reload(self, config: dict[str, Any], now: float) -> None:
@@ -59,68 +100,17 @@ class PartitionOracle:
         self.queues.update(new)
         self.creates_queues = creates_queues(config)
         self.node_order = node_order(config)
+        self.preemption.enabled = preempts(config)
         for queue in self.queues.values():
             if queue.is_leaf and not queue.managed:
                 self._follow_template(queue)
         for app in self.apps.values():
+            app.wishes = {}
             if not is_limited(self.queues, app.queue, app.group):
                 app.group = group_of(self.queues, app.queue, app.groups)
         for queue in self.queues.values():
             if self._is_empty(queue):
-                self._clean_later(queue.path, now)
-
-    # Nodes
-
-    def update_node(self, update: NodeUpdate, now: float) -> None:
-        """Do what the action says; what makes no sense does nothing."""
-        action, known = update.action, self.nodes.get(update.node_id)
-        if action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
-            if known is None:
-                schedulable = action is NodeAction.CREATE
-                capacity = dict(update.capacity or {})
-                self.nodes[update.node_id] = NodeRecord(
-                    update.node_id, capacity, schedulable, dict(update.attributes)
-                )
-        elif known is None:
-            return
-        elif action is NodeAction.UPDATE:
-            if update.capacity is not None and dict(update.capacity) != known.capacity:
-                known.capacity = dict(update.capacity)
-                known.changed()
-                self._unreserve_too_large(known)
-                self.put_back_unfitting(known)
-        elif action is NodeAction.DECOMISSION:
-            del self.nodes[update.node_id]
-            self._drop_allocations_on(update.node_id, now)
-        elif known.schedulable is not (action is NodeAction.DRAIN_TO_SCHEDULABLE):
-            known.schedulable = not known.schedulable
-            known.changed()
-        if action is NodeAction.DRAIN_NODE and known is not None:
-            for app, key in self._assumed_on(known):
-                if app.allocations[key].ask.required_node is None:
-                    self.put_back(app, key)
-
-    def _drop_allocations_on(self, node_id: str, now: float) -> None:
-        """The node is gone, and so is what ran there."""
-        for _, ask in self.reserved_asks():
-            if ask.reservation and ask.reservation.node_id == node_id:
-                ask.reservation = None
-        for app in self.apps.values():
-            gone = [key for key, one in app.allocations.items() if one.node_id == node_id]
-            for key in gone:
-                if app.allocations[key].assumed:
-                    self.put_back(app, key)
-                else:
-                    del app.allocations[key]
-            if gone:
-                self.settle(app, now)
-
-    def _unreserve_too_large(self, node: NodeRecord) -> None:
-        """What the node can never hold it is not kept for; an ask that requires it still waits."""
-        for _, ask in self.reserved_asks():
-            here = ask.reservation is not None and ask.reservation.node_id == node.node_id
-            if here and ask.required_node is None and not node.holds(ask.size):
-                ask.reservation = None
+                self.clean_later(queue.path, now)
 
     def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
         """All asks that a node is reserved for."""
@@ -140,13 +130,25 @@ class PartitionOracle:
         path = self._place(new.queue_name)
         if path is None:
             return
-        user = new.user.user
-        app = AppRecord(
-            new.app_id, path, now, user, tuple(new.user.groups) or (user,), dict(new.tags)
+        user, tags = new.user.user, dict(new.tags)
+        wanted = dict(new.placeholder_ask)
+        if any(wanted.values()) and not self._may_come(path, wanted):
+            return
+        gang = GangRecord(
+            wanted,
+            new.gang_scheduling_style.lower() == "hard",
+            seconds_left(new.execution_timeout, tags, now),
         )
+        groups = tuple(new.user.groups) or (user,)
+        app = AppRecord(new.app_id, path, now, user, groups, tags, gang)
         app.group = group_of(self.queues, path, app.groups)
         self.apps[new.app_id] = app
         self._follow_tags(app)
+
+    def _may_come(self, path: str, wanted: Amounts) -> bool:
+        """Whether a gang may be run in the leaf, and can ever be complete there (spec § 6.1)."""
+        limits = [self.queues[above].max for above in lineage(path)]
+        return self.queues[path].app_order != "fair" and fits_below(limits, wanted)
 
     def _place(self, name: str) -> str | None:
         """The leaf that the `provided` rule finds or makes for a full path."""
@@ -186,63 +188,95 @@ class PartitionOracle:
         brought.max_apps = int(app.tags.get("namespace.resourcemaxapps", "0")) or brought.max_apps
         self._follow_template(leaf)
 
-    def remove_app(self, app_id: str, now: float) -> None:
-        """Forget an application and all it has."""
-        app = self.apps.pop(app_id, None)
-        if app is None:
-            return
-        for key in app.assumed_keys():
-            self.put_back(app, key)
-        for allocation in app.allocations.values():
-            self.nodes[allocation.node_id].changed(narrowed=False)
-        self.timers.cancel(("complete", app_id))
-        self._clean_later(app.queue, now)
+    # What is booked
+
+    def book(
+        self,
+        app: AppRecord,
+        ask: AskRecord,
+        node_id: str,
+        state: str,
+        requested: float,
+        started: float,
+    ) -> None:
+        """Put an ask on a node; the last one booked is the last of its application."""
+        self.bookings += 1
+        app.allocations.pop(ask.key, None)
+        app.allocations[ask.key] = AllocationRecord(
+            ask, node_id, state, self.bookings, requested, started
+        )
 
     def put_back(self, app: AppRecord, key: str) -> None:
-        """What was assumed is pending again, whatever the RM is going to say."""
+        """What was assumed or matched is pending again, whatever the RM is going to say."""
         self.checks.let_go(app.app_id, key)
         put_back(app, key)
 
     def put_back_unfitting(self, node: NodeRecord) -> None:
         """The RM has taken room on the node: the latest that is assumed there gives way first."""
-        for app, key in reversed(self._assumed_on(node)):
+        for app, key in reversed(self.assumed_on(node)):
             available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
-            if any(available.get(name, 0) < 0 for name in app.allocations[key].ask.size):
+            if any(available.get(name, 0) < 0 for name in app.waiting_ask(key).size):
                 self.put_back(app, key)
 
-    def _assumed_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
-        assumed = [
-            (app.allocations[key].number, app, key)
-            for app in self.apps.values()
-            for key in app.assumed_keys()
-            if app.allocations[key].node_id == node.node_id
+    def assumed_on(self, node: NodeRecord) -> list[tuple[AppRecord, str]]:
+        """What is booked on the node and waits for an answer, in the order of booking."""
+        apps = self.apps.values()
+        found = [
+            (one.number, app, key)
+            for app in apps
+            for key, one in app.allocations.items()
+            if one.assumed and one.node_id == node.node_id
         ]
-        return [(app, key) for _, app, key in sorted(assumed, key=lambda one: one[0])]
+        found += [
+            (pair.number, app, key)
+            for app in apps
+            for key, pair in app.pairs.items()
+            if not pair.linked and pair.node_id == node.node_id
+        ]
+        return [(app, key) for _, app, key in sorted(found, key=lambda one: one[0])]
+
+    @property
+    def waiting(self) -> int:
+        """How many asks wait for an answer."""
+        return sum(len(app.assumed_keys()) + len(app.matched_keys()) for app in self.apps.values())
+
+    def must_ask(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
+        """Whether the RM has to agree first.
+
+        Where others are assumed, what it said of the node before does not count.
+        """
+        known = (ask.ask_class, allocate) in node.results
+        known = known and not (allocate and self.assumed_on(node))
+        return self.policy is not None and ask.predicate is not None and not known
+
+    # What the RM is told
+
+    def tell_made(self, app: AppRecord, key: str) -> None:
+        """The RM is told of an allocation."""
+        self.made.append(Made(app.app_id, key, app.allocations[key].node_id))
+
+    def tell_released(self, app: AppRecord, key: str, termination: str, message: str) -> None:
+        """The RM is told that something ended, or is to end."""
+        self.released.append(Released(app.app_id, key, termination, message))
 
     def note_sent(self, number: int, now: float) -> None:
         """The checks up to this number were written: each has a deadline from now on."""
-        together = [n for n, c in self.checks.open.items() if n <= number and not c.sent]
+        waiting: dict[int, PredicateCheck | VictimCheck] = {
+            **self.checks.open,
+            **self.judging.open,
+        }
+        together = sorted(n for n, c in waiting.items() if n <= number and not c.sent)
         for check in together:
-            self.checks.open[check].sent = True
+            waiting[check].sent = True
         if together:
             assert self.policy is not None, "core asks an RM that has no say"
             self.checks.sent[together[-1]] = together
             self.timers.set(("answer", str(together[-1])), now + self.policy.deadline)
 
-    def assumed_on(self, node: NodeRecord) -> int:
-        """How many asks wait for an answer, booked on the node."""
-        return len(self._assumed_on(node))
-
-    def settle(self, app: AppRecord, now: float) -> None:
-        """An application with nothing left is completing."""
-        if not app.asks and not app.allocations:
-            app.state = "Completing"
-            app.starts_until = None
-            self.timers.set(("complete", app.app_id), now + COMPLETING_SECONDS)
-
     # Empty queues
 
-    def _clean_later(self, path: str, now: float) -> None:
+    def clean_later(self, path: str, now: float) -> None:
+        """Plan to look for empty queues, if the leaf or a queue above it may go (spec § 4.3)."""
         if CLEAN not in self.timers and any(self.queues[up].removable for up in lineage(path)):
             self.timers.set(CLEAN, now + CLEANING_SECONDS)
 

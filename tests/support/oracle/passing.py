@@ -1,8 +1,10 @@
 """Time and answers: what happens to one partition without a decision (spec §§ 5.4, 8.3-8.6)."""
 
 from licorne_core.commands import FailMode
-from support.oracle.deciding import Decision
+from support.oracle.books import AppRecord
 from support.oracle.feed import newly_waiting
+from support.oracle.judging import accepted, first_standing, is_current, starts, still_waits
+from support.oracle.lives import completing_is_over, placeholders_overdue
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import (
     NO_ANSWER,
@@ -12,34 +14,31 @@ from support.oracle.predicates import (
     put_back,
     remember,
 )
-from support.oracle.turns import INSPECT, INSPECTION_SECONDS, confirm, look_at
+from support.oracle.turns import (
+    SEARCH_INTERVAL,
+    confirm,
+    link,
+    look_at,
+    preempt,
+)
 
 RESERVATION_SECONDS = 3600.0
+HOLD_SECONDS = 1.0
+PUT_OFF = ("inspect", "complete", "placeholders")
+"""What is not done on hold, but looked at again after a while."""
 
 
-def pass_time(
-    partition: PartitionOracle, now: float, *, on_hold: bool
-) -> tuple[list[Decision], list[tuple[str, str]]]:
-    """Do what is due, in the order of the deadlines.
-
-    Returns the allocations that the RM is told of, and the asks that wait for a larger cluster.
-    """
-    told: list[Decision] = []
+def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[tuple[str, str]]:
+    """Do what is due, in the order of the deadlines; returns asks that wait for more nodes."""
     waiting: list[tuple[str, str]] = []
     while (due := partition.timers.take(now)) is not None:
         what, name = due
-        if what == "complete":
-            partition.remove_app(name, now)
-        elif what == "clean":
-            partition.clean()
-        elif what == "answer":
-            told += _give_up(partition, int(name), now)
-        elif what == "inspect" and on_hold:
-            partition.timers.set(INSPECT, now + INSPECTION_SECONDS)
-        elif what == "inspect":
-            waiting += newly_waiting(look_at(partition, now))
+        if on_hold and what in PUT_OFF:
+            partition.timers.set(due, now + HOLD_SECONDS)
+        elif what != "inspect":
+            _on_time(partition, what, name, now, on_hold=on_hold)
         else:
-            forget_silence(partition.checks.silent.pop(int(name)))
+            waiting += newly_waiting(look_at(partition, now))
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
             ask.reservation = None
@@ -48,55 +47,113 @@ def pass_time(
             app.backs_off_until = 0.0
         if app.starts_until is not None and app.starts_until <= now:
             app.starts_until = None
-    return told, waiting
+    return waiting
+
+
+def _on_time(
+    partition: PartitionOracle, what: str, name: str, now: float, *, on_hold: bool
+) -> None:
+    """Do what one deadline says."""
+    if what == "complete":
+        completing_is_over(partition, partition.apps[name], now)
+    elif what == "placeholders":
+        placeholders_overdue(partition, partition.apps[name], now)
+    elif what == "clean":
+        partition.clean()
+    elif what == "answer":
+        _give_up(partition, int(name), now, on_hold=on_hold)
+    else:
+        forget_silence(partition.checks.silent.pop(int(name)))
 
 
 def take_answer(
     partition: PartitionOracle, number: int, refused: dict[str, str], now: float
-) -> list[Decision]:
-    """The RM answers; the allocations that it is told of. Nobody waits for some answers."""
+) -> None:
+    """The RM answers. Nobody waits for some answers."""
     check = partition.checks.close(number)
     if check is None:
-        return []
+        return
     partition.unheard = False
     if not check.is_orphaned:
         remember(check, refused)
     again: list[tuple[str, str]] = []
-    told = _settle(partition, check, refused, now, again)
     first = next(iter(check.nodes)).node_id
-    for decision in told:
-        if decision.node_id != first:
-            partition.nodes[decision.node_id].changed()
+    for node_id in _settle(partition, check, refused, now, again):
+        if node_id != first:
+            partition.nodes[node_id].changed()
     _ask_again(partition, again)
-    return told
 
 
-def _give_up(partition: PartitionOracle, last: int, now: float) -> list[Decision]:
+def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool) -> None:
     """The RM is silent about checks that were written together, which counts as it said it should.
 
     What silence confirms the RM has not judged, so what it still answers about those nodes is void.
     """
     assert partition.policy is not None, "a check has a deadline by a policy"
-    told: list[Decision] = []
+    confirmed: list[str] = []
     again: list[tuple[str, str]] = []
-    for number in partition.checks.sent.pop(last):
+    together = partition.checks.sent.pop(last)
+    for number in together:
         check = partition.checks.close(number)
         if check is None:
             continue
         if partition.policy.fail_mode is FailMode.OPEN:
-            told += _settle(partition, check, {}, now, again)
+            confirmed += _settle(partition, check, {}, now, again)
             continue
         refused = {node.node_id: NO_ANSWER for node in check.nodes}
         if not check.is_orphaned:
             remember(check, refused)
             partition.checks.silent[number] = check
             partition.timers.set(("retry", str(number)), now + RETRY_SECONDS)
-        told += _settle(partition, check, refused, now, again)
+        confirmed += _settle(partition, check, refused, now, again)
         partition.unheard = True
-    for node_id in {decision.node_id for decision in told}:
+    for node_id in {*confirmed}:
         partition.nodes[node_id].changed()
     _ask_again(partition, again)
-    return told
+    for number in together:
+        if number in partition.judging.open:
+            _no_word_of_victims(partition, number, now, on_hold=on_hold)
+
+
+def take_word_of_victims(
+    partition: PartitionOracle,
+    number: int,
+    needed: dict[str, int],
+    now: float,
+    *,
+    on_hold: bool,
+) -> None:
+    """The RM says which victims have to go. Nobody waits for some answers."""
+    check = partition.judging.open.pop(number, None)
+    if check is None or not is_current(look_at(partition, now), check):
+        return
+    found = accepted(check, needed)
+    if not found:
+        # The next nodes are looked at.
+        check.wish.refused += [plan.node_id for plan in check.plans]
+        return
+    if not still_waits(check):
+        # The next ask follows at once.
+        return
+    standing = None if on_hold else first_standing(look_at(partition, now), check, found)
+    if standing is None:
+        check.wish.paused_until = now + SEARCH_INTERVAL
+    else:
+        preempt(partition, standing, now)
+
+
+def _no_word_of_victims(
+    partition: PartitionOracle, number: int, now: float, *, on_hold: bool
+) -> None:
+    """The RM is silent: it agrees to what was proposed, or to nothing for a while."""
+    assert partition.policy is not None, "a check has a deadline by a policy"
+    check = partition.judging.open[number]
+    if partition.policy.fail_mode is FailMode.OPEN:
+        take_word_of_victims(partition, number, starts(check), now, on_hold=on_hold)
+        return
+    del partition.judging.open[number]
+    if is_current(look_at(partition, now), check):
+        check.wish.paused_until = now + SEARCH_INTERVAL
 
 
 def _settle(
@@ -105,34 +162,51 @@ def _settle(
     refused: dict[str, str],
     now: float,
     again: list[tuple[str, str]],
-) -> list[Decision]:
-    """Make or put back what waited; where the node has changed, the RM has to be asked again."""
-    told: list[Decision] = []
+) -> list[str]:
+    """Make or put back what waited; where the node has changed, the RM has to be asked again.
+
+    Returns the nodes that the RM agreed to, for each ask that is booked there.
+    """
+    confirmed: list[str] = []
     orphaned = check.is_orphaned
     for app_id, key in list(check.assumed):
         app = partition.apps[app_id]
-        allocation = app.allocations[key]
-        node = partition.nodes[allocation.node_id]
+        node = partition.nodes[_node_of(app, key)]
         accepted = node.node_id not in refused
-        counts = check.counts(node, partition.assumed_on(node), accepted=accepted)
+        counts = check.counts(node, len(partition.assumed_on(node)), accepted=accepted)
         if orphaned or not counts:
             again.append((app_id, key))
-        elif accepted:
-            allocation.assumed = False
-            confirm(partition, app, node, now)
-            told.append(Decision(app_id, key, node.node_id))
-        else:
+        elif not accepted:
             put_back(app, key)
+        elif key in app.allocations:
+            confirm(partition, app, key, now)
+            confirmed.append(node.node_id)
+        else:
+            link(partition, app, key)
+            if app.pairs[key].node_id is not None:
+                node.results.clear()
+                confirmed.append(node.node_id)
     for _, ask in partition.reserved_asks():
         if ask.reservation in check.reservations and ask.reservation.node_id in refused:
             ask.reservation = None
-    return told
+    return confirmed
+
+
+def _node_of(app: AppRecord, key: str) -> str:
+    """The node that an ask waits for: the one that it is booked on, or its placeholder's."""
+    if key in app.allocations:
+        return app.allocations[key].node_id
+    pair = app.pairs[key]
+    return pair.node_id or app.allocations[pair.placeholder].node_id
 
 
 def _ask_again(partition: PartitionOracle, again: list[tuple[str, str]]) -> None:
     for app_id, key in again:
-        allocation = partition.apps[app_id].allocations[key]
-        node = partition.nodes[allocation.node_id]
-        check = partition.checks.next(app_id, allocation.ask, partition.nodes, allocate=True)
+        app = partition.apps[app_id]
+        pair = app.pairs.get(key)
+        ask = app.waiting_ask(key)
+        node = partition.nodes[_node_of(app, key)]
+        allocate = pair is None or pair.node_id is not None
+        check = partition.checks.next(app_id, ask, partition.nodes, allocate=allocate)
         assert list(check.nodes) == [node], f"core asks again about {check.nodes}, not {node}"
         check.assumed.append((app_id, key))

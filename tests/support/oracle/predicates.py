@@ -131,8 +131,9 @@ def check_sense(look: Look, checks: PredicateChecks, ask: AskRecord, said: Asked
 
 
 def put_back(app: AppRecord, key: str) -> None:
-    """An assumed ask is pending again, in its old place."""
-    app.add(app.allocations.pop(key).ask)
+    """An assumed or matched ask is pending again, in its old place."""
+    waited = app.pairs.pop(key) if key in app.pairs else app.allocations.pop(key)
+    app.add(waited.ask)
 
 
 def remember(check: PredicateCheck, refused: dict[str, str]) -> None:

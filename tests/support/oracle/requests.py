@@ -3,47 +3,88 @@
 from licorne_core.asks import Ask
 from licorne_core.commands import ReleaseRequest, TerminationType
 from support.oracle.books import (
+    ALLOCATED,
+    PLACEHOLDER,
     AllocationRecord,
     Amounts,
     AppRecord,
     AskRecord,
+    PairRecord,
     ReservationRecord,
 )
+from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
+from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle
+from support.oracle.terms import PreemptionTerms
+
+TAKES_ASKS = ("New", "Accepted", "Running", "Completing", "Resuming")
+UNACKNOWLEDGED = (TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER)
+RELEASED_BY_RM = "allocation remove as per RM request"
 
 
 def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
     """Take an ask, or an allocation that exists already."""
     size = {name: value for name, value in ask.ask_class.resources.items() if value}
-    if not size or min(size.values()) < 0:
+    if not size or min(size.values()) < 0 or (ask.placeholder and not ask.task_group):
         return
     if "foreign" in ask.tags:
         _take_foreign(partition, ask, size)
         return
     app = partition.apps.get(ask.app_id)
-    if app is None:
-        return
-    if ask.key in app.assumed_keys():
-        changes = ask.node_id is not None or size != app.allocations[ask.key].ask.size
+    if app is not None and app.state in TAKES_ASKS:
+        _take(partition, app, ask, size, now)
+
+
+def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:
+    """An ask that is new, or whose key is known. What the RM changes does not wait for it."""
+    if ask.key in [*app.assumed_keys(), *app.matched_keys()]:
+        changes = ask.node_id is not None or size != app.waiting_ask(ask.key).size
         if not changes:
             return
         partition.put_back(app, ask.key)
     if ask.key in app.allocations:
-        _resize_allocation(partition, app.allocations[ask.key], size)
+        _resize_allocation(partition, app, app.allocations[ask.key], size)
+    elif ask.key in app.pairs:
+        _resize_linked(partition, app.pairs[ask.key], size)
     elif ask.node_id is not None:
         if ask.node_id in partition.nodes:
-            record = app.asks.pop(ask.key, None) or _new_ask(app, ask, size, now)
-            record.size = size
-            record.reservation = None
-            app.allocations[ask.key] = AllocationRecord(record, ask.node_id)
-            partition.nodes[ask.node_id].changed()
-            _start(partition, app, "Running")
-            partition.put_back_unfitting(partition.nodes[ask.node_id])
+            _recover(partition, app, ask, size, now)
     elif ask.key in app.asks:
         _resize(partition, app, app.asks[ask.key], size)
     else:
         app.add(_new_ask(app, ask, size, now))
-        _start(partition, app, "Accepted" if app.state in ("New", "Accepted") else "Running")
+        if app.state in ("New", "Accepted"):
+            app.state = "Accepted"
+        elif app.state != "Resuming":
+            run(partition, app)
+
+
+def _recover(
+    partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float
+) -> None:
+    """The RM has put an ask on a node itself."""
+    assert ask.node_id is not None
+    record = app.asks.pop(ask.key, None)
+    if record is None:
+        record = _new_ask(app, ask, size, now)
+    else:
+        app.arrivals += 1
+        record.arrival = app.arrivals
+    record.size = size
+    record.reservation = None
+    state = PLACEHOLDER if record.placeholder else ALLOCATED
+    record.brought = True
+    record.forms += 1
+    partition.book(app, record, ask.node_id, state, record.created, now)
+    partition.tell_made(app, ask.key)
+    partition.nodes[ask.node_id].changed()
+    if app.state in ("New", "Resuming"):
+        app.state = "Accepted"
+    if record.placeholder:
+        note_placeholder(partition, app, now)
+    else:
+        run(partition, app)
+    partition.put_back_unfitting(partition.nodes[ask.node_id])
 
 
 def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts) -> None:
@@ -53,6 +94,7 @@ def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Am
     del app.asks[ask.key]
     ask.size = size
     ask.attempted = False
+    ask.forms += 1
     app.add(ask)
     kept = ask.reservation
     if kept is not None:
@@ -62,25 +104,54 @@ def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Am
 
 
 def _resize_allocation(
-    partition: PartitionOracle, allocation: AllocationRecord, size: Amounts
+    partition: PartitionOracle, app: AppRecord, allocation: AllocationRecord, size: Amounts
 ) -> None:
-    if allocation.ask.size != size:
-        allocation.ask.size = size
-        partition.nodes[allocation.node_id].changed()
-        partition.put_back_unfitting(partition.nodes[allocation.node_id])
+    ask, node_id = allocation.ask, allocation.node_id
+    if ask.size != size:
+        ask.size = size
+        partition.book(
+            app, ask, node_id, allocation.state, allocation.requested, allocation.started
+        )
+        app.allocations[ask.key].took = allocation.took
+        partition.nodes[node_id].changed()
+        partition.put_back_unfitting(partition.nodes[node_id])
+
+
+def _resize_linked(partition: PartitionOracle, pair: PairRecord, size: Amounts) -> None:
+    """A real ask that is to take a placeholder's place will have another size there."""
+    if pair.ask.size != size:
+        pair.ask.size = size
+        if pair.node_id is not None:
+            partition.nodes[pair.node_id].changed()
+            partition.put_back_unfitting(partition.nodes[pair.node_id])
+
+
+def _terms(ask: Ask) -> PreemptionTerms:
+    """What the ask says of preemption; a cost that is no number from 0 counts as 1."""
+    written = ask.tags.get("licorne/preemption-cost", "")
+    cost = float(written) if written.replace(".", "", 1).isdecimal() else 1.0
+    return PreemptionTerms(ask.allow_preempt_other, ask.allow_preempt_self, ask.originator, cost)
 
 
 def _new_ask(app: AppRecord, ask: Ask, size: Amounts, now: float) -> AskRecord:
     created = now if ask.create_time is None else ask.create_time
     app.submitted = min(app.submitted, created)
     app.arrivals += 1
-    required, predicate = ask.ask_class.required_node, ask.ask_class.predicate
-    return AskRecord(ask.key, size, ask.priority, created, app.arrivals, required, predicate)
-
-
-def _start(partition: PartitionOracle, app: AppRecord, state: str) -> None:
-    app.state = state
-    partition.timers.cancel(("complete", app.app_id))
+    record = AskRecord(
+        ask.key,
+        size,
+        ask.priority,
+        created,
+        app.arrivals,
+        ask.ask_class.required_node,
+        ask.ask_class.predicate,
+        _terms(ask),
+        ask.placeholder,
+        ask.task_group,
+    )
+    if ask.placeholder:
+        app.placeholders.append(record)
+    return record
 
 
 def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
@@ -109,8 +180,8 @@ def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> 
 def _release_of(
     partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float
 ) -> None:
-    """What is assumed is an ask to the RM, and a release means it as such."""
-    for key in app.assumed_keys():
+    """What waits for an answer is an ask to the RM, and a release means it as such."""
+    for key in [*app.assumed_keys(), *app.matched_keys()]:
         if request.key in ("", key):
             partition.put_back(app, key)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
@@ -121,22 +192,50 @@ def _release_of(
 
 def _ask_back(partition: PartitionOracle, app: AppRecord, key: str) -> None:
     """The RM could not run it: the ask waits again, behind its equals."""
-    if key in app.allocations and app.state in ("Accepted", "Running"):
-        app.arrivals += 1
-        allocation = app.allocations.pop(key)
-        partition.nodes[allocation.node_id].changed(narrowed=False)
-        allocation.ask.arrival = app.arrivals
-        allocation.ask.told = allocation.ask.attempted = False
-        app.add(allocation.ask)
+    allocation = app.allocations.get(key)
+    if allocation is None or app.state not in SCHEDULABLE:
+        return
+    if allocation.state not in (ALLOCATED, PLACEHOLDER):
+        return
+    pair = app.pair_of(key)
+    if pair is not None:
+        partition.put_back(app, pair.ask.key)
+    app.arrivals += 1
+    del app.allocations[key]
+    partition.nodes[allocation.node_id].changed(narrowed=False)
+    allocation.ask.arrival = app.arrivals
+    allocation.ask.told = allocation.ask.attempted = False
+    allocation.ask.brought = allocation.ask.triggered = False
+    app.add(allocation.ask)
 
 
 def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-    had = len(app.asks) + len(app.allocations)
-    for key in [request.key] if request.key else [*app.asks, *app.allocations]:
-        allocation = app.allocations.pop(key, None)
-        if allocation is not None:
-            partition.nodes[allocation.node_id].changed(narrowed=False)
-        if request.termination is not TerminationType.TIMEOUT:
-            app.asks.pop(key, None)
-    if len(app.asks) + len(app.allocations) < had:
-        partition.settle(app, now)
+    """Pending asks first, then those that are to take a placeholder's place, then what is booked.
+
+    A confirmation that something has timed out means no ask.
+    """
+    meant = [request.key] if request.key else [*app.asks, *app.pairs, *app.allocations]
+    asks = [key for key in meant if key in app.asks]
+    linked = [key for key in meant if key in app.pairs]
+    booked = [key for key in meant if key in app.allocations]
+    if request.termination is not TerminationType.TIMEOUT:
+        for key in asks:
+            drop_ask(app, key)
+        for key in linked:
+            cut(partition, app, key)
+        if asks or linked:
+            settle(partition, app, now, real=False)
+    for key in booked:
+        _free_booked(partition, app, key, request.termination, now)
+
+
+def _free_booked(
+    partition: PartitionOracle, app: AppRecord, key: str, why: TerminationType, now: float
+) -> None:
+    """An allocation is freed, and acknowledged unless that is what the RM was asked for."""
+    real = not app.allocations[key].ask.placeholder
+    silent = why in UNACKNOWLEDGED or (not real and why is TerminationType.PLACEHOLDER_REPLACED)
+    if not silent:
+        partition.tell_released(app, key, "STOPPED_BY_RM", RELEASED_BY_RM)
+    end_allocation(partition, app, key, now)
+    settle(partition, app, now, real=real)

@@ -1,29 +1,38 @@
 """Passes over one partition, and what their decisions do to its records."""
 
 from support.oracle.books import (
-    AllocationRecord,
+    ALLOCATED,
+    ASSUMED,
+    PLACEHOLDER,
+    RELEASING,
     AppRecord,
     AskRecord,
     NodeRecord,
+    PairRecord,
     ReservationRecord,
 )
-from support.oracle.deciding import Decision, Outcome, decide
+from support.oracle.deciding import Decision, Outcome, Search, decide
+from support.oracle.judging import ask_who_goes
+from support.oracle.lives import note_placeholder, note_start, run, stop
 from support.oracle.order import Look
 from support.oracle.partition import PartitionOracle
 from support.oracle.predicates import PredicateCheck, check_sense
+from support.oracle.replacing import INCOMPATIBLE, Replacement
+from support.oracle.terms import LossRecord
 from support.oracle.usage import Usage
+from support.oracle.victims import Preemption, seconds_run
 
-STARTING_SECONDS = 300.0
 INSPECTION_SECONDS = 1.0
 INSPECT = ("inspect", "")
-NO_STARTING_TAG = "application.stateaware.disable"
+SEARCH_INTERVAL = 15.0
+FOR_ASK = "preempting allocations to free up resources to run ask: "
+FOR_DAEMON = "preempting allocations to free up resources to run daemon set ask: "
 
 
 def look_at(partition: PartitionOracle, now: float) -> Look:
     """The partition as it is."""
     usage = Usage(partition.queues, partition.apps, partition.nodes)
-    assumed = sum(len(app.assumed_keys()) for app in partition.apps.values())
-    full = assumed >= partition.most_assumed[partition.unheard]
+    full = partition.waiting >= partition.most_assumed[partition.unheard]
     partition.was_full = partition.was_full or full
     return Look(
         partition.queues,
@@ -36,6 +45,8 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.reserving,
         full,
         partition.checks.is_silent_about,
+        partition.must_ask,
+        partition.preemption,
     )
 
 
@@ -54,63 +65,148 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
     """The asks that a pass has looked at: an autoscaler may hear of those that found no node."""
     for app_id, looked_at in outcome.nowhere.items():
         nowhere = partition.apps[app_id].nowhere
-        for ask_class, found_none in looked_at.items():
-            (nowhere.add if found_none else nowhere.discard)(ask_class)
+        for kind, found_none in looked_at.items():
+            (nowhere.add if found_none else nowhere.discard)(kind)
     for app_id, asks in outcome.attempted.items():
-        classes = {ask.ask_class for ask in asks}
+        kinds = {ask.kind for ask in asks}
         for ask in partition.apps[app_id].asks.values():
-            ask.attempted = ask.attempted or ask.ask_class in classes
+            ask.attempted = ask.attempted or ask.kind in kinds
+
+
+def mark_searches(partition: PartitionOracle, searches: list[Search], now: float) -> None:
+    """Victims were searched for: where that was in vain the ask's kind pauses (spec § 9.2)."""
+    counts = partition.preemption.searches
+    for search in searches:
+        app = partition.apps[search.app_id]
+        counts[app.queue] = counts.get(app.queue, 0) + 1
+        wish = app.wish(search.kind)
+        wish.given_up = search.in_vain and (wish.given_up or bool(wish.refused))
+        if search.in_vain:
+            wish.refused.clear()
+            wish.paused_until = now + SEARCH_INTERVAL
+
+
+def begin_turn(partition: PartitionOracle) -> None:
+    """Victims may be searched for again in all leaves."""
+    partition.preemption.searches.clear()
 
 
 def end_turn(partition: PartitionOracle, now: float) -> None:
-    """Nothing can be decided any more; what still waits may be told a second later (§ 8.12)."""
+    """Nothing can be decided any more; what still waits may be told a second later (§ 8.12).
+
+    Not for a turn in which searches for victims were postponed: another one follows.
+    """
     if INSPECT not in partition.timers and any(app.asks for app in partition.apps.values()):
         partition.timers.set(INSPECT, now + INSPECTION_SECONDS)
 
 
-def carry_out(partition: PartitionOracle, decision: Decision, now: float) -> bool:
-    """Turn the ask into an allocation, or reserve the node; whether the RM is told of it now."""
+def carry_out(
+    partition: PartitionOracle, decision: Decision | Replacement | Preemption, now: float
+) -> bool:
+    """Do what was decided; whether the RM is told of an allocation now."""
+    if isinstance(decision, Preemption):
+        if decision.plans:
+            ask_who_goes(partition.apps, partition.judging, decision)
+            partition.preemption.said.pop(0)
+        else:
+            preempt(partition, decision, now)
+        return False
+    if isinstance(decision, Replacement):
+        _replace(partition, decision, now)
+        return False
     app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
         _make_way(partition, ask.required_node)
     if decision.reserves:
         ask.reservation = ReservationRecord(node.node_id, now)
-        if ask.required_node is None and _must_ask(partition, ask, node, allocate=False):
+        if ask.required_node is None and partition.must_ask(ask, node, allocate=False):
             check = _ask(partition, app, ask, node, now, allocate=False)
             check.reservations.append(ask.reservation)
         return False
-    assumed = _must_ask(partition, ask, node, allocate=True)
+    assumed = partition.must_ask(ask, node, allocate=True)
     if assumed:
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
     del app.asks[ask.key]
     ask.reservation = None
-    partition.decisions += 1
-    app.allocations[ask.key] = AllocationRecord(ask, node.node_id, assumed, partition.decisions)
+    partition.book(app, ask, node.node_id, ASSUMED, ask.created, now)
     if not assumed:
         node.changed()
-        confirm(partition, app, node, now)
+        confirm(partition, app, ask.key, now)
     return not assumed
 
 
-def confirm(partition: PartitionOracle, app: AppRecord, node: NodeRecord, now: float) -> None:
-    """The RM agrees to a node, so the application runs, or starts.
+def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
+    """The RM agrees to a node: an allocation is made.
 
     What the RM said of the node before is void; what it is still to say it says knowing of this.
     """
-    node.results.clear()
-    _note_start(partition, app, now)
-    app.state = "Running"
+    allocation = app.allocations[key]
+    partition.nodes[allocation.node_id].results.clear()
+    partition.tell_made(app, key)
+    if allocation.ask.placeholder:
+        allocation.state = PLACEHOLDER
+        note_placeholder(partition, app, now, decided=True)
+    else:
+        allocation.state = ALLOCATED
+        note_start(partition, app, now)
+        run(partition, app)
 
 
-def _must_ask(
-    partition: PartitionOracle, ask: AskRecord, node: NodeRecord, *, allocate: bool
-) -> bool:
-    """Where others are assumed, what the RM said of the node before does not count."""
-    known = (ask.ask_class, allocate) in node.results
-    known = known and not (allocate and partition.assumed_on(node))
-    return partition.policy is not None and ask.predicate is not None and not known
+def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:
+    """The victims are told to stop, and the node is kept for the ask (spec §§ 9.4.8, 9.5)."""
+    ask = partition.apps[decision.app_id].asks[decision.key]
+    text = FOR_ASK if ask.required_node is None else FOR_DAEMON
+    stopped = []
+    for app_id, key in decision.victims:
+        victim = partition.apps[app_id]
+        gone = victim.allocations[key]
+        stopped.append(gone)
+        if partition.queues[victim.queue].properties.get("preemption.loss.limit"):
+            partition.preemption.losses.append(
+                LossRecord(victim.queue, now, gone.ask.size, seconds_run(gone, now))
+            )
+        stop(partition, victim, key, text + ask.key, preempted=True)
+    for _, other in partition.reserved_asks():
+        here = other.reservation is not None and other.reservation.node_id == decision.node_id
+        if here and other is not ask and other.required_node is None:
+            other.reservation = None
+    if ask.reservation is None or ask.reservation.node_id != decision.node_id:
+        ask.reservation = ReservationRecord(decision.node_id, now)
+    ask.reservation.since = now
+    ask.reservation.victims = stopped
+    ask.reservation.promised = ask.triggered = True
+
+
+def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> None:
+    """A real ask takes a placeholder's place, once the RM has agreed; or the placeholder stops."""
+    app = partition.apps[decision.app_id]
+    if decision.cancels:
+        stop(partition, app, decision.placeholder, INCOMPATIBLE)
+        return
+    ask, elsewhere = app.asks[decision.key], decision.node_id is not None
+    if decision.asks:
+        node_id = decision.node_id or app.allocations[decision.placeholder].node_id
+        node = partition.nodes[node_id]
+        check = _ask(partition, app, ask, node, now, allocate=elsewhere)
+        check.assumed.append((app.app_id, ask.key))
+    del app.asks[ask.key]
+    ask.reservation = None
+    partition.bookings += 1
+    number = partition.bookings
+    app.pairs[ask.key] = PairRecord(ask, decision.placeholder, decision.node_id, number)
+    if not decision.asks:
+        link(partition, app, ask.key)
+
+
+def link(partition: PartitionOracle, app: AppRecord, key: str) -> None:
+    """The real ask has a node; the RM is told to stop the placeholder."""
+    pair = app.pairs[key]
+    pair.linked = True
+    app.allocations[pair.placeholder].state = RELEASING
+    message = f"replacing allocationKey: {key}"
+    partition.tell_released(app, pair.placeholder, "PLACEHOLDER_REPLACED", message)
 
 
 def _ask(
@@ -141,20 +237,3 @@ def _make_way(partition: PartitionOracle, node_id: str) -> None:
     for _, ask in partition.reserved_asks():
         if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
             ask.reservation = None
-
-
-def _note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """The application starts in a state-aware leaf, or has started (spec § 5.2)."""
-    leaf = partition.queues[app.queue]
-    if app.starts_until is not None:
-        app.starts_until = None
-    elif (
-        app.state == "Accepted"
-        and leaf.app_order == "stateaware"
-        and not partition.as_fifo
-        and app.tags.get(NO_STARTING_TAG) != "true"
-    ):
-        for other in partition.apps.values():
-            if other.queue == app.queue:
-                other.starts_until = None
-        app.starts_until = now + STARTING_SECONDS

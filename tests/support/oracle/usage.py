@@ -1,8 +1,10 @@
 """What everybody has, waits for and may have, added up from the records for one decision."""
 
 from support.oracle.books import (
+    PREEMPTING,
     Amounts,
     AppRecord,
+    AskRecord,
     NodeRecord,
     QueueRecord,
     add_to,
@@ -14,11 +16,17 @@ Tracker = tuple[str, str, str]
 """A kind, ``user`` or ``group``, a name, and the path of a queue."""
 
 
+NOTHING: Amounts = {}
+
+
 class Usage:
     """All sums over one partition's records.
 
+    `kept` is what others have to leave free for asks with a promise, by queue or tracker, and
+    `kept_for` the part of it that is for one ask.
     `running` counts applications by queue that run or are about to, `tracked_apps` has those with
-    allocations by user or group and queue, `reserved` the nodes with reservations.
+    allocations by user or group and queue, `reserved` the nodes with reservations. What an
+    application has for its fair share (`app_allocated`) is without placeholders.
     """
 
     def __init__(
@@ -30,6 +38,8 @@ class Usage:
         """Add up everything."""
         self.cluster = total(node.capacity for node in nodes.values())
         self.allocated: dict[str, Amounts] = {path: {} for path in queues}
+        self.kept: dict[str | Tracker, Amounts] = {}
+        self.kept_for: dict[tuple[int, str | Tracker], Amounts] = {}
         self.pending: dict[str, Amounts] = {path: {} for path in queues}
         self.running = dict.fromkeys(queues, 0)
         self.app_allocated: dict[str, Amounts] = {}
@@ -40,19 +50,23 @@ class Usage:
         self.tracked_apps: dict[Tracker, set[str]] = {}
         for app in apps.values():
             self._count(app)
+        for app in apps.values():
+            for ask in app.asks.values():
+                if ask.is_promised:
+                    self._keep(app, ask, apps)
         for path in sorted(queues, key=lambda path: -path.count(".")):
             self._hand_up(queues[path])
 
     def _count(self, app: AppRecord) -> None:
         """Add an application to its leaf, to its nodes and to its user and group."""
         allocated = total(allocation.ask.size for allocation in app.allocations.values())
-        self.app_allocated[app.app_id] = allocated
+        reals = [one.ask for one in app.allocations.values() if not one.ask.placeholder]
+        self.app_allocated[app.app_id] = total(ask.size for ask in reals)
         add_to(self.allocated[app.queue], allocated)
         self.running[app.queue] += app.state == "Running" or app.allocating
         self.reserved |= {ask.reservation.node_id for ask in app.asks.values() if ask.reservation}
-        for allocation in app.allocations.values():
-            taken = {name: -value for name, value in allocation.ask.size.items()}
-            add_to(self.available[allocation.node_id], taken)
+        for node_id, size in app.booked():
+            add_to(self.available[node_id], {name: -value for name, value in size.items()})
         if app.allocations:
             for kind, name in app.trackers():
                 for path in lineage(app.queue):
@@ -63,6 +77,43 @@ class Usage:
             before = self.waiting_priority[app.queue]
             here = app.priority()
             self.waiting_priority[app.queue] = here if before is None else max(before, here)
+
+    def _keep(self, app: AppRecord, ask: AskRecord, apps: dict[str, AppRecord]) -> None:
+        """Keep for an ask what those victims of it that are not gone do not cover (spec § 9.4)."""
+        assert ask.reservation is not None, f"{ask} was promised a node"
+        leaving = [
+            (other, one)
+            for other in apps.values()
+            for one in other.allocations.values()
+            if one.state == PREEMPTING and any(one is victim for victim in ask.reservation.victims)
+        ]
+        for quota in _quotas(app):
+            covered = total(one.ask.size for other, one in leaving if quota in _quotas(other))
+            rest = {
+                name: value - covered.get(name, 0)
+                for name, value in ask.size.items()
+                if value > covered.get(name, 0)
+            }
+            add_to(self.kept.setdefault(quota, {}), rest)
+            self.kept_for[id(ask), quota] = rest
+
+    def claimed(self, path: str, ask: AskRecord | None = None) -> Amounts:
+        """What of a queue is not to be had: what is there, and what is kept for others.
+
+        With an ask, for that one.
+        """
+        return self._claimed(path, self.allocated[path], ask)
+
+    def claimed_of(self, tracker: Tracker, ask: AskRecord | None = None) -> Amounts:
+        """The same of what a user or a group may have."""
+        return self._claimed(tracker, self.tracked.get(tracker, {}), ask)
+
+    def _claimed(self, quota: str | Tracker, allocated: Amounts, ask: AskRecord | None) -> Amounts:
+        claimed = dict(allocated)
+        add_to(claimed, self.kept.get(quota, {}))
+        own = NOTHING if ask is None else self.kept_for.get((id(ask), quota), NOTHING)
+        add_to(claimed, {name: -value for name, value in own.items()})
+        return claimed
 
     def _hand_up(self, queue: QueueRecord) -> None:
         """Add a queue to its parent, and turn its inside priority into the one seen outside."""
@@ -77,3 +128,9 @@ class Usage:
         if outside is not None:
             above = self.waiting_priority[parent]
             self.waiting_priority[parent] = outside if above is None else max(above, outside)
+
+
+def _quotas(app: AppRecord) -> list[str | Tracker]:
+    """All that bounds the application: its queues, its user and its group."""
+    paths = lineage(app.queue)
+    return [*paths, *((kind, name, path) for kind, name in app.trackers() for path in paths)]

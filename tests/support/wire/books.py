@@ -48,7 +48,11 @@ def books_of(scheduler: Scheduler, rm_id: str) -> Books:
 def _keys(app: Application) -> dict[tuple[str, str], Held]:
     held: dict[tuple[str, str], Held] = {
         (app.app_id, key): Held(
-            "", ask.ask_class.items, ask.priority, ask.ask_class.required_node or ""
+            "",
+            ask.ask_class.items,
+            ask.priority,
+            ask.ask_class.required_node or "",
+            ask.placeholder,
         )
         for key, ask in pending(app).items()
     }
@@ -61,6 +65,7 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
             ask.ask_class.items,
             ask.priority,
             ask.ask_class.required_node or "",
+            ask.placeholder,
         )
     return held
 

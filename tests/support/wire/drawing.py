@@ -32,6 +32,9 @@ FOREIGN_KEYS = ("f0", "f1")
 OWN = "own"
 """Stands for the RM's own name of the default partition, ``[rmID]default``."""
 
+HUGE_GANG = 9
+"""More vcore than the queue a may have in most configurations."""
+
 ONE_IN = 24
 """Of so many things drawn, one is of the rare sort."""
 
@@ -100,7 +103,7 @@ def _app_items(draw: st.DrawFn) -> AppItem:
         partition=draw(_PARTITIONS),
         user=draw(_mostly(("ann", "bob"), ("",))),
         forced=draw(_SELDOM),
-        gang=draw(_RARELY),
+        gang=draw(st.sampled_from([0, 0, 0, 0, 2, HUGE_GANG])),
     )
     return _at_home(item, item.app_id)
 
@@ -120,7 +123,8 @@ def _asks(draw: st.DrawFn) -> AskItem:
         priority=draw(_mostly([0], [5, -1])),
         required=draw(_mostly([""], ["n0", "n1", "n9"])),
         partition=draw(_PARTITIONS),
-        placeholder=draw(_RARELY),
+        placeholder=draw(_SELDOM),
+        group=draw(_mostly(["group"], [""])),
     )
     return _at_home(item, item.app_id)
 
@@ -133,6 +137,7 @@ def _placed(draw: st.DrawFn) -> AskItem:
         size=draw(_ASK_SIZES),
         node_id=draw(_mostly(NODE_IDS, ("n9",))),
         partition=draw(_PARTITIONS),
+        placeholder=draw(_SELDOM),
     )
     return _at_home(item, item.app_id)
 

@@ -99,7 +99,8 @@ class AppItem(NamedTuple):
     partition: str = ""
     user: str = "ann"
     forced: bool = False
-    gang: bool = False
+    gang: int = 0
+    """The vcore of the placeholders of a gang."""
 
     @property
     def fault(self) -> str:
@@ -108,8 +109,6 @@ class AppItem(NamedTuple):
             return "applicationID is empty"
         if self.partition in BAD_PARTITIONS:
             return "Failed to add application"
-        if self.gang:
-            return "gang scheduling is not available"
         if not self.user and not self.forced:
             return "empty user cannot resolve"
         return ""
@@ -122,12 +121,12 @@ class AppItem(NamedTuple):
             partitionName=self.partition,
             ugi=si.UserGroupInformation(user=self.user, groups=["dev"]),
             tags={"application.create.force": "true"} if self.forced else {},
-            placeholderAsk=resource((("vcore", 1),)) if self.gang else None,
+            placeholderAsk=resource((("vcore", self.gang),)) if self.gang else None,
         )
 
     def __repr__(self) -> str:
         """``+a0 (root.a, ann)``."""
-        marks = f"{', forced' if self.forced else ''}{', gang' if self.gang else ''}"
+        marks = f"{', forced' if self.forced else ''}{f', gang {self.gang}' if self.gang else ''}"
         return f"+{self.app_id!r} ({self.queue}, {self.user!r}{marks}){_in(self.partition)}"
 
 
@@ -158,6 +157,8 @@ class AskItem(NamedTuple):
     partition: str = ""
     foreign: bool = False
     placeholder: bool = False
+    group: str = "group"
+    """The task group of a placeholder."""
 
     @property
     def fault(self) -> str:
@@ -172,8 +173,8 @@ class AskItem(NamedTuple):
             return "allocation contains negative resources"
         if not self.size:
             return "allocation contains no resources"
-        if self.placeholder:
-            return "gang scheduling is not available"
+        if self.placeholder and not self.group:
+            return f"allocation {self.key} is a placeholder without a task group name"
         if self.foreign and not self.node_id:
             return "trying to add a foreign request (non-allocation)"
         return ""
@@ -197,7 +198,7 @@ class AskItem(NamedTuple):
             nodeID=self.node_id,
             partitionName=self.partition,
             placeholder=self.placeholder,
-            taskGroupName="group" if self.placeholder else "",
+            taskGroupName=self.group if self.placeholder else "",
         )
 
     def __repr__(self) -> str:
@@ -205,7 +206,8 @@ class AskItem(NamedTuple):
         marks = f" on {self.node_id}" if self.node_id else ""
         marks += f" priority {self.priority}" if self.priority else ""
         marks += f" requires {self.required}" if self.required else ""
-        marks += f"{' foreign' if self.foreign else ''}{' placeholder' if self.placeholder else ''}"
+        marks += " foreign" if self.foreign else ""
+        marks += f" placeholder of {self.group!r}" if self.placeholder else ""
         return f"{self.key!r}@{self.app_id!r} {shown(self.size)}{marks}{_in(self.partition)}"
 
 

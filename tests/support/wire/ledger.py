@@ -7,6 +7,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as session
 from support.wire.around import Around
 from support.wire.books import Books
+from support.wire.foreign import ForeignTrack
 from support.wire.items import (
     AppItem,
     AskItem,
@@ -19,12 +20,12 @@ from support.wire.items import (
 from support.wire.things import (
     Accepted,
     Asked,
-    ForeignTrack,
     Held,
     KeyTrack,
     New,
     Rejected,
     Released,
+    TimedOut,
     Updated,
 )
 from support.wire.tracks import Track, Violation
@@ -32,6 +33,8 @@ from support.wire.tracks import Track, Violation
 Item = NodeItem | AppItem | RemovalItem | AskItem | ReleaseItem
 K = TypeVar("K")
 V = TypeVar("V")
+_END: Mapping[int, type[Released | TimedOut]] = {si.STOPPED_BY_RM: Released, si.TIMEOUT: TimedOut}
+"""Nothing is preempted in these worlds, and no ask names the group of a placeholder."""
 _Answers = dict[str, list[Accepted | Rejected]]
 
 
@@ -135,13 +138,14 @@ class Ledger:
         for new in response.new:
             self._check_partition(new.partitionName, new.applicationID)
             size = amounts({name: q.value for name, q in new.resourcePerAlloc.resources.items()})
-            heard = New(new.nodeID, size, new.priority)
+            heard = New(new.nodeID, size, new.priority, new.placeholder)
             self._own(new.applicationID, new.allocationKey).hear(heard)
         for ended in response.released:
             self._check_partition(ended.partitionName, ended.applicationID)
-            if ended.terminationType != si.STOPPED_BY_RM:
+            end = _END.get(ended.terminationType)
+            if end is None:
                 raise Violation(f"{ended.allocationKey} is to end: {ended.terminationType}")
-            self._own(ended.applicationID, ended.allocationKey).hear(Released(ended.message))
+            self._own(ended.applicationID, ended.allocationKey).hear(end(ended.message))
         for refused in response.rejectedAllocations:
             heard_no = Rejected(refused.reason)
             self._key(refused.applicationID, refused.allocationKey).hear(heard_no)

@@ -147,7 +147,8 @@ class WireRm:
         for check in taken:
             nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
             self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
-            self.ledger.around.answered(check, nodes)
+            if not (talk.lets_pass and talk.may_be_too_late(check)):
+                self.ledger.around.answered(check, nodes)
             answers.append(refusing(check, nodes))
         for message in [answers] if as_list else [[answer] for answer in answers]:
             self.connection.number({"predicate_answers": session.PredicateAnswers(answers=message)})
@@ -221,6 +222,8 @@ class WireRm:
     def settle(self, books: Books) -> None:
         """All was dealt with and heard: compare."""
         self.ledger.settle(books)
+        if self.connection.talk is not None:
+            self.connection.talk.settle()
         self._forget_said()
 
     def _forget_said(self) -> None:

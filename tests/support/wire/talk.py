@@ -44,6 +44,9 @@ class Talk:
         self._acknowledged = 0
         self._told = 0
         self._checked = 0
+        # Checks up to this one may have run out, and so may all while `_time_passes`.
+        self._run_out = 0
+        self._time_passes = False
 
     def hello(self) -> bytes:
         """What opens a line."""
@@ -65,6 +68,7 @@ class Talk:
         self._stamp = welcome.session
         self._token = welcome.welcome.resume_token
         self._sent = self._received = self._acknowledged = self._told = self._checked = 0
+        self._run_out, self._time_passes = 0, False
         self.kept.clear()
         self.checks.clear()
         self.expects_complete.clear()
@@ -133,6 +137,20 @@ class Talk:
                 raise Violation(f"check {check.id} follows check {self._checked}")
             self._checked = check.id
             self.checks.append(check)
+
+    def pass_time(self) -> None:
+        """What was asked, heard or not, may count as answered by silence from now on."""
+        self._time_passes = True
+
+    def settle(self) -> None:
+        """Everything was heard: what is asked from now on is asked after that time has passed."""
+        if self._time_passes:
+            self._run_out = self._checked
+            self._time_passes = False
+
+    def may_be_too_late(self, check: session.PredicateCheck) -> bool:
+        """Whether silence may have answered a check before."""
+        return self._time_passes or check.id <= self._run_out
 
     def _look_at(self, response: session.UpdateResponse) -> None:
         """H1: an answer of this session; S2: acknowledgements only rise."""

@@ -1,4 +1,4 @@
-"""Tracks of nodes, applications, keys and foreign allocations: what may follow on what.
+"""Tracks of nodes, applications and keys: what may follow on what.
 
 The states of a key are those of reliability § 3.3: asked, allocated, to be released, freed or
 rejected. What is asked but neither freed nor rejected is `Held`, pending while it has no node.
@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.handlers.allocations import RELEASED_BY_RM
+from licorne_core.handlers.stopping import KEEPING_ON_TIMEOUT, ON_COMPLETION, PENDING_ON_TIMEOUT
 from support.wire.items import (
     BAD_PARTITIONS,
     Amounts,
@@ -49,10 +50,17 @@ class New(NamedTuple):
     node_id: str
     size: Amounts
     priority: int
+    placeholder: bool
 
 
 class Released(NamedTuple):
     """An allocation has ended."""
+
+    message: str
+
+
+class TimedOut(NamedTuple):
+    """A placeholder is to end, or an ask of a gang that did not come together was dropped."""
 
     message: str
 
@@ -63,7 +71,7 @@ class Asked(NamedTuple):
     node_ids: tuple[str, ...]
 
 
-_KeyAnswer = New | Released | Rejected | Asked
+_KeyAnswer = New | Released | TimedOut | Rejected | Asked
 
 # ---- States ----
 
@@ -82,6 +90,7 @@ class Held(NamedTuple):
     size: Amounts
     priority: int
     required: str
+    placeholder: bool
 
 
 class Occupied(NamedTuple):
@@ -175,7 +184,8 @@ class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
 
 _NEXT = {
     "New": {"Accepted", "Failing"},
-    "Accepted": {"Running", "Completing", "Failing"},
+    "Accepted": {"Running", "Completing", "Failing", "Resuming"},
+    "Resuming": {"Accepted"},
     "Running": {"Completing", "Failing"},
     "Completing": {"Running", "Completed"},
     "Failing": {"Failed"},
@@ -229,7 +239,12 @@ class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Up
             return state is not None and item.app_id != ""
         if reason.startswith(("Failed to add application", "partition ")):
             return self._around.partition_may_be(home(self.app_id), there=False)
-        return not item.forced and state is None and reason.startswith(_PLACEMENT)
+        if item.forced or state is not None:
+            return False
+        if item.gang and reason.startswith("queue "):
+            fair = item.queue == "root.b" and reason.endswith("unsupported sort type")
+            return fair or "larger than max queue allocation" in reason
+        return reason.startswith(_PLACEMENT)
 
 
 _UNANSWERED = {si.TIMEOUT, si.PREEMPTED_BY_SCHEDULER}
@@ -274,6 +289,8 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
                 return [state] if fine else []
             case Released(message) if state is not None and state.node_id:
                 return [None] if self._may_have_ended(state, message) else []
+            case TimedOut(message) if state is not None:
+                return self._timed_out(state, message)
         return []
 
     def _may_be_decided(self, state: Held, new: New) -> bool:
@@ -286,7 +303,16 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
         fine = fine and home(new.node_id) == home(self.app_id)
         fine = fine and around.app_may_be(self.app_id, there=True)
         fine = fine and around.has_agreed(self.app_id, self.key, new.node_id)
-        return fine and state == Held("", new.size, new.priority, state.required)
+        wanted = Held("", new.size, new.priority, state.required, new.placeholder)
+        return fine and state == wanted
+
+    @staticmethod
+    def _timed_out(state: Held, message: str) -> list[Held | None]:
+        """What waits is dropped; a placeholder that has its room keeps it until the RM confirms."""
+        if state.node_id:
+            asked = message in (KEEPING_ON_TIMEOUT, ON_COMPLETION)
+            return [state] if state.placeholder and asked else []
+        return [None] if message == PENDING_ON_TIMEOUT else []
 
     def _may_have_ended(self, state: Held, message: str) -> bool:
         around = self._around
@@ -303,7 +329,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
         match answer:
             case Rejected(reason):
                 return [state] if self._plausible(reason, item) else []
-            case Released() | Asked():
+            case Released() | Asked() | TimedOut():
                 return []
         if item.fault or not self._around.app_may_be(self.app_id, there=True):
             return []
@@ -312,7 +338,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
         if not placed:
             return [after] if answer is None else []
         assert after is not None
-        fine = answer == New(after.node_id, after.size, after.priority)
+        fine = answer == New(after.node_id, after.size, after.priority, after.placeholder)
         return [after] if fine and self._around.node_may_be(after.node_id, there=True) else []
 
     def taken(self, state: Held | None, item: AskItem | ReleaseItem) -> Held | None:
@@ -322,7 +348,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
         if isinstance(item, ReleaseItem):
             return state and self._freed(state, item)
         if state is None:
-            return Held(item.node_id, item.size, item.priority, item.required)
+            return Held(item.node_id, item.size, item.priority, item.required, item.placeholder)
         return state._replace(size=item.size, node_id=state.node_id or item.node_id)
 
     @staticmethod
@@ -354,46 +380,11 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, _KeyAnswer]):
         after = self.taken(state, item)
         ended = state is not None and bool(state.node_id) and after is None
         told = ended and item.why not in _UNANSWERED
-        expected = Released(RELEASED_BY_RM) if told else None
-        return [after] if answer == expected else []
-
-
-class ForeignTrack(Track[Occupied | None, AskItem | ReleaseItem, Rejected]):
-    """One foreign allocation: never answered but to be refused."""
-
-    def __init__(self, key: str, around: Surroundings) -> None:
-        """Not there."""
-        super().__init__(f"foreign key {key!r}", None)
-        self._around = around
-
-    def after(
-        self, state: Occupied | None, item: AskItem | ReleaseItem | None, answer: Rejected | None
-    ) -> Iterable[Occupied | None]:
-        """It comes, moves, goes, and goes with its node."""
-        if item is None:
-            gone = state is not None and self._around.node_may_be(state.node_id, there=False)
-            return [None] if answer is None and gone else []
-        if answer is not None:
-            return [state] if self._plausible(answer.reason, item) else []
-        if item.fault:
+        if state is not None and state.placeholder and item.why == si.PLACEHOLDER_REPLACED:
+            told = False
+        if answer != (Released(RELEASED_BY_RM) if told else None):
             return []
-        if isinstance(item, AskItem) and not self._around.node_may_be(item.node_id, there=True):
-            return []
-        return [self.taken(state, item)]
-
-    def taken(self, state: Occupied | None, item: AskItem | ReleaseItem) -> Occupied | None:
-        """What an item makes of it."""
-        if item.fault:
-            return state
-        if isinstance(item, AskItem):
-            return Occupied(item.node_id, item.size)
-        return None
-
-    def _plausible(self, reason: str, item: AskItem | ReleaseItem) -> bool:
-        if item.fault and item.fault in reason:
-            return True
-        if isinstance(item, ReleaseItem):
-            return False
-        if reason == f"failed to find node {item.node_id} for allocation {item.key}":
-            return self._around.node_may_be(item.node_id, there=False)
-        return self._around.huge and reason.endswith("beyond int64")
+        # A placeholder that was told to end does not wait again.
+        stays = state is not None and state.placeholder
+        stays = stays and item.why == si.SCHEDULING_FAILED_ON_RM
+        return [after, state] if stays else [after]

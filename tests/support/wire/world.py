@@ -85,6 +85,9 @@ class World:
         """Let time pass for everybody."""
         self.script.append(f"{seconds} s pass{', unnoticed' if late else ''}")
         self._touched.update(RM_IDS)
+        for rm in self.rms:
+            if rm.connection.talk is not None:
+                rm.connection.talk.pass_time()
         self.site.advance(seconds, late=late)
         self.site.check()
 
@@ -177,7 +180,16 @@ def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, lis
         if home(app_id) in there
     ]
     asks: list[Item] = [
-        AskItem(key, app_id, held.size, held.node_id, held.priority, held.required, home(app_id))
+        AskItem(
+            key,
+            app_id,
+            held.size,
+            held.node_id,
+            held.priority,
+            held.required,
+            home(app_id),
+            placeholder=held.placeholder,
+        )
         for (app_id, key), held in belief.keys.items()
         if home(app_id) in there
     ]

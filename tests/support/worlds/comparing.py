@@ -1,29 +1,48 @@
 """Plays a script to core and oracle side by side: they have to agree on everything."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from licorne_core.apps.requests import RequestState
 from licorne_core.commands import Command, NotePredicatesSent, Tick
-from licorne_core.effects import AllocationsMade, ContainerStatesChanged, Effect, PredicatesAsked
+from licorne_core.effects import (
+    AllocationsMade,
+    AllocationsReleased,
+    ContainerStatesChanged,
+    Effect,
+    PredicatesAsked,
+    PreemptionsAsked,
+)
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.partition import Partition
-from licorne_core.queues.states import QueueState
 from licorne_core.scheduling.predicate_checks import MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE
 from licorne_core.tuning import Tuning
-from support.driver import Driver, placed
-from support.oracle import Decision, Oracle, PartitionOracle
-from support.oracle.books import AskClass
-from support.oracle.turns import carry_out, end_turn, mark_attempted, peek, send_to_rest
-from support.oracle.usage import Usage
+from support.driver import Driver, placed, released
+from support.oracle import Made, Oracle, Released
+from support.oracle.deciding import Outcome, Search
+from support.oracle.turns import (
+    SEARCH_INTERVAL,
+    begin_turn,
+    carry_out,
+    end_turn,
+    mark_attempted,
+    mark_searches,
+    peek,
+    send_to_rest,
+)
 from support.worlds.answering import Answers
+from support.worlds.books import (
+    books_of_core,
+    books_of_oracle,
+    differences,
+    kind_of,
+    pauses,
+    unseen,
+    unseen_by_oracle,
+)
+from support.worlds.confirming import Confirmations
 from support.worlds.playing import REST, TURN, Step
 
 SWEEP = 7
 """Commands after which the core adds up its books; the oracle's are compared after each."""
-
-Keys = dict[tuple[str, str], str]
-"""Nodes by application and key."""
 
 
 class Disagreement(AssertionError):
@@ -64,6 +83,7 @@ class _Pair:
         self.driver = driver
         self.oracle = oracle
         self.answers = Answers(self.driver.scheduler)
+        self.confirmations = Confirmations()
         self.unwritten: list[NotePredicatesSent] = []
         self.decisions = 0
 
@@ -73,20 +93,27 @@ class _Pair:
         turns = {name: partition.counters.turns for name, partition in partitions.items()}
         effects = self.driver.send(command)
         self.answers.hear(effects)
-        asked = [effect for effect in effects if isinstance(effect, PredicatesAsked)]
+        self.confirmations.hear(effects)
+        asked = [
+            effect for effect in effects if isinstance(effect, PredicatesAsked | PreemptionsAsked)
+        ]
         self.unwritten += [
             NotePredicatesSent(rm_id=effect.rm_id, check=effect.checks[-1].check)
             for effect in asked
         ]
         self.oracle.handle(command, self.driver.now, asked)
-        for name, told in self.oracle.told.items():
+        for name, theirs in self.oracle.partitions.items():
             core = PartitionName(name)
-            made = _made(effects, name)
+            made, told = _made(effects, name), list(theirs.made)
             assert made[: len(told)] == told, f"in {name} the core tells {made}, oracle {told}"
             if isinstance(command, Tick) and partitions[core].counters.turns > turns[core]:
                 self._follow(name, made[len(told) :], command.decisions)
             else:
                 assert len(made) == len(told), f"in {name} the core also tells {made}"
+            ended = _released(effects, name)
+            assert ended == theirs.released, (
+                f"in {name} the core tells {ended} to end, oracle {theirs.released}"
+            )
         for name, waiting in self.oracle.waiting.items():
             told_of = _waiting(effects, name)
             # Asks behind a full house are not looked at again when a maximum gets in the way too;
@@ -95,7 +122,8 @@ class _Pair:
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
         for name, theirs in self.oracle.partitions.items():
-            said = theirs.checks.said
+            theirs.preemption.said.clear()
+            said = [*theirs.checks.said, *theirs.judging.said]
             assert not said, f"in {name} the core also asks {said}"
         self._compare_books(self._concerned(command))
 
@@ -108,9 +136,12 @@ class _Pair:
         return names
 
     def hear_answers(self) -> bool:
-        """Checks are written, and RMs answer what they have thought about long enough."""
+        """Checks are written, and RMs answer what they have thought about long enough.
+
+        They confirm, too, what they were told to stop.
+        """
         written, self.unwritten = self.unwritten, []
-        due = self.answers.due()
+        due = [*self.answers.due(), *self.confirmations.due()]
         for command in (*written, *due):
             self.hand_in(command)
         return bool(written or due)
@@ -127,10 +158,13 @@ class _Pair:
             raise AssertionError("the core never comes to rest")
         for name, partition in self.oracle.partitions.items():
             if self.oracle.runnable(name):
+                begin_turn(partition)
                 left = peek(partition, self.driver.now)
-                assert left[:2] == (None, []), f"{name} rests, though there is {left}"
+                searches = left.searches if partition.nodes else []
+                waits = left.decision or left.backing_off or searches
+                assert not waits, f"{name} rests, though there is {left}"
 
-    def _follow(self, name: str, made: list[Decision], budget: int) -> None:
+    def _follow(self, name: str, made: list[Made], budget: int) -> None:
         """The oracle decides for the partition whose turn it was, as often as the core did.
 
         Of the core's decisions, reservations and what is assumed do not show. But it makes as many
@@ -139,28 +173,33 @@ class _Pair:
         assert self.oracle.runnable(name), f"{name} is on hold"
         core = self.driver.scheduler.partitions[PartitionName(name)]
         theirs = self.oracle.partitions[name]
+        begin_turn(theirs)
         for _ in range(budget):
-            if not made and core.cycle.tired and _unseen(core) == _unseen_by_oracle(theirs):
+            if not made and core.cycle.tired and unseen(core) == unseen_by_oracle(theirs):
                 self._end_tired_turn(core)
                 break
-            wanted = self._pass(name)
+            outcome = self._pass(name)
+            wanted = outcome.decision
             if wanted is None:
-                end_turn(theirs, self.driver.now)
+                # Who has to back off waits for no other turn.
+                if not {*outcome.postponed} - {*outcome.backing_off}:
+                    end_turn(theirs, self.driver.now)
                 break
             if carry_out(theirs, wanted, self.driver.now):
                 got = made.pop(0) if made else None
-                assert wanted == got, f"in {name} the core says {got}, oracle {wanted}"
+                assert theirs.made[-1] == got, f"in {name} the core says {got}, oracle {wanted}"
             self.decisions += 1
         assert not made, f"in {name} the core also says {made}"
 
-    def _pass(self, name: str) -> Decision | None:
+    def _pass(self, name: str) -> Outcome:
         """One pass of the oracle, with the back-offs that it finds due."""
         partition = self.oracle.partitions[name]
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
+        mark_searches(partition, outcome.searches, self.driver.now)
         for app_id in outcome.backing_off:
             send_to_rest(partition, app_id, self.driver.now)
-        return outcome.decision
+        return outcome
 
     def _end_tired_turn(self, core: Partition) -> None:
         """The core has seen the first of those that must back off, and maybe not the others."""
@@ -168,109 +207,46 @@ class _Pair:
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
             groups = core.applications[AppId(app_id)].groups.values()
-            kinds = [group.ask_class for group in groups if group.attempted]
-            seen = {(kind.items, kind.required_node, kind.predicate) for kind in kinds}
-            looked_at = [ask for ask in asks if ask.ask_class in seen]
-            nowhere: dict[AskClass, bool] = {
-                (kind.items, kind.required_node, kind.predicate): group.nowhere
-                for group in groups
-                for kind in [group.ask_class]
-                if (kind.items, kind.required_node, kind.predicate) in seen
-            }
+            nowhere = {kind_of(group): group.nowhere for group in groups if group.attempted}
+            looked_at = [ask for ask in asks if ask.kind in nowhere]
             mark_attempted(
                 theirs,
                 outcome._replace(attempted={app_id: looked_at}, nowhere={app_id: nowhere}),
             )
+        mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         for app_id in outcome.backing_off:
             if core.applications[AppId(app_id)].backoff_until <= self.driver.now:
                 break
             send_to_rest(theirs, app_id, self.driver.now)
 
+    def _searches(self, core: Partition, outcome: Outcome) -> list[Search]:
+        """The searches in vain that a tired core has come to."""
+        return [
+            one
+            for one in outcome.searches
+            for ends in [pauses(core.applications[AppId(one.app_id)])]
+            if one.in_vain and ends.get(one.kind) == self.driver.now + SEARCH_INTERVAL
+        ]
+
     def _compare_books(self, names: list[PartitionName]) -> None:
         """Both have the same applications, nodes, usage and free room."""
         for name in names:
-            ours, theirs = self._books_of_core(name), self._books_of_oracle(name)
+            ours = books_of_core(self.driver.scheduler.partitions[name], self.driver.now)
+            theirs = books_of_oracle(self.oracle.partitions[name], self.driver.now)
             for what, value in ours.items():
-                assert value == theirs[what], f"{name} {what}: core {value}, oracle {theirs[what]}"
-
-    def _books_of_core(self, name: Any) -> dict[str, Any]:
-        partition = self.driver.scheduler.partitions[name]
-        return {
-            "apps": {
-                app.app_id: (
-                    app.queue_path,
-                    app.state.value,
-                    app.backoff_until,
-                    {request.key for request in app.pending()},
-                    {request.key for request in app.booked()},
-                )
-                for app in partition.applications.values()
-            },
-            "reserved and assumed": _unseen(partition),
-            "nodes": {
-                node.node_id: (node.schedulable, _without_zeros(node.available))
-                for node in partition.nodes.by_id.values()
-            },
-            "queues": {
-                queue.path: (
-                    queue.state is QueueState.DRAINING,
-                    _without_zeros(queue.allocated),
-                    _without_zeros(queue.pending),
-                    queue.running_applications + len(queue.allocating),
-                )
-                for queue in partition.tree.walk()
-            },
-            "trackers": {
-                (tracker.kind, tracker.name, tracker.path): (
-                    _without_zeros(tracker.allocated),
-                    set(tracker.applications),
-                )
-                for kind in ("user", "group")
-                for trackers in partition.limits.of_kind(kind).values()
-                for tracker in trackers.values()
-                if tracker.applications
-            },
-        }
-
-    def _books_of_oracle(self, name: str) -> dict[str, Any]:
-        partition = self.oracle.partitions[name]
-        usage = Usage(partition.queues, partition.apps, partition.nodes)
-        return {
-            "apps": {
-                app.app_id: (
-                    app.queue,
-                    app.state,
-                    app.backs_off_until,
-                    set(app.asks),
-                    set(app.allocations),
-                )
-                for app in partition.apps.values()
-            },
-            "reserved and assumed": _unseen_by_oracle(partition),
-            "nodes": {
-                node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
-                for node in partition.nodes.values()
-            },
-            "queues": {
-                path: (
-                    queue.draining,
-                    _without_zeros(usage.allocated[path]),
-                    _without_zeros(usage.pending[path]),
-                    usage.running[path],
-                )
-                for path, queue in partition.queues.items()
-            },
-            "trackers": {
-                tracker: (_without_zeros(usage.tracked[tracker]), apps)
-                for tracker, apps in usage.tracked_apps.items()
-            },
-        }
+                assert value == theirs[what], f"{name} {what}: {differences(value, theirs[what])}"
 
 
-def _made(effects: Iterable[Effect], name: str) -> list[Decision]:
+def _made(effects: Iterable[Effect], name: str) -> list[Made]:
     """The allocations of one partition that the RM is told of, in order."""
     made = [e for e in effects if isinstance(e, AllocationsMade) and e.partition == name]
-    return [Decision(*told) for told in placed(made)]
+    return [Made(*told) for told in placed(made)]
+
+
+def _released(effects: Iterable[Effect], name: str) -> list[Released]:
+    """What the RM is told of one partition that has ended or is to end, in order."""
+    ended = [e for e in effects if isinstance(e, AllocationsReleased) and e.partition == name]
+    return [Released(*told) for told in released(ended)]
 
 
 def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
@@ -281,38 +257,3 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
         if isinstance(effect, ContainerStatesChanged) and effect.partition == name
         for state in effect.states
     )
-
-
-def _unseen(partition: Partition) -> tuple[Keys, Keys]:
-    """What shows in no effect: which nodes are reserved for which asks, and what is assumed."""
-    reserved: Keys = {
-        (app.app_id, key): request.reservation.node_id
-        for app in partition.applications.values()
-        for key, request in app.reserved.items()
-        if request.reservation is not None
-    }
-    assumed: Keys = {
-        (app.app_id, request.key): request.allocation.node_id
-        for app in partition.applications.values()
-        for request in app.booked()
-        if request.state is RequestState.ASSUMED and request.allocation is not None
-    }
-    return reserved, assumed
-
-
-def _unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys]:
-    reserved: Keys = {
-        (app.app_id, ask.key): ask.reservation.node_id
-        for app, ask in partition.reserved_asks()
-        if ask.reservation
-    }
-    assumed: Keys = {
-        (app.app_id, key): app.allocations[key].node_id
-        for app in partition.apps.values()
-        for key in app.assumed_keys()
-    }
-    return reserved, assumed
-
-
-def _without_zeros(size: Any) -> dict[str, int]:
-    return {name: value for name, value in size.items() if value}

@@ -12,16 +12,19 @@ from support.worlds.limits import with_limits
 class ConfigMaker:
     """Makes one partition's configuration, and later variants of it for reloads."""
 
-    def __init__(self, rng: Random, *, creates: bool, hides: bool) -> None:
+    def __init__(self, rng: Random, *, creates: bool, hides: bool, preempts: bool) -> None:
         """Draw the shape of the tree.
 
-        `creates` lets placement create queues, `hides` leaves queues out of later variants.
+        `creates` lets placement create queues, `hides` leaves queues out of later variants. Where
+        asks `preempt` others there is more that is guaranteed, and there are settings for it.
         """
         self.rng = rng
+        self.preempts = preempts
         self.creates = creates
         self.hides = hides
-        self.limited = rng.random() < 0.5
+        self.limited = rng.random() < (0.2 if preempts else 0.5)
         self.hidden: set[int] = set()
+        self.favoured: set[int] = set()
         self.shape = self._queue("root", depth=0)
         self.node_order = self._node_order()
 
@@ -31,6 +34,12 @@ class ConfigMaker:
         self._collect(self.shape, "root", paths)
         return paths
 
+    def favoured_leaves(self) -> list[str]:
+        """Full paths of leaves that are guaranteed much, nearly always."""
+        paths: list[str] = []
+        self._collect_favoured(self.shape, "root", paths)
+        return paths
+
     def partition(self, name: str) -> dict[str, Any]:
         """One variant: same tree and settings, guarantees and maxima drawn anew."""
         config: dict[str, Any] = {"name": name, "queues": [self._sized(self.shape)]}
@@ -38,6 +47,8 @@ class ConfigMaker:
             config["placementrules"] = [{"name": "provided", "create": True}]
         if self.node_order:
             config["nodesortpolicy"] = self.node_order
+        if self.preempts and self.rng.random() < 0.06:
+            config["preemption"] = {"enabled": False}
         return with_limits(self.rng, config) if self.limited else config
 
     def resettle(self) -> None:
@@ -59,8 +70,11 @@ class ConfigMaker:
 
     def _queue(self, name: str, depth: int) -> dict[str, Any]:
         rng = self.rng
-        count = rng.randint(1, 3) if depth == 0 or (depth < 3 and rng.random() < 0.4) else 0
+        least = 2 if self.preempts else 1
+        count = rng.randint(least, 3) if depth == 0 or (depth < 3 and rng.random() < 0.4) else 0
         shape: dict[str, Any] = {"name": name, "properties": self._properties()}
+        if self.preempts and depth and rng.random() < 0.4:
+            self.favoured.add(id(shape))
         shape["queues"] = [self._queue(f"q{i}", depth + 1) for i in range(count)]
         if self.creates and (count or depth == 0):
             shape["childtemplate"] = self._template()
@@ -82,7 +96,19 @@ class ConfigMaker:
         if rng.random() < 0.1:
             properties["application.unschedasks.backoff"] = str(rng.randint(1, 3))
             properties["application.unschedasks.backoff.delay"] = "4s"
-        return properties
+        return {**properties, **self._of_preemption()} if self.preempts else properties
+
+    def _of_preemption(self) -> dict[str, str]:
+        """When asks preempt others, whose allocations may go, and in which order."""
+        rng = self.rng
+        chosen = [
+            ("preemption.delay", 0.9, ["500ms", "500ms", "1s", "2s", "5s"]),
+            ("preemption.policy", 0.25, ["default", "fence", "disabled"]),
+            ("preemption.minimum.runtime", 0.1, ["500ms", "3s", "20s"]),
+            ("preemption.loss.limit", 0.1, ["vcore=9000m", "memory=60,vcore=30000m", "gpu=0"]),
+            ("preemption.victim.order", 0.3, ["age", "cost", "cost"]),
+        ]
+        return {name: rng.choice(texts) for name, share, texts in chosen if rng.random() < share}
 
     def _template(self) -> dict[str, Any]:
         template: dict[str, Any] = {"properties": self._properties()}
@@ -118,11 +144,20 @@ class ConfigMaker:
         for child in shape["queues"]:
             for name, value in self._guarantee(child, found).items():
                 least[name] = least.get(name, 0) + value
-        if self.rng.random() < 0.4:
-            extra = self._some(0, 2)
+        if self.rng.random() < (0.9 if id(shape) in self.favoured else 0.4 - 0.2 * self.preempts):
+            extra = self._due() if id(shape) in self.favoured else self._some(0, 2)
             least = {n: least.get(n, 0) + extra.get(n, 0) for n in {**least, **extra}}
             found[id(shape)] = least
         return least
+
+    def _due(self) -> Amounts:
+        """What is worth preempting others for: something of most types."""
+        rng = self.rng
+        return {
+            name: rng.choice([1, 2, 4, 6]) * typical
+            for name, typical in TYPES.items()
+            if rng.random() < 0.85
+        }
 
     def _written(
         self,
@@ -140,7 +175,7 @@ class ConfigMaker:
             least = own if own is not None else self._least(shape, guaranteed)
             if own:
                 resources["guaranteed"] = written(own)
-            if self.rng.random() < 0.5:
+            if self.rng.random() < (0.3 if self.preempts else 0.5):
                 own_max = self._maximum(least, limits)
                 limits = {**limits, **own_max}
                 resources["max"] = written(own_max)
@@ -180,6 +215,12 @@ class ConfigMaker:
             paths.append(f"{path}.made{self.rng.randint(0, 1)}")
         for child in shape["queues"]:
             self._collect(child, f"{path}.{child['name']}", paths)
+
+    def _collect_favoured(self, shape: dict[str, Any], path: str, paths: list[str]) -> None:
+        if not shape["queues"] and id(shape) in self.favoured:
+            paths.append(path)
+        for child in shape["queues"]:
+            self._collect_favoured(child, f"{path}.{child['name']}", paths)
 
 
 def text_of(partitions: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Plays a script to a core; the RMs in it answer predicate checks."""
+"""Plays a script to a core; the RMs in it answer what they are asked."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from licorne_core.events import Fact
 from licorne_core.tuning import Tuning
 from support.driver import Driver
 from support.worlds.answering import Answers
+from support.worlds.confirming import Confirmations
 
 REST = None
 """Instead of a command: let the core decide until it has nothing left to do."""
@@ -27,15 +28,17 @@ def play_watched(
 ) -> tuple[list[Effect], list[Fact]]:
     """All effects that a core answers to a script, and all that those who watch hear."""
     driver = Driver(tuning=tuning)
-    answers = Answers(driver.scheduler)
+    answers, confirmations = Answers(driver.scheduler), Confirmations()
     told: list[Effect] = []
     for now, command in script:
         driver.now = now
-        for answer in answers.due():
-            effects = driver.send(answer)
+        for reply in [*answers.due(), *confirmations.due()]:
+            effects = driver.send(reply)
             answers.hear(effects)
+            confirmations.hear(effects)
             told += effects
         effects = driver.run(TURN) if command is REST else driver.send(command)
         answers.hear(effects)
+        confirmations.hear(effects)
         told += effects
     return told, driver.facts

@@ -13,15 +13,21 @@ REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": 
 class RmSettings:
     """Draws the partitions of one RM, and what is configured there."""
 
-    def __init__(self, rng: Random, rm: str, *, hides: bool) -> None:
+    def __init__(self, rng: Random, rm: str, *, hides: bool, preempts: bool) -> None:
         """Draw what stays as it is: which partitions, the shape of queues, who has a say."""
         self.rng = rng
         self.rm = rm
         self.hides = hides
+        self.preempts = preempts
         names = ["default", "second"] if rng.random() < 0.3 else ["default"]
         self.creates = rng.random() < 0.4
         self.makers = {
-            name: ConfigMaker(rng, creates=self.creates, hides=hides and not self.creates)
+            name: ConfigMaker(
+                rng,
+                creates=self.creates,
+                hides=hides and not self.creates,
+                preempts=preempts,
+            )
             for name in names
         }
         self.predicates = self._policy()
@@ -49,7 +55,9 @@ class RmSettings:
         if self.rng.random() < 0.5:
             return None
         fail_mode = self.rng.choice(list(FailMode))
-        return PredicatePolicy(deadline=self.rng.choice([0.5, 2.0, 6.0]), fail_mode=fail_mode)
+        deadline = self.rng.choice([0.5, 2.0, 6.0])
+        judges = self.preempts and self.rng.random() < 0.8
+        return PredicatePolicy(deadline=deadline, fail_mode=fail_mode, judges_victims=judges)
 
     def _extra(self) -> dict[str, str]:
         """Mostly nothing, which leaves in force what was."""

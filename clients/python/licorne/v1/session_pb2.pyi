@@ -94,6 +94,7 @@ class UpdateRequest(_message.Message):
     GOODBYE_FIELD_NUMBER: _builtins.int
     PREDICATE_ANSWERS_FIELD_NUMBER: _builtins.int
     STATE_DUMP_FIELD_NUMBER: _builtins.int
+    PREEMPTION_ANSWERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Hello, Heartbeat and Ack. A
     request once begun is carried out and counted, whatever becomes of its stream.
@@ -122,6 +123,8 @@ class UpdateRequest(_message.Message):
     def predicate_answers(self) -> Global___PredicateAnswers: ...
     @_builtins.property
     def state_dump(self) -> Global___StateDump: ...
+    @_builtins.property
+    def preemption_answers(self) -> Global___PreemptionAnswers: ...
     def __init__(
         self,
         *,
@@ -138,12 +141,13 @@ class UpdateRequest(_message.Message):
         goodbye: Global___Goodbye | None = ...,
         predicate_answers: Global___PredicateAnswers | None = ...,
         state_dump: Global___StateDump | None = ...,
+        preemption_answers: Global___PreemptionAnswers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answers", b"predicate_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answers", b"predicate_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "hello", b"hello", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_answers", b"predicate_answers", "preemption_answers", b"preemption_answers", "replay_begin", b"replay_begin", "replay_end", b"replay_end", "state_dump", b"state_dump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answers", "state_dump"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["hello", "nodes", "applications", "allocations", "replay_begin", "replay_end", "heartbeat", "ack", "goodbye", "predicate_answers", "state_dump", "preemption_answers"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -172,6 +176,7 @@ class UpdateResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     PREDICATE_CHECKS_FIELD_NUMBER: _builtins.int
     STATE_DUMP_WANTED_FIELD_NUMBER: _builtins.int
+    PREEMPTION_CHECKS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -208,6 +213,8 @@ class UpdateResponse(_message.Message):
     def predicate_checks(self) -> Global___PredicateChecks: ...
     @_builtins.property
     def state_dump_wanted(self) -> Global___StateDumpWanted: ...
+    @_builtins.property
+    def preemption_checks(self) -> Global___PreemptionChecks: ...
     def __init__(
         self,
         *,
@@ -228,12 +235,13 @@ class UpdateResponse(_message.Message):
         events: Global___Events | None = ...,
         predicate_checks: Global___PredicateChecks | None = ...,
         state_dump_wanted: Global___StateDumpWanted | None = ...,
+        preemption_checks: Global___PreemptionChecks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_checks", b"predicate_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_checks", b"predicate_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -337,22 +345,28 @@ class Predicates(_message.Message):
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     FAIL_MODE_FIELD_NUMBER: _builtins.int
     CLASS_BY_FIELD_NUMBER: _builtins.int
+    JUDGES_VICTIMS_FIELD_NUMBER: _builtins.int
     deadline_milliseconds: _builtins.int
     """A check not answered by then counts by `fail_mode` for that try. The time runs from when the
     check is written to the stream. 0 means 2,000; at least 10, 60,000 at the most.
     """
     fail_mode: Global___FailMode.ValueType
     class_by: Global___ClassBy.ValueType
+    judges_victims: _builtins.bool
+    """Whether the RM is also asked which victims of preemption have to go, see PreemptionCheck.
+    Without it, victims are chosen by resources alone.
+    """
     def __init__(
         self,
         *,
         deadline_milliseconds: _builtins.int = ...,
         fail_mode: Global___FailMode.ValueType = ...,
         class_by: Global___ClassBy.ValueType = ...,
+        judges_victims: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_by", b"class_by", "deadline_milliseconds", b"deadline_milliseconds", "fail_mode", b"fail_mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["class_by", b"class_by", "deadline_milliseconds", b"deadline_milliseconds", "fail_mode", b"fail_mode", "judges_victims", b"judges_victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -623,6 +637,195 @@ class NodeRefusal(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeRefusal: _TypeAlias = NodeRefusal  # noqa: Y015
+
+@_typing.final
+class PreemptionChecks(_message.Message):
+    """The preemption checks that were due at one moment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionCheck]: ...
+    def __init__(
+        self,
+        *,
+        checks: _abc.Iterable[Global___PreemptionCheck] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionChecks: _TypeAlias = PreemptionChecks  # noqa: Y015
+
+@_typing.final
+class PreemptionCheck(_message.Message):
+    """Asks which victims have to go on each of the nodes, so that the ask can run there. The RM answers
+    within the deadline; the core goes on with other work meanwhile. Nobody was told to stop yet.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PARTITION_NAME_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """Numbered together with the predicate checks of the registration."""
+    partition_name: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    deadline_milliseconds: _builtins.int
+    """The time for the answer, from when the check was written to the stream."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeVictims]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        partition_name: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        nodes: _abc.Iterable[Global___NodeVictims] | None = ...,
+        deadline_milliseconds: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "deadline_milliseconds", b"deadline_milliseconds", "id", b"id", "nodes", b"nodes", "partition_name", b"partition_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionCheck: _TypeAlias = PreemptionCheck  # noqa: Y015
+
+@_typing.final
+class NodeVictims(_message.Message):
+    """A node, and who would go there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    START_INDEX_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    start_index: _builtins.int
+    """The resources of the ask fit once the victims up to this position are gone; -1: at once."""
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
+        """In the order in which they would go. There may be more than the ask needs for its resources."""
+
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        victims: _abc.Iterable[Global___Victim] | None = ...,
+        start_index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "start_index", b"start_index", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeVictims: _TypeAlias = NodeVictims  # noqa: Y015
+
+@_typing.final
+class Victim(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    def __init__(
+        self,
+        *,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Victim: _TypeAlias = Victim  # noqa: Y015
+
+@_typing.final
+class PreemptionAnswers(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionAnswer]: ...
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___PreemptionAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionAnswers: _TypeAlias = PreemptionAnswers  # noqa: Y015
+
+@_typing.final
+class PreemptionAnswer(_message.Message):
+    """Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is
+    not open any more is ignored.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    id: _builtins.int
+    """That of the check."""
+    @_builtins.property
+    def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeNeed]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.int = ...,
+        nodes: _abc.Iterable[Global___NodeNeed] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "nodes", b"nodes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionAnswer: _TypeAlias = PreemptionAnswer  # noqa: Y015
+
+@_typing.final
+class NodeNeed(_message.Message):
+    """The ask can run on the node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    node_id: _builtins.str
+    index: _builtins.int
+    """The position of the last victim that has to go, not below `start_index`; -1: none."""
+    def __init__(
+        self,
+        *,
+        node_id: _builtins.str = ...,
+        index: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeNeed: _TypeAlias = NodeNeed  # noqa: Y015
 
 @_typing.final
 class ContainerStates(_message.Message):

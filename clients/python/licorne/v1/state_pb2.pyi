@@ -401,6 +401,46 @@ class Queue(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class PreemptingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PromisedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PATH_FIELD_NUMBER: _builtins.int
     PARENT_FIELD_NUMBER: _builtins.int
     IS_LEAF_FIELD_NUMBER: _builtins.int
@@ -418,6 +458,9 @@ class Queue(_message.Message):
     PRIORITY_FIELD_NUMBER: _builtins.int
     SORT_POLICY_FIELD_NUMBER: _builtins.int
     PROPERTIES_FIELD_NUMBER: _builtins.int
+    PREEMPTING_FIELD_NUMBER: _builtins.int
+    PROMISED_FIELD_NUMBER: _builtins.int
+    QUOTA_PREEMPTION_TIME_FIELD_NUMBER: _builtins.int
     path: _builtins.str
     parent: _builtins.str
     is_leaf: _builtins.bool
@@ -431,6 +474,8 @@ class Queue(_message.Message):
     """Allocated against guaranteed or fair maximum, as used to order siblings."""
     priority: _builtins.int
     sort_policy: _builtins.str
+    quota_preemption_time: _builtins.int
+    """When the allocations above a lowered maximum are preempted; 0 for never."""
     @_builtins.property
     def guaranteed(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -445,6 +490,14 @@ class Queue(_message.Message):
     def headroom(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def preempting(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What victims of preemption take that were told to stop and are not gone yet."""
+
+    @_builtins.property
+    def promised(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What asks wait for, for which victims were told to stop: nobody else gets it."""
+
     def __init__(
         self,
         *,
@@ -465,10 +518,13 @@ class Queue(_message.Message):
         priority: _builtins.int = ...,
         sort_policy: _builtins.str = ...,
         properties: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        preempting: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        promised: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        quota_preemption_time: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "priority", b"priority", "properties", b"properties", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "applications", b"applications", "guaranteed", b"guaranteed", "headroom", b"headroom", "is_leaf", b"is_leaf", "is_managed", b"is_managed", "max", b"max", "max_applications", b"max_applications", "parent", b"parent", "path", b"path", "pending", b"pending", "preempting", b"preempting", "priority", b"priority", "promised", b"promised", "properties", b"properties", "quota_preemption_time", b"quota_preemption_time", "running_applications", b"running_applications", "share", b"share", "sort_policy", b"sort_policy", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -605,6 +661,46 @@ class Application(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class PlaceholderAllocatedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PlaceholderAskEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
@@ -625,6 +721,12 @@ class Application(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_ALLOCATED_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_ASK_FIELD_NUMBER: _builtins.int
+    GANG_SCHEDULING_STYLE_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_DEADLINE_FIELD_NUMBER: _builtins.int
+    TASK_GROUPS_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_COUNT_FIELD_NUMBER: _builtins.int
     application_id: _builtins.str
     partition: _builtins.str
     queue: _builtins.str
@@ -642,6 +744,12 @@ class Application(_message.Message):
     reservations: _builtins.int
     """Asks with a reserved node."""
     start_time: _builtins.int
+    gang_scheduling_style: _builtins.str
+    """For a gang: "Soft" or "Hard"."""
+    placeholder_deadline: _builtins.int
+    """When its placeholders time out; 0 while no time is running."""
+    placeholder_count: _builtins.int
+    """Placeholders that are allocated. They are in `allocation_count`."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -654,6 +762,16 @@ class Application(_message.Message):
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Ask]: ...
     @_builtins.property
     def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]: ...
+    @_builtins.property
+    def placeholder_allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What its placeholders take. It is not in `allocated`."""
+
+    @_builtins.property
+    def placeholder_ask(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """For a gang: what all its placeholders take together."""
+
+    @_builtins.property
+    def task_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskGroup]: ...
     def __init__(
         self,
         *,
@@ -677,14 +795,81 @@ class Application(_message.Message):
         group: _builtins.str = ...,
         reservations: _builtins.int = ...,
         start_time: _builtins.int = ...,
+        placeholder_allocated: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        placeholder_ask: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        gang_scheduling_style: _builtins.str = ...,
+        placeholder_deadline: _builtins.int = ...,
+        task_groups: _abc.Iterable[Global___TaskGroup] | None = ...,
+        placeholder_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "finished_time", b"finished_time", "group", b"group", "groups", b"groups", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "allocations", b"allocations", "application_id", b"application_id", "asks", b"asks", "backoff_deadline", b"backoff_deadline", "finished_time", b"finished_time", "gang_scheduling_style", b"gang_scheduling_style", "group", b"group", "groups", b"groups", "partition", b"partition", "pending", b"pending", "pending_asks", b"pending_asks", "placeholder_allocated", b"placeholder_allocated", "placeholder_ask", b"placeholder_ask", "placeholder_count", b"placeholder_count", "placeholder_deadline", b"placeholder_deadline", "queue", b"queue", "rejected_message", b"rejected_message", "reservations", b"reservations", "start_time", b"start_time", "state", b"state", "state_log", b"state_log", "submission_time", b"submission_time", "task_groups", b"task_groups", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Application: _TypeAlias = Application  # noqa: Y015
+
+@_typing.final
+class TaskGroup(_message.Message):
+    """A task group of a gang. Placeholders that are not replaced and not timed out are still to be
+    replaced.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MinResourceEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    REPLACED_FIELD_NUMBER: _builtins.int
+    TIMED_OUT_FIELD_NUMBER: _builtins.int
+    MIN_RESOURCE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    count: _builtins.int
+    """Placeholders that were asked for."""
+    replaced: _builtins.int
+    """Placeholders whose place a real allocation took."""
+    timed_out: _builtins.int
+    """Placeholders that ended otherwise, or were told to."""
+    @_builtins.property
+    def min_resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The size of the first placeholder."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        count: _builtins.int = ...,
+        replaced: _builtins.int = ...,
+        timed_out: _builtins.int = ...,
+        min_resource: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "min_resource", b"min_resource", "name", b"name", "replaced", b"replaced", "timed_out", b"timed_out"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskGroup: _TypeAlias = TaskGroup  # noqa: Y015
 
 @_typing.final
 class StateChange(_message.Message):
@@ -764,6 +949,10 @@ class Ask(_message.Message):
     RESERVED_NODE_FIELD_NUMBER: _builtins.int
     ASSUMED_NODE_FIELD_NUMBER: _builtins.int
     REQUIRED_NODE_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_FIELD_NUMBER: _builtins.int
+    TASK_GROUP_FIELD_NUMBER: _builtins.int
+    REPLACES_FIELD_NUMBER: _builtins.int
+    TRIGGERED_PREEMPTION_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     priority: _builtins.int
@@ -778,6 +967,14 @@ class Ask(_message.Message):
     """The node that it is assumed on, while the RM is asked about that node; empty for none."""
     required_node: _builtins.str
     """The only node it may go to, empty for any."""
+    placeholder: _builtins.bool
+    task_group: _builtins.str
+    replaces: _builtins.str
+    """The placeholder that it is to replace, empty for none. The RM was told to stop that, or is being
+    asked about the node.
+    """
+    triggered_preemption: _builtins.bool
+    """Whether victims were told to stop for it."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -801,10 +998,14 @@ class Ask(_message.Message):
         reserved_node: _builtins.str = ...,
         assumed_node: _builtins.str = ...,
         required_node: _builtins.str = ...,
+        placeholder: _builtins.bool = ...,
+        task_group: _builtins.str = ...,
+        replaces: _builtins.str = ...,
+        triggered_preemption: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_log", b"allocation_log", "application_id", b"application_id", "assumed_node", b"assumed_node", "priority", b"priority", "request_time", b"request_time", "required_node", b"required_node", "reserved_node", b"reserved_node", "resources", b"resources", "scheduling_attempted", b"scheduling_attempted", "tags", b"tags", "triggered_scale_up", b"triggered_scale_up"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_log", b"allocation_log", "application_id", b"application_id", "assumed_node", b"assumed_node", "placeholder", b"placeholder", "priority", b"priority", "replaces", b"replaces", "request_time", b"request_time", "required_node", b"required_node", "reserved_node", b"reserved_node", "resources", b"resources", "scheduling_attempted", b"scheduling_attempted", "tags", b"tags", "task_group", b"task_group", "triggered_preemption", b"triggered_preemption", "triggered_scale_up", b"triggered_scale_up"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -887,12 +1088,22 @@ class Allocation(_message.Message):
     REQUEST_TIME_FIELD_NUMBER: _builtins.int
     ALLOCATION_TIME_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_FIELD_NUMBER: _builtins.int
+    TASK_GROUP_FIELD_NUMBER: _builtins.int
+    PLACEHOLDER_USED_FIELD_NUMBER: _builtins.int
+    STOPPING_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     node_id: _builtins.str
     priority: _builtins.int
     request_time: _builtins.int
     allocation_time: _builtins.int
+    placeholder: _builtins.bool
+    task_group: _builtins.str
+    placeholder_used: _builtins.bool
+    """Whether it took the place of a placeholder."""
+    stopping: _builtins.str
+    """Why the RM was told to stop it: "preempted", "replaced" or "timeout"; empty while it was not."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -908,14 +1119,308 @@ class Allocation(_message.Message):
         request_time: _builtins.int = ...,
         allocation_time: _builtins.int = ...,
         tags: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        placeholder: _builtins.bool = ...,
+        task_group: _builtins.str = ...,
+        placeholder_used: _builtins.bool = ...,
+        stopping: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_time", b"allocation_time", "application_id", b"application_id", "node_id", b"node_id", "priority", b"priority", "request_time", b"request_time", "resources", b"resources", "tags", b"tags"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "allocation_time", b"allocation_time", "application_id", b"application_id", "node_id", b"node_id", "placeholder", b"placeholder", "placeholder_used", b"placeholder_used", "priority", b"priority", "request_time", b"request_time", "resources", b"resources", "stopping", b"stopping", "tags", b"tags", "task_group", b"task_group"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Allocation: _TypeAlias = Allocation  # noqa: Y015
+
+@_typing.final
+class ListPreemptionsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    """Empty: those of all applications and keys."""
+    allocation_key: _builtins.str
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "page_size", b"page_size", "page_token", b"page_token", "partition", b"partition"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPreemptionsRequest: _TypeAlias = ListPreemptionsRequest  # noqa: Y015
+
+@_typing.final
+class ListPreemptionsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREEMPTIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def preemptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemption]:
+        """The latest first. A partition remembers the last 10,000."""
+
+    def __init__(
+        self,
+        *,
+        preemptions: _abc.Iterable[Global___Preemption] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "preemptions", b"preemptions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListPreemptionsResponse: _TypeAlias = ListPreemptionsResponse  # noqa: Y015
+
+@_typing.final
+class Preemption(_message.Message):
+    """An allocation that the RM was told to stop for the sake of something else, with the numbers of that
+    moment.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_PRIORITY_FIELD_NUMBER: _builtins.int
+    VICTIM_QUEUE_FIELD_NUMBER: _builtins.int
+    BENEFICIARY_QUEUE_FIELD_NUMBER: _builtins.int
+    RELEASED_TIME_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    node_id: _builtins.str
+    priority: _builtins.int
+    time: _builtins.int
+    rule: _builtins.str
+    """"guarantee": for an ask whose queue was below its guarantee. "required-node": for an ask that may
+    go to no other node. "quota": the queue was above its lowered maximum.
+    """
+    beneficiary_application_id: _builtins.str
+    """The ask; empty for "quota"."""
+    beneficiary_allocation_key: _builtins.str
+    beneficiary_priority: _builtins.int
+    released_time: _builtins.int
+    """When the victim was gone; 0 while it is not."""
+    @_builtins.property
+    def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def victim_queue(self) -> Global___PreemptionQueue:
+        """The queue of the victim and that of the ask, or the queue whose maximum was lowered."""
+
+    @_builtins.property
+    def beneficiary_queue(self) -> Global___PreemptionQueue: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        resources: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        priority: _builtins.int = ...,
+        time: _builtins.int = ...,
+        rule: _builtins.str = ...,
+        beneficiary_application_id: _builtins.str = ...,
+        beneficiary_allocation_key: _builtins.str = ...,
+        beneficiary_priority: _builtins.int = ...,
+        victim_queue: Global___PreemptionQueue | None = ...,
+        beneficiary_queue: Global___PreemptionQueue | None = ...,
+        released_time: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["beneficiary_queue", b"beneficiary_queue", "victim_queue", b"victim_queue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "beneficiary_allocation_key", b"beneficiary_allocation_key", "beneficiary_application_id", b"beneficiary_application_id", "beneficiary_priority", b"beneficiary_priority", "beneficiary_queue", b"beneficiary_queue", "node_id", b"node_id", "partition", b"partition", "priority", b"priority", "released_time", b"released_time", "resources", b"resources", "rule", b"rule", "time", b"time", "victim_queue", b"victim_queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Preemption: _TypeAlias = Preemption  # noqa: Y015
+
+@_typing.final
+class PreemptionQueue(_message.Message):
+    """A queue as it was when victims were chosen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class GuaranteedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class MaxEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class AllocatedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PreemptingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class PromisedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PATH_FIELD_NUMBER: _builtins.int
+    GUARANTEED_FIELD_NUMBER: _builtins.int
+    MAX_FIELD_NUMBER: _builtins.int
+    ALLOCATED_FIELD_NUMBER: _builtins.int
+    PREEMPTING_FIELD_NUMBER: _builtins.int
+    PROMISED_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    @_builtins.property
+    def guaranteed(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def preempting(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def promised(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        guaranteed: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        allocated: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        preempting: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        promised: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "guaranteed", b"guaranteed", "max", b"max", "path", b"path", "preempting", b"preempting", "promised", b"promised"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreemptionQueue: _TypeAlias = PreemptionQueue  # noqa: Y015
 
 @_typing.final
 class ListNodesRequest(_message.Message):
@@ -1688,12 +2193,15 @@ class ExplainResponse(_message.Message):
     CHECKS_FIELD_NUMBER: _builtins.int
     ASKS_AHEAD_FIELD_NUMBER: _builtins.int
     APPLICATIONS_AHEAD_FIELD_NUMBER: _builtins.int
+    PREEMPTION_FIELD_NUMBER: _builtins.int
     allocation_key: _builtins.str
     application_id: _builtins.str
     queue: _builtins.str
     verdict: _builtins.str
     """"allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
-    stops it) or "waiting" (all checks pass, not tried yet).
+    stops it), "waiting" (all checks pass, not tried yet), "replacing" (it takes the place of a
+    placeholder that the RM was told to stop), "stopping" (the RM was told to stop it) or "preempted"
+    (it is gone).
     """
     summary: _builtins.str
     """One sentence: the first check that stops it, or where the allocation is."""
@@ -1704,6 +2212,10 @@ class ExplainResponse(_message.Message):
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Check]:
         """All checks in the order in which they are made."""
+
+    @_builtins.property
+    def preemption(self) -> Global___Preemption:
+        """For "stopping" and "preempted": for whom, and why."""
 
     def __init__(
         self,
@@ -1716,10 +2228,11 @@ class ExplainResponse(_message.Message):
         checks: _abc.Iterable[Global___Check] | None = ...,
         asks_ahead: _builtins.int = ...,
         applications_ahead: _builtins.int = ...,
+        preemption: Global___Preemption | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["preemption", b"preemption"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "applications_ahead", b"applications_ahead", "asks_ahead", b"asks_ahead", "checks", b"checks", "preemption", b"preemption", "queue", b"queue", "summary", b"summary", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1823,7 +2336,7 @@ class Check(_message.Message):
     UNTIL_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue",
-    "predicates", "nodes".
+    "predicates", "nodes", "gang", "preemption".
     """
     subject: _builtins.str
     """What was tested: a queue's path, an application's id, a user and a queue, …."""
@@ -1832,10 +2345,14 @@ class Check(_message.Message):
     """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS."""
     message: _builtins.str
     until: _builtins.int
-    """For "backoff": when it ends, in nanoseconds since 1970."""
+    """In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
+    placeholders time out. For "preemption": when time alone may change what it says.
+    """
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Operands by resource: what was wanted, what is used, what the limit is."""
+        """Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
+        queue has once all that was decided has happened, and what it is guaranteed.
+        """
 
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
@@ -1843,7 +2360,9 @@ class Check(_message.Message):
     def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def causes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For nodes: how many were out, by cause: "full: vcore", "reserved", "refused: <reason>", …."""
+        """For "nodes": how many were out, by cause: "full: vcore", "reserved", "refused: <reason>", …. For
+        "preemption": how many leaves and allocations may not be victims, by cause.
+        """
 
     def __init__(
         self,

@@ -82,6 +82,11 @@ class StateStub(object):
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListReservationsRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_state__pb2.ListReservationsResponse.FromString,
                 _registered_method=True)
+        self.ListPreemptions = channel.unary_unary(
+                '/licorne.v1.State/ListPreemptions',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListPreemptionsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListPreemptionsResponse.FromString,
+                _registered_method=True)
         self.ListOutstanding = channel.unary_unary(
                 '/licorne.v1.State/ListOutstanding',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListOutstandingRequest.SerializeToString,
@@ -159,6 +164,13 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListPreemptions(self, request, context):
+        """Which allocations were preempted, for whom and why.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListOutstanding(self, request, context):
         """What quota would admit and no node takes, by shape: how much the cluster is short of.
         """
@@ -223,6 +235,11 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.ListReservations,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListReservationsRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_state__pb2.ListReservationsResponse.SerializeToString,
+            ),
+            'ListPreemptions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPreemptions,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListPreemptionsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListPreemptionsResponse.SerializeToString,
             ),
             'ListOutstanding': grpc.unary_unary_rpc_method_handler(
                     servicer.ListOutstanding,
@@ -464,6 +481,33 @@ class State(object):
             '/licorne.v1.State/ListReservations',
             licorne_dot_v1_dot_state__pb2.ListReservationsRequest.SerializeToString,
             licorne_dot_v1_dot_state__pb2.ListReservationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPreemptions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListPreemptions',
+            licorne_dot_v1_dot_state__pb2.ListPreemptionsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListPreemptionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,8 @@ class StateStub:
     ListUsage: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]
     """What users or groups have and may have."""
     ListReservations: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]
+    ListPreemptions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]
+    """Which allocations were preempted, for whom and why."""
     ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
     ListEvents: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]
@@ -81,6 +83,8 @@ class StateAsyncStub(StateStub):
     ListUsage: _aio.UnaryUnaryMultiCallable[_state_pb2.ListUsageRequest, _state_pb2.ListUsageResponse]  # type: ignore[assignment]
     """What users or groups have and may have."""
     ListReservations: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]  # type: ignore[assignment]
+    ListPreemptions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]  # type: ignore[assignment]
+    """Which allocations were preempted, for whom and why."""
     ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
     """What quota would admit and no node takes, by shape: how much the cluster is short of."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]  # type: ignore[assignment]
@@ -157,6 +161,14 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListReservationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListReservationsResponse, _abc.Awaitable[_state_pb2.ListReservationsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListPreemptions(
+        self,
+        request: _state_pb2.ListPreemptionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListPreemptionsResponse, _abc.Awaitable[_state_pb2.ListPreemptionsResponse]]:
+        """Which allocations were preempted, for whom and why."""
 
     @_abc_1.abstractmethod
     def ListOutstanding(

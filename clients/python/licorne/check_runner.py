@@ -1,0 +1,216 @@
+"""Runs the functions that judge checks beside the stream, so that none of them can delay it."""
+
+import asyncio
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from licorne.session import Stamp
+from licorne.stats import Stats
+
+LOG = logging.getLogger("licorne")
+
+HAND_OVER_SECONDS = 0.002
+"""How long judged checks wait for others that were judged, to be answered in one message."""
+
+
+class Check(Protocol):
+    """What every kind of check has."""
+
+    @property
+    def key(self) -> str:
+        """The key of the ask that it is about."""
+
+    @property
+    def deadline(self) -> float:
+        """Seconds within which the answer is wanted."""
+
+
+C = TypeVar("C", bound=Check)
+R = TypeVar("R")
+W = TypeVar("W")
+
+Judged = tuple[C, R | Awaitable[R] | Exception]
+"""A check, and what the function made of it."""
+
+
+class JudgeThread:
+    """The thread of plain functions. Those of one client share it, so that they need no locks."""
+
+    def __init__(self) -> None:
+        """Start no thread before it is needed."""
+        self._executor: ThreadPoolExecutor | None = None
+
+    def executor(self) -> ThreadPoolExecutor:
+        """The thread."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "licorne-checks")
+        return self._executor
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _judged(function: Callable[[C], R | Awaitable[R]], check: C) -> Judged[C, R]:
+    """Call the function; an async one has not begun then."""
+    try:
+        return check, function(check)
+    except Exception as error:
+        return check, error
+
+
+class _Batch(Generic[C, R]):
+    """The checks of one message on their way through a plain function, in a thread."""
+
+    def __init__(
+        self,
+        function: Callable[[C], R | Awaitable[R]],
+        checks: Sequence[C],
+        take: Callable[[Sequence[Judged[C, R]]], None],
+    ) -> None:
+        """`take` is called in the loop with what the function is through with, in order."""
+        self._function = function
+        self._checks = checks
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._judged: deque[Judged[C, R]] = deque()
+        self._taken = 0
+        # Whether the loop knows that there is something to take.
+        self._is_due = False
+        self._given_up = False
+
+    def judge(self) -> None:
+        """Call the function for one check after the other; runs in the thread."""
+        for check in self._checks:
+            if self._given_up:
+                return
+            self._judged.append(_judged(self._function, check))
+            if not self._is_due:
+                self._is_due = True
+                self._loop.call_soon_threadsafe(self._take_soon)
+
+    def take(self) -> None:
+        """Hand over what the function is through with, and nobody has taken."""
+        # First: what is judged from here on is announced again.
+        self._is_due = False
+        judged = []
+        while self._judged:
+            judged.append(self._judged.popleft())
+        self._taken += len(judged)
+        if judged:
+            self._take(judged)
+
+    def give_up(self) -> int:
+        """The time is over: how many checks were not taken, and will not be."""
+        self._given_up = True
+        return len(self._checks) - self._taken
+
+    def _take_soon(self) -> None:
+        """However long the next check takes, what is there does not wait for it."""
+        self._loop.call_later(HAND_OVER_SECONDS, self._take_late)
+
+    def _take_late(self) -> None:
+        if not self._given_up:
+            self.take()
+
+
+class CheckRunner(Generic[C, R, W]):
+    """Answers checks of one kind with the caller's function.
+
+    An async function runs as one task for each check, all at once. A plain function runs in a
+    thread of its own, for one check after the other. A check that it fails on or takes too long
+    for is counted in `Stats.unanswered`, and not answered.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[C], R | Awaitable[R]],
+        answer: Callable[[C, R], W],
+        send: Callable[[Stamp, W], None],
+        stats: Stats,
+        thread: JudgeThread | None = None,
+    ) -> None:
+        """Make answers of what the function returns, and give them to `send`, each with the stamp
+        of the session that asked. A plain function runs in `thread`, or in one of its own.
+        """
+        self._function = function
+        self._answer = answer
+        self._is_async = inspect.iscoroutinefunction(function)
+        self._send = send
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = thread or JudgeThread()
+        self._stats = stats
+
+    def start(self, stamp: Stamp, checks: Sequence[C]) -> None:
+        """Begin to answer the checks of one message, in their order."""
+        if not self._is_async:
+            self._begin(self._judge_in_thread(stamp, checks))
+            return
+        self._take(stamp, [_judged(self._function, check) for check in checks])
+
+    def stop(self) -> None:
+        """Answer nothing more."""
+        for task in self._tasks:
+            task.cancel()
+        self._thread.stop()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _judge_in_thread(self, stamp: Stamp, checks: Sequence[C]) -> None:
+        batch = _Batch(self._function, checks, partial(self._take, stamp))
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(checks[0].deadline):
+                await loop.run_in_executor(self._thread.executor(), batch.judge)
+            batch.take()
+        except asyncio.CancelledError:
+            batch.give_up()
+            raise
+        except TimeoutError:
+            batch.take()
+            late = batch.give_up()
+            self._stats.unanswered += late
+            LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
+
+    def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
+        """Send what the function has come to; what it is still to come to when that is there."""
+        for check, result in judged:
+            if isinstance(result, Exception):
+                self._failed(check, result)
+            elif inspect.isawaitable(result):
+                self._begin(self._await(stamp, check, result))
+            else:
+                self._reply(stamp, check, result)
+
+    async def _await(self, stamp: Stamp, check: C, result: Awaitable[R]) -> None:
+        try:
+            async with asyncio.timeout(check.deadline):
+                found = await result
+        except TimeoutError:
+            self._stats.unanswered += 1
+            LOG.warning("no answer about %s within %.3f s", check.key, check.deadline)
+        except Exception as error:
+            self._failed(check, error)
+        else:
+            self._reply(stamp, check, found)
+
+    def _reply(self, stamp: Stamp, check: C, found: R) -> None:
+        try:
+            wire = self._answer(check, found)
+        except Exception as error:
+            self._failed(check, error)
+        else:
+            self._send(stamp, wire)
+
+    def _failed(self, check: C, error: Exception) -> None:
+        self._stats.unanswered += 1
+        LOG.error("no answer about %s: %r failed", check.key, self._function, exc_info=error)

@@ -1,0 +1,47 @@
+"""What the client knows of one node, application or ask."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from licorne.events import ApplicationStateChanged
+from licorne.model import Application, Ask, Node
+
+AppKey = tuple[str, str]
+"""Partition and application id."""
+
+
+@dataclass(slots=True)
+class KnownNode:
+    """A node, and what the server has said about it."""
+
+    node: Node
+    """The node as the caller described it last."""
+    accepted: bool = False
+    """Whether the server has ever accepted it."""
+
+
+@dataclass(slots=True)
+class KnownApplication:
+    """An application, and what the server has said about it."""
+
+    application: Application
+    number: int
+    """Rises with every application that is submitted; a replay sends them in this order."""
+    accepted: bool = False
+    """Whether the server has accepted it since the last registration."""
+    told_accepted: bool = False
+    """Whether the caller has been told of an acceptance; it is told once."""
+    told_state: str = ""
+    """The state that the caller was told last."""
+    heard: ApplicationStateChanged | None = None
+    """The state that the server reported last."""
+
+
+class KnownAsk(NamedTuple):
+    """An ask that has not ended: pending, or allocated to a node."""
+
+    ask: Ask
+    asked_at: int
+    """When the caller made it, in unix seconds."""
+    node_id: str = ""
+    """The node that it is allocated to; empty while it is pending."""

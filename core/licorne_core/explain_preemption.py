@@ -1,0 +1,110 @@
+"""Why preemption does not help an ask, or how far it has come: the law and its numbers (§ 9)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Request
+from licorne_core.partition import Partition
+from licorne_core.preemption import Law, Refusal
+from licorne_core.reasons import PreemptionCheck
+from licorne_core.resources import describe
+
+UNDER_WAY = "PREEMPTION_UNDER_WAY"
+"""The code of the check of an ask for which victims were told to stop."""
+
+_TEXTS = {
+    Law.NO_GUARANTEE: "no queue from {queue} up is guaranteed any of {requested}",
+    Law.OVER_GUARANTEE: (
+        "with {requested} queue {queue} would have more than the {guaranteed} that it is "
+        "guaranteed: it has {settled}"
+    ),
+    Law.NO_NODE: "no node could be kept for it, whoever goes",
+    Law.WAITS_FOR_RELEASES: "it fits as soon as what was told to stop is gone",
+    Law.NO_VICTIMS: "no allocation may be a victim",
+    Law.NOT_ENOUGH: "no choice of victims makes room and leaves every queue what is its own",
+    Law.RM_REFUSED: "the RM wants it on none of the nodes, whoever goes",
+}
+
+
+def preemption_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
+    """What preemption does for a pending ask, as of the last turn of the partition.
+
+    Of a search the last one that was made is reported.
+    """
+    return (
+        _underway(partition, request)
+        or _not_allowed(partition, app, request)
+        or _searched(partition, request)
+    )
+
+
+def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
+    reservation = request.reservation
+    promise = None if reservation is None else partition.reservations.promises.find(reservation)
+    if promise is not None and reservation is not None:
+        victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
+        waits = f"waits for the end of {victims}" if victims else "its victims are gone"
+        text = f"node {reservation.node_id} is kept for it, and {waits}"
+        return PreemptionCheck(code=UNDER_WAY, text=text, passed=True)
+    if request.triggered:
+        text = "victims were told to stop for it once, and that is never done again"
+        return PreemptionCheck(code="PREEMPTION_DONE", text=text, passed=False)
+    wants = request.group.preemption_request
+    if wants is not None and wants.is_asking:
+        text = "the RM is being asked which victims have to go"
+        return PreemptionCheck(code="PREEMPTION_ASKS_RM", text=text, passed=True)
+    return None
+
+
+def _not_allowed(
+    partition: Partition, app: Application, request: Request
+) -> PreemptionCheck | None:
+    """The conditions before a search (spec § 9.2)."""
+    if request.ask.ask_class.required_node is not None:
+        text = "only what is on its required node could go, and that would not make room"
+        return PreemptionCheck(code="PREEMPTION_ON_REQUIRED_NODE", text=text, passed=False)
+    if not partition.preemption.enabled:
+        text = "preemption is switched off in the partition"
+        return PreemptionCheck(code="PREEMPTION_OFF", text=text, passed=False)
+    if not request.ask.allow_preempt_other:
+        text = "the ask may not preempt others (allowPreemptOther)"
+        return PreemptionCheck(code="PREEMPTION_NOT_ALLOWED", text=text, passed=False)
+    delay = partition.leaf_of(app).settings.preemption_delay
+    since = request.create_time
+    if partition.cycle.turn_time < since + delay:
+        text = f"it preempts nobody before it has waited for {delay:g} s (preemption.delay)"
+        return PreemptionCheck(
+            code="PREEMPTION_DELAYED", text=text, passed=False, until=since + delay
+        )
+    return None
+
+
+def _searched(partition: Partition, request: Request) -> PreemptionCheck:
+    """What the last search came to; readers may ask at any time, and a search takes long."""
+    wants = request.group.preemption_request
+    found: Refusal | None = None if wants is None else wants.refusal
+    if wants is None or found is None:
+        paused = 0.0 if wants is None else max(0.0, wants.paused_until)
+        text = "victims are searched for when it is tried next"
+        return PreemptionCheck(
+            code="PREEMPTION_NOT_YET_TRIED", text=text, passed=True, until=paused
+        )
+    text = _TEXTS[found.law].format(
+        queue=found.queue,
+        requested=describe(found.requested),
+        settled=describe(found.settled),
+        guaranteed=describe(found.guaranteed),
+    )
+    first = wants.searched_for
+    if first is not None and first is not request:
+        text = f"for {first.key}, which comes before it: {text}"
+    until = found.until or 0.0
+    return PreemptionCheck(
+        code=f"PREEMPTION_{found.law.name}",
+        text=text,
+        passed=found.law is Law.WAITS_FOR_RELEASES,
+        queue=found.queue,
+        requested=found.requested,
+        settled=found.settled,
+        guaranteed=found.guaranteed,
+        causes={out.value: count for out, count in sorted(found.out.items())},
+        until=until if until > partition.cycle.turn_time else 0.0,
+    )

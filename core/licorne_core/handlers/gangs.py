@@ -1,0 +1,127 @@
+"""Gang scheduling: admission, replacement, and the time of placeholders (spec § 6)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.gang import Gang, GangStyle, placeholder_timeout
+from licorne_core.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
+from licorne_core.apps.requests import RequestState
+from licorne_core.apps.states import AppEvent
+from licorne_core.commands import NewApplication
+from licorne_core.config.properties import AppSortPolicy
+from licorne_core.errors import Rejected
+from licorne_core.events import EventDetail
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.handlers.stopping import (
+    INCOMPATIBLE,
+    KEEPING_ON_TIMEOUT,
+    ON_COMPLETION,
+    PENDING_ON_TIMEOUT,
+    make_way,
+    time_out,
+)
+from licorne_core.ids import AppId
+from licorne_core.lifecycle import advance, after_gone, drop_ask
+from licorne_core.partition import Partition
+from licorne_core.queues.queue import Queue
+from licorne_core.resources import Resources, describe, fits_max_undefined, min_undefined
+from licorne_core.scheduling.predicate_checks import Assumed
+from licorne_core.scheduling.replacing import Cancellation, Replacement
+
+RESERVATION_TIMEOUT = "ResourceReservationTimeout"
+"""What the RM is told of a gang that has not come together in time."""
+
+_FIRST_COMES_FIRST = frozenset({AppSortPolicy.FIFO, AppSortPolicy.STATE_AWARE})
+
+
+def gang_of(new: NewApplication, now: float) -> Gang:
+    """What a new application says of its gang."""
+    return Gang(
+        new.placeholder_ask,
+        GangStyle.of(new.gang_scheduling_style),
+        placeholder_timeout(new.execution_timeout, new.tags, now),
+    )
+
+
+def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
+    """Refuse a gang that its queue could never run (spec § 6.1)."""
+    if leaf.settings.app_sort not in _FIRST_COMES_FIRST:
+        raise Rejected(
+            f"queue {leaf.path} cannot run application {app_id} with task group request: "
+            "unsupported sort type"
+        )
+    largest: Resources = {}
+    for queue in leaf.lineage[:-1]:
+        largest = min_undefined(largest, queue.max or {})
+    if not fits_max_undefined(largest, gang.placeholder_ask):
+        raise Rejected(
+            f"queue {leaf.path} cannot fit application {app_id}: task group request "
+            f"{describe(gang.placeholder_ask)} larger than max queue allocation {describe(largest)}"
+        )
+
+
+def replace(partition: Partition, found: Replacement, now: float, outcome: Outcome) -> None:
+    """Stop the placeholder for the real ask; where the RM has a say it is asked first (§ 6.5)."""
+    app, request, node = found.app, found.request, found.node
+    predicates = partition.predicates
+    if not predicates.is_needed(request.ask.ask_class, node, allocate=found.elsewhere):
+        partition.pairs.link(found, now)
+        outcome.release(partition, make_way(app, found.placeholder, request))
+        return
+    if found.elsewhere:
+        check = predicates.ask(request, node)
+    else:
+        check = predicates.ask_to_reserve(request, node)
+    partition.pairs.match(found, now)
+    predicates.wait(check, Assumed(app, request, node))
+
+
+def cancel(partition: Partition, found: Cancellation, outcome: Outcome) -> None:
+    """Stop a placeholder that is too small for the real ask (spec § 6.5a)."""
+    partition.pairs.stop(found.app, found.placeholder)
+    outcome.release(partition, time_out(found.app, found.placeholder, INCOMPATIBLE))
+
+
+def placeholders_overdue(
+    partition: Partition, app: Application, now: float, outcome: Outcome
+) -> None:
+    """The time of the application's placeholders is up: what follows stands in `ON_TIMEOUT`."""
+    rule = ON_TIMEOUT.get((app.state, app.gang.style))
+    if rule is None:
+        return
+    for request in list(app.requests.values()):
+        is_dropped = rule.drops_asks or request.ask.placeholder
+        if request.state is RequestState.MATCHED or (
+            request.state is RequestState.ASSUMED and is_dropped
+        ):
+            roll_back(partition, app, request, PairEvent.TOLD, now)
+    if rule.event is not None:
+        outcome.updates += advance(partition, app, rule.event, now, RESERVATION_TIMEOUT)
+    _stop_all(partition, app, KEEPING_ON_TIMEOUT, outcome)
+    dropped = [
+        place.request
+        for place in app.asks_in_order()
+        if rule.drops_asks or (place.request.is_pending and place.request.ask.placeholder)
+    ]
+    for request in dropped:
+        drop_ask(partition, app, request, now, EventDetail.REQUEST_TIMEOUT)
+        outcome.release(partition, time_out(app, request, PENDING_ON_TIMEOUT))
+    if not app.placeholder_count:
+        # Whatever the timeout has begun is over: there is no end of a placeholder to wait for.
+        outcome.last_updates += after_gone(partition, app, Gone.PLACEHOLDER, now)
+
+
+def time_to_complete(partition: Partition, app: Application, now: float, outcome: Outcome) -> None:
+    """The application completes, once placeholders that are left are gone as well (§ 6.9)."""
+    if not app.placeholder_count:
+        outcome.updates += advance(partition, app, AppEvent.COMPLETE, now)
+        return
+    roll_back_all(partition, app, PairEvent.TOLD, now)
+    _stop_all(partition, app, ON_COMPLETION, outcome)
+
+
+def _stop_all(partition: Partition, app: Application, text: str, outcome: Outcome) -> None:
+    """Stop all placeholders that keep room and were not told yet."""
+    keeping = [request for request in app.booked() if request.state is RequestState.PLACEHOLDER]
+    for placeholder in keeping:
+        partition.pairs.stop(app, placeholder)
+        outcome.release(partition, time_out(app, placeholder, text))

@@ -1,0 +1,50 @@
+"""What placeholders count as in their task groups (spec § 6.4)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.gang import TaskGroup
+from licorne_core.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.scheduling.reserving import note_allocating
+from licorne_core.scheduling.wakeups import Wakeups
+
+
+class Placeholders:
+    """Keeps the numbers of task groups, and tells those who wait for a change of them."""
+
+    __slots__ = ("_wakeups",)
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        """Of one partition."""
+        self._wakeups = wakeups
+
+    def keep(self, app: Application, placeholder: Request) -> None:
+        """It is booked and the RM knows: a real ask may take its place."""
+        app.placeholder_count += 1
+        app.gang.group_of(placeholder.ask).keep(placeholder)
+        self._wakeups.replacing.wake((app,))
+        self._wakeups.waiting.runnable = True
+        note_allocating(app)
+
+    def give_up(self, app: Application, placeholder: Request) -> None:
+        """It is free, and keeps its room for nobody any more."""
+        group = app.gang.group_of(placeholder.ask)
+        group.take(placeholder)
+        self.time_out(group)
+
+    def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
+        """It is not booked any more. One that was told to stop has been counted already."""
+        app.placeholder_count -= 1
+        if placeholder.state is RequestState.PLACEHOLDER:
+            if event is RequestEvent.ASK_BACK:
+                app.gang.group_of(placeholder.ask).take(placeholder)
+            else:
+                self.give_up(app, placeholder)
+
+    def time_out(self, group: TaskGroup) -> None:
+        """One placeholder less is open, and nobody took its place."""
+        group.timed_out += 1
+        self._wakeups.placeholder_went(group)
+
+    def replace(self, group: TaskGroup) -> None:
+        """One placeholder less is open, as a real allocation took its place."""
+        group.replaced += 1
+        self._wakeups.placeholder_went(group)

@@ -1,0 +1,80 @@
+"""Why a search found no victims, with the operands (spec § 9)."""
+
+from collections import Counter
+
+from licorne_core.apps.requests import Request
+from licorne_core.preemption.laws import Law, Out, guaranteed, settled
+from licorne_core.preemption.plans import Refusal
+from licorne_core.preemption.ranks import seconds_run
+from licorne_core.preemption.victims import Candidates, Giver
+from licorne_core.queues.queue import Queue
+
+MOST_COUNTED = 2_000
+"""Allocations that are looked at to say why they are no candidates."""
+
+
+def refusal(law: Law, queue: Queue, request: Request) -> Refusal:
+    """The refusal of an ask; the queue is the one whose guarantee counts for it."""
+    names = [name for name, _ in request.ask.ask_class.items]
+    return Refusal(
+        law=law,
+        queue=queue.path,
+        requested=request.ask.ask_class.resources,
+        settled={name: settled(queue, name) for name in names},
+        guaranteed={name: due for name in names if (due := guaranteed(queue, name))},
+    )
+
+
+def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) -> Refusal:
+    """The refusal of an ask that may trigger: who could not be a victim, and why not."""
+    why = _Reasons(candidates)
+    for leaf in candidates.leaves():
+        giver = candidates.giver(leaf)
+        if isinstance(giver, Giver):
+            why.count(giver)
+        else:
+            why.out[giver] += 1
+    law = Law.NOT_ENOUGH if candidates.found else Law.NO_VICTIMS
+    plain = refusal(law, entitled, wanted)
+    return plain._replace(out=dict(why.out), until=why.until())
+
+
+class _Reasons:
+    """Counts why leaves and allocations are no candidates, and notes when that changes."""
+
+    __slots__ = ("_candidates", "_is_cut_off", "_left", "_times", "out")
+
+    def __init__(self, candidates: Candidates) -> None:
+        """Nothing is counted yet."""
+        self._candidates = candidates
+        self._left = MOST_COUNTED
+        # Whether somebody who was not looked at may become old enough.
+        self._is_cut_off = False
+        self.out: Counter[Out] = Counter()
+        self._times: list[float] = []
+
+    def until(self) -> float | None:
+        """When the first of those counted becomes a candidate; now if others may any moment."""
+        first = min(self._times, default=None)
+        return self._candidates.now if first is None and self._is_cut_off else first
+
+    def count(self, giver: Giver) -> None:
+        """Count the allocations of a leaf that may give, as long as there are not too many."""
+        candidates = self._candidates
+        minimum = giver.leaf.settings.preemption_minimum_runtime
+        if self._left > 0:
+            for request in candidates.running(giver):
+                self._left -= 1
+                judged = candidates.judged_now(request, giver)
+                if isinstance(judged, Out):
+                    self.out[judged] += 1
+                if judged is Out.TOO_YOUNG:
+                    self._times.append(
+                        candidates.now + minimum - seconds_run(request, candidates.now)
+                    )
+                if self._left <= 0:
+                    break
+        self._is_cut_off |= self._left <= 0 and minimum > 0
+        until = candidates.next_loss_change(giver.leaf) if giver.may_lose else None
+        if until is not None:
+            self._times.append(until)

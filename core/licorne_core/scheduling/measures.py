@@ -1,0 +1,159 @@
+"""What is done for asks that no node takes (spec §§ 8.5, 8.7, 9.2, 9.5).
+
+A node is reserved for them, or victims are told to stop: here it is decided which and who.
+"""
+
+from collections.abc import Mapping
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import (
+    ANY_VERSION,
+    AskGroup,
+    PreemptionRequest,
+    ReservationRequest,
+)
+from licorne_core.apps.requests import Request
+from licorne_core.apps.states import SCHEDULABLE
+from licorne_core.ids import AppId
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.preemption import Refusal, required_node_victims
+from licorne_core.queues.queue import Queue
+from licorne_core.scheduling.blockers import Blocker, QuotaShortage
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.checks import Asking, Scene, ask_blocker
+from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
+from licorne_core.scheduling.watching import Watch
+
+REFUSAL_TIME = 15.0
+"""Seconds in which it is told only once why no node takes an ask (spec §§ 8.4, 9.5)."""
+
+NO_FIT_ON_REQUIRED_NODE = "No fit on required node, preemption does not help"
+
+
+class Measures:
+    """Decides for the asks of one partition; it changes who waits for what, and no books."""
+
+    __slots__ = ("_applications", "_index", "_nodes", "_scene", "_watch")
+
+    def __init__(
+        self,
+        nodes: NodeBook,
+        applications: Mapping[AppId, Application],
+        index: NodeIndex,
+        scene: Scene,
+        watch: Watch,
+    ) -> None:
+        """Over these nodes and applications."""
+        self._nodes = nodes.by_id
+        self._applications = applications
+        self._index = index
+        self._scene = scene
+        self._watch = watch
+
+    def want_victims(self, group: AskGroup, now: float) -> None:
+        """A queue or the nodes stop the group: its asks may preempt others when it is time."""
+        if self._scene.preemption.enabled and group.ask_class.required_node is None:
+            self._scene.escalation.want_victims(group, now)
+
+    def to_reserve(
+        self, app: Application, wants: ReservationRequest, now: float
+    ) -> Node | Blocker | None:
+        """A node to reserve for the first ask that is old enough (spec §§ 8.5, 8.7).
+
+        None if that ask is another one by now: then the request was ranked anew.
+        """
+        if not self._is_in_place(app, wants, now):
+            return None
+        blocker = ask_blocker(self._scene, Asking(app, wants.group))
+        return blocker or self._index.to_reserve(wants.group.ask_class)
+
+    def to_preempt(
+        self, leaf: Queue, app: Application, wants: PreemptionRequest, now: float
+    ) -> ToPreempt | Blocker | None:
+        """The victims for the first ask that may preempt others (spec § 9.2).
+
+        None if it pauses from now on, or if that ask is another one by now.
+        """
+        first = wants.first()
+        if not self._is_in_place(app, wants, now) or first is None:
+            return None
+        blocker = stops_preemption(self._scene, app, wants.group)
+        if blocker is not None:
+            return blocker
+        preemption = self._scene.preemption
+        if preemption.is_asking_enough and preemption.asks_rm(first.request):
+            return preemption.questions_open
+        if not preemption.has_search(leaf):
+            return preemption.next_turn(leaf)
+        preemption.count_search(leaf)
+        if wants.searched_at != self._version or wants.searched_for is not first.request:
+            found = preemption.find(wants, first.request, now)
+            wants.refusal = found if isinstance(found, Refusal) else None
+            if not isinstance(found, Refusal):
+                return ToPreempt(leaf, app, first.request, found)
+            wants.group.note(REASONS.get(found.law, DOES_NOT_HELP), now)
+            wants.searched_for = first.request
+            # What only time can change is looked at again in any case.
+            wants.searched_at = self._version if found.until is None else ANY_VERSION
+        self._scene.escalation.pause(wants, now)
+        return None
+
+    def to_clear(
+        self,
+        leaf: Queue,
+        app: Application,
+        request: Request,
+        found: Blocker | None,
+        now: float,
+    ) -> ToClear | None:
+        """The victims for an ask that requires its node and is stopped by that alone (§ 9.5).
+
+        A cluster that is full as a whole is no other reason: victims make room in it.
+        """
+        root = leaf.lineage[-1]
+        by_root = isinstance(found, QuotaShortage) and found.quota is root
+        tried = found is None or by_root
+        if not tried or request.triggered or app.state not in SCHEDULABLE:
+            return None
+        required = request.ask.ask_class.required_node
+        assert required is not None, f"{request!r} requires a node"
+        node = self._nodes[required]
+        victims = required_node_victims(app, request, node, self._applications)
+        if victims:
+            return ToClear(leaf, app, request, node, victims)
+        group: AskGroup = request.group
+        if now >= group.refused_at + REFUSAL_TIME:
+            group.refused_at = now
+            group.note(NO_FIT_ON_REQUIRED_NODE, now)
+            self._watch.no_victims(request.ask, required, now)
+        return None
+
+    @property
+    def _version(self) -> int:
+        """How much has changed so far of what a search for victims looks at."""
+        return self._scene.changes.version + self._index.version
+
+    def _is_in_place(
+        self, app: Application, wants: ReservationRequest | PreemptionRequest, now: float
+    ) -> bool:
+        """Whether it stands behind its first ask; if not, it is ranked anew."""
+        entry = app.ranking.entry(wants)
+        key = wants.key()
+        if key is None or entry is None or entry.key != key:
+            self._scene.escalation.rank(wants, now)
+            return False
+        return True
+
+
+def stops_preemption(scene: Scene, app: Application, group: AskGroup) -> Blocker | None:
+    """What stops the group's asks whoever goes; a queue's maximum is no such thing (spec § 9.2)."""
+    blocker = ask_blocker(scene, Asking(app, group))
+    by_queue = isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)
+    if blocker is None or not by_queue:
+        return blocker
+    blocker.retire_if_unused()
+    if group.ask_class.predicate is not None and scene.predicates.full:
+        # It may not be tried as long as answers are owed, whatever stops it beside.
+        return scene.predicates.owed
+    return None

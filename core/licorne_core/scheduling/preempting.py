@@ -1,0 +1,249 @@
+"""When victims are searched for, and what a search comes to (spec §§ 9.2, 9.4).
+
+An ask may preempt others when it is old enough, and a queue's maximum or the lack of a node stops
+it. A search that was in vain is repeated after a while, if something has changed by then. The
+searches of one turn are counted, by leaf and by the work that they were: an ask that cannot
+be helped must not slow the others.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import PreemptionRequest
+from licorne_core.apps.requests import Request
+from licorne_core.effects import AskedNode, AskedPreemption, AskedVictim, PreemptionsAsked
+from licorne_core.ids import PartitionName, rm_of
+from licorne_core.nodes.node import Node
+from licorne_core.preemption import Law, Plan, PreemptionSearch, Refusal
+from licorne_core.preemption.whatif import Victim
+from licorne_core.queues.queue import Queue
+from licorne_core.rm_context import RmContext
+from licorne_core.scheduling.blockers import Blocker
+from licorne_core.scheduling.escalation import SEARCH_INTERVAL
+from licorne_core.scheduling.open_calls import Call, OpenCalls
+
+MOST_SEARCHES = 10
+"""Searches that the asks of a leaf may have in one turn (spec § 9.2)."""
+
+MOST_QUESTIONS = 128
+"""Asks of a partition for which the RM may be asked about victims at a time."""
+
+MOST_PLANS = 10
+"""Nodes about which the RM is asked at a time (spec § 9.4.5)."""
+
+WORK_OF_A_TRY = 8
+"""Looking at so many allocations costs as much as trying one ask."""
+
+DOES_NOT_HELP = "Preemption does not help"
+REASONS = {
+    Law.NO_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.OVER_GUARANTEE: "Preemption queue guarantees check failed",
+    Law.NOT_ENOUGH: "Preemption helped but short of resources",
+}
+"""How the log of an ask says what came of a search, where it is more than that it does not help."""
+
+
+class ToPreempt(NamedTuple):
+    """A decision: by one of these plans, the best first, victims are to stop for the ask."""
+
+    leaf: Queue
+    app: Application
+    request: Request
+    plans: tuple[Plan, ...]
+
+
+class ToClear(NamedTuple):
+    """A decision: these victims are to stop for an ask that may go to no other node (§ 9.5)."""
+
+    leaf: Queue
+    app: Application
+    request: Request
+    node: Node
+    victims: tuple[Victim, ...]
+
+
+class PreemptionCall(Call):
+    """The RM is asked which victims of these plans have to go."""
+
+    __slots__ = ("app", "plans", "request", "wants")
+
+    def __init__(
+        self, number: int, wants: PreemptionRequest, request: Request, plans: tuple[Plan, ...]
+    ) -> None:
+        """For an ask that a group wants victims for."""
+        super().__init__(number)
+        self.app: Application = wants.app
+        self.wants = wants
+        self.request = request
+        self.plans = plans
+
+
+class NextTurn(Blocker):
+    """A leaf has had so many searches that the next one has to wait for another turn."""
+
+    __slots__ = ("_preemption", "leaf")
+
+    def __init__(self, leaf: Queue, preemption: "Preemption") -> None:
+        """It blocks nobody yet."""
+        super().__init__()
+        self.leaf = leaf
+        self._preemption = preemption
+
+    def lets_through(self) -> bool:
+        """Whether the leaf has a search left."""
+        return self._preemption.has_search(self.leaf)
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._preemption.drop(self)
+
+
+class QuestionsOpen(Blocker):
+    """The RM is being asked about victims for so many asks that no more should come."""
+
+    __slots__ = ("_preemption",)
+
+    def __init__(self, preemption: "Preemption") -> None:
+        """The answers to the questions of this partition."""
+        super().__init__()
+        self._preemption = preemption
+
+    def lets_through(self) -> bool:
+        """Whether it may be asked for another one."""
+        return not self._preemption.is_asking_enough
+
+
+class Preemption:
+    """The searches of one partition, and how many questions about victims are open."""
+
+    __slots__ = (
+        "_left_out",
+        "_next_turns",
+        "_questions",
+        "_rm",
+        "_searches",
+        "_unsaid",
+        "enabled",
+        "questions_open",
+        "search",
+    )
+
+    def __init__(self, search: PreemptionSearch, rm: RmContext, *, enabled: bool) -> None:
+        """Without `enabled` only asks that require their node preempt others (spec § 9.5)."""
+        self.search = search
+        self.enabled = enabled
+        self._rm = rm
+        self._searches: dict[Queue, int] = {}
+        self._next_turns: dict[Queue, NextTurn] = {}
+        self._questions = 0
+        self.questions_open = QuestionsOpen(self)
+        """What blocks asks about whose victims the RM would be asked, while too many are."""
+        # Whether somebody was left out in this turn.
+        self._left_out = False
+        # What the effects do not say yet.
+        self._unsaid: list[AskedPreemption] = []
+
+    @property
+    def work(self) -> int:
+        """What the searches have cost so far, in tries."""
+        return self.search.work // WORK_OF_A_TRY
+
+    def begin_turn(self) -> list[NextTurn]:
+        """All leaves may have searches again; what blocked those that had none left."""
+        self._searches.clear()
+        self._left_out = False
+        return list(self._next_turns.values())
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether somebody is to be searched for in the next turn, but could not be in this one."""
+        return self._left_out or any(not blocker.lets_through() for blocker in self)
+
+    def has_search(self, leaf: Queue) -> bool:
+        """Whether the leaf has a search left in this turn."""
+        return self._searches.get(leaf, 0) < MOST_SEARCHES
+
+    def count_search(self, leaf: Queue) -> None:
+        """The leaf has a search less."""
+        self._searches[leaf] = self._searches.get(leaf, 0) + 1
+
+    def next_turn(self, leaf: Queue) -> NextTurn:
+        """What blocks asks of the leaf until another turn begins."""
+        self._left_out = True
+        blocker = self._next_turns.get(leaf)
+        if blocker is None:
+            blocker = self._next_turns[leaf] = NextTurn(leaf, self)
+        return blocker
+
+    def drop(self, blocker: NextTurn) -> None:
+        """It blocks nobody any more."""
+        del self._next_turns[blocker.leaf]
+
+    def __iter__(self) -> Iterator[NextTurn]:
+        """What blocks asks until another turn begins."""
+        return iter(self._next_turns.values())
+
+    def asks_rm(self, request: Request) -> bool:
+        """Whether the RM says which victims have to go."""
+        policy = self._rm.predicates
+        judges = policy is not None and policy.judges_victims
+        return judges and request.ask.ask_class.predicate is not None
+
+    def ask(
+        self,
+        calls: OpenCalls,
+        wants: PreemptionRequest,
+        request: Request,
+        plans: tuple[Plan, ...],
+    ) -> None:
+        """Ask the RM which victims have to go."""
+        call = PreemptionCall(calls.next_number(), wants, request, plans)
+        calls.open(call)
+        self._questions += 1
+        nodes = [_asked_node(plan) for plan in plans]
+        asked = AskedPreemption(call.number, request.ask.app_id, request.key, nodes)
+        self._unsaid.append(asked)
+
+    @property
+    def is_asking_enough(self) -> bool:
+        """Whether so many questions about victims are open that no more should come."""
+        return self._questions >= MOST_QUESTIONS
+
+    def answered(self) -> bool:
+        """A question is not open any more; whether the RM may be asked again only since then."""
+        self._questions -= 1
+        return self._questions == MOST_QUESTIONS - 1
+
+    def take_unsaid(self, partition: PartitionName) -> list[PreemptionsAsked]:
+        """The questions that no effect has said yet."""
+        unsaid, policy = self._unsaid, self._rm.predicates
+        if not unsaid or policy is None:
+            return []
+        self._unsaid = []
+        return [
+            PreemptionsAsked(
+                rm_id=rm_of(partition),
+                partition=partition,
+                checks=unsaid,
+                deadline=policy.deadline,
+            )
+        ]
+
+    def find(
+        self, wants: PreemptionRequest, request: Request, now: float
+    ) -> tuple[Plan, ...] | Refusal:
+        """The plans for the ask, or the law that is in the way. `now` is in unix seconds."""
+        most = MOST_PLANS if self.asks_rm(request) else 1
+        found = self.search.find(wants.app, request, now, most=most, refused=wants.refused)
+        if not isinstance(found, Refusal):
+            return tuple(found)
+        if found.law is Law.RM_REFUSED:
+            # The RM may think otherwise next time.
+            return found._replace(until=now + SEARCH_INTERVAL)
+        return found
+
+
+def _asked_node(plan: Plan) -> AskedNode:
+    offered = [AskedVictim(v.app.app_id, v.request.key) for v in plan.offered]
+    return AskedNode(plan.node.node_id, offered, plan.start)

@@ -1,0 +1,238 @@
+"""Which placeholder makes way for which real ask: the replacement pass (spec § 6.5).
+
+It comes behind the reserved asks and before the regular pass. An application is tried when
+something of it has changed, when a node changes that the RM refused, or when one becomes free.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heapify, heappop
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.gang import TaskGroup
+from licorne_core.apps.groups import AskGroup
+from licorne_core.apps.requests import Place, Request
+from licorne_core.apps.states import SCHEDULABLE
+from licorne_core.asks import AskClass
+from licorne_core.ids import NodeId
+from licorne_core.nodes.node import Node
+from licorne_core.queues.queue import Queue
+from licorne_core.ranking import Key
+from licorne_core.scheduling.blockers import Blocker
+from licorne_core.scheduling.candidates import NodeIndex
+from licorne_core.scheduling.foremost import Foremost, queue_keys
+from licorne_core.scheduling.order import app_key
+from licorne_core.scheduling.predicate_checks import PredicateChecks
+
+WORK_OF_A_TRY = 8
+"""Looking at so many placeholders costs as much as trying one ask."""
+
+
+class Replacement(NamedTuple):
+    """A decision: this real ask takes the place of this placeholder, and runs on this node.
+
+    `elsewhere`: it takes room on the node beside the placeholder, mostly as that is on another one.
+    """
+
+    leaf: Queue
+    app: Application
+    request: Request
+    placeholder: Request
+    node: Node
+    elsewhere: bool
+
+
+class Cancellation(NamedTuple):
+    """A decision: this placeholder is too small for a real ask, and makes way for nothing."""
+
+    app: Application
+    placeholder: Request
+
+
+class InTheWay(NamedTuple):
+    """Why an application replaces nothing: blockers, and nodes that the RM refused."""
+
+    blockers: tuple[Blocker, ...]
+    nodes: tuple[Node, ...]
+
+
+class ReplacingApps(Foremost[Application]):
+    """The applications with placeholders; those that are ready may replace one."""
+
+    __slots__ = ("_refused", "_watched")
+
+    def __init__(self) -> None:
+        """None yet."""
+        super().__init__()
+        # The nodes that the RM refused, and who waits for a change of them.
+        self._refused: dict[Node, dict[Application, None]] = {}
+        self._watched: dict[Application, tuple[Node, ...]] = {}
+
+    def key(self, item: Application, types: tuple[str, ...]) -> Key:
+        """The keys of its queues from root, and its own."""
+        return (*queue_keys(item.leaf, types), app_key(item, item.leaf))
+
+    def wake(self, items: Iterable[Application]) -> None:
+        """Something changed for them: those that have a placeholder to replace are worth a try."""
+        super().wake(app for app in items if is_claimed(app))
+
+    def watch(self, app: Application, found: InTheWay) -> None:
+        """It was tried in vain, and waits for these."""
+        self.forget(app)
+        self.park(app, found.blockers)
+        if found.nodes:
+            self._watched[app] = found.nodes
+            for node in found.nodes:
+                self._refused.setdefault(node, {})[app] = None
+
+    def wake_on(self, node: Node) -> bool:
+        """Something changed on the node; whether anybody waited for that."""
+        waiting = self._refused.get(node)
+        if not waiting:
+            return False
+        for app in list(waiting):
+            self.forget(app)
+            self.wake((app,))
+        return True
+
+    def forget(self, app: Application) -> None:
+        """It waits for nothing any more, and is not tried."""
+        self.unblock(app)
+        self.set_aside(app)
+        for node in self._watched.pop(app, ()):
+            waiting = self._refused[node]
+            waiting.pop(app, None)
+            if not waiting:
+                del self._refused[node]
+
+
+class ReplacementSearch:
+    """Finds what an application can replace; it changes nothing."""
+
+    __slots__ = ("_index", "_looked_at", "_nodes", "_predicates")
+
+    def __init__(
+        self, nodes: dict[NodeId, Node], index: NodeIndex, predicates: PredicateChecks
+    ) -> None:
+        """Over these nodes."""
+        self._nodes = nodes
+        self._index = index
+        self._predicates = predicates
+        self._looked_at = 0
+
+    @property
+    def work(self) -> int:
+        """What the searches have cost so far beside the first look at each application, in tries.
+
+        It only rises.
+        """
+        return self._looked_at // WORK_OF_A_TRY
+
+    def find(self, app: Application) -> Replacement | Cancellation | InTheWay:
+        """The first placeholder that makes way for the first real ask it can make way for.
+
+        On the placeholder's own node only the RM may object, and the ask itself if it requires
+        another node. If no such node will do, the first pair that fits by size is tried on the
+        other nodes.
+        """
+        blockers: list[Blocker] = []
+        refused: dict[Node, None] = {}
+        first: tuple[Request, Request] | None = None
+        spreads: dict[TaskGroup, _Spread] = {}
+        for request, task_group in _claims(app):
+            ask_class = request.ask.ask_class
+            if ask_class.predicate is not None and self._predicates.full:
+                blockers.append(self._predicates.owed)
+                continue
+            free: Sequence[Request] = task_group.free
+            first = first or (request, free[0])
+            if ask_class.required_node is not None:
+                if task_group not in spreads:
+                    spreads[task_group] = _Spread(free)
+                    self._looked_at += len(free)
+                free = spreads[task_group].to_look_at(ask_class, ask_class.required_node)
+            self._looked_at += 1
+            for placeholder in free:
+                self._looked_at += 1
+                if not is_covered(ask_class, placeholder.ask.ask_class):
+                    return Cancellation(app, placeholder)
+                node = self._node_of(placeholder)
+                if not node.results.get((ask_class, False)):
+                    return Replacement(app.leaf, app, request, placeholder, node, elsewhere=False)
+                refused[node] = None
+        if first is not None:
+            request, placeholder = first
+            found = self._index.best(request.ask.ask_class)
+            if isinstance(found, Node):
+                return Replacement(app.leaf, app, request, placeholder, found, elsewhere=True)
+            blockers.append(found)
+        return InTheWay(tuple(dict.fromkeys(blockers)), tuple(refused))
+
+    def _node_of(self, placeholder: Request) -> Node:
+        allocation = placeholder.allocation
+        assert allocation is not None, f"{placeholder!r} keeps room somewhere"
+        return self._nodes[allocation.node_id]
+
+
+class _Spread:
+    """The free placeholders of a task group by node, for asks that require one."""
+
+    __slots__ = ("_first_of", "_on")
+
+    def __init__(self, free: Sequence[Request]) -> None:
+        """They are in the order of their arrival."""
+        self._on: dict[NodeId, list[Request]] = {}
+        self._first_of: dict[AskClass, Request] = {}
+        for placeholder in free:
+            allocation = placeholder.allocation
+            assert allocation is not None, f"{placeholder!r} keeps room somewhere"
+            self._on.setdefault(allocation.node_id, []).append(placeholder)
+            self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
+
+    def to_look_at(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
+        """Those that count for an ask, in order: on its node, and the first that are too small."""
+        looks = {
+            placeholder.arrival: placeholder
+            for kept, placeholder in self._first_of.items()
+            if not is_covered(wanted, kept)
+        }
+        looks.update((one.arrival, one) for one in self._on.get(required, ()))
+        return [looks[arrival] for arrival in sorted(looks)]
+
+
+def _claims(app: Application) -> Iterator[tuple[Request, TaskGroup]]:
+    """The first real ask of each kind that may replace a placeholder, in ask order.
+
+    Asks of a kind fit alike, so the others need not be looked at.
+    """
+    if app.state not in SCHEDULABLE or not app.gang.has_free:
+        return
+    heap: list[tuple[Place, TaskGroup]] = []
+    for group in app.groups.values():
+        free = free_for(app, group)
+        if free is not None:
+            heap.append((group.first(), free))
+    heapify(heap)
+    while heap:
+        place, task_group = heappop(heap)
+        yield place.request, task_group
+
+
+def is_claimed(app: Application) -> bool:
+    """Whether a real ask of the application waits for one of its free placeholders."""
+    return any(free_for(app, group) is not None for group in app.groups.values())
+
+
+def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
+    """The task group whose free placeholders the asks of a group may replace, if there are any."""
+    _, name, is_placeholder = group.key
+    if is_placeholder or not group.waiting:
+        return None
+    task_group = app.gang.groups.get(name)
+    return task_group if task_group is not None and task_group.free else None
+
+
+def is_covered(wanted: AskClass, kept: AskClass) -> bool:
+    """Whether a placeholder keeps as much of every type as the real ask wants (spec § 6.5a)."""
+    room = kept.resources
+    return all(room.get(name, 0) >= value for name, value in wanted.items)

@@ -1,0 +1,116 @@
+"""Preemption checks and their answers on the wire (spec § 9.4.5).
+
+There are few of them: each is for an ask that has waited long, and for many victims at once.
+"""
+
+from collections.abc import Iterator
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.commands import AnswerPreemptions, PreemptionAnswer
+from licorne_core.effects import AskedNode, AskedPreemption, PreemptionsAsked
+from licorne_core.errors import shown
+from licorne_core.ids import NodeId, RmId
+from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
+from licorne_server.convert_in import parse
+from licorne_server.convert_out import MAX_RESPONSE_BYTES, Kind, Payload
+from licorne_server.errors import invalid_argument
+from licorne_server.wire import LENGTH, delimited, fields
+
+MAX_CHECK_BYTES = 1024 * 1024
+"""A check ends with the node that exceeds it. By default clients take messages of 4 MiB."""
+
+_CHECKS = sp.PreemptionChecks.CHECKS_FIELD_NUMBER
+_ANSWERS = sp.PreemptionAnswers.ANSWERS_FIELD_NUMBER
+_NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
+_NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
+
+
+def victim_payloads(asked: PreemptionsAsked) -> Iterator[Payload]:
+    """PreemptionChecks of about so many bytes as a response may have, and a check at least."""
+    parts: list[bytes] = []
+    size = last = 0
+    for check in asked.checks:
+        part = delimited(_CHECKS, _check(asked, check))
+        if parts and size + len(part) > MAX_RESPONSE_BYTES:
+            yield _payload(parts, last)
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part)
+        last = check.check
+    if parts:
+        yield _payload(parts, last)
+
+
+def _check(asked: PreemptionsAsked, check: AskedPreemption) -> bytes:
+    """The nodes come best first. Those that there is no room for are as good as refused."""
+    head = sp.PreemptionCheck(
+        id=check.check,
+        partition_name=asked.partition,
+        application_id=check.app_id,
+        allocation_key=check.key,
+        deadline_milliseconds=round(asked.deadline * 1000),
+    )
+    parts = [head.SerializeToString()]
+    room = MAX_CHECK_BYTES
+    for node in check.nodes:
+        if room <= 0:
+            break
+        part = delimited(_NODES, _node(node).SerializeToString())
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)
+
+
+def _node(node: AskedNode) -> sp.NodeVictims:
+    victims = [sp.Victim(application_id=app_id, allocation_key=key) for app_id, key in node.victims]
+    return sp.NodeVictims(node_id=node.node_id, victims=victims, start_index=node.start)
+
+
+def _payload(checks: list[bytes], last: int) -> Payload:
+    return Payload(Kind.VICTIMS, "victims", b"".join(checks), len(checks), last_check=last)
+
+
+def preemption_answers(rm_id: RmId, raw: bytes) -> AnswerPreemptions:
+    """A PreemptionAnswers. Whether its nodes and positions are those of the check the core knows.
+
+    Raises:
+        CallError: there are too many answers, one names too many nodes or one node twice, or a
+            position is below any.
+        Malformed: the bytes are no PreemptionAnswers.
+    """
+    answers: list[PreemptionAnswer] = []
+    for count, item in enumerate(fields(raw), 1):
+        if count > MAX_ANSWERS:
+            raise invalid_argument(
+                f"PreemptionAnswers holds more than {MAX_ANSWERS} answers",
+                "preemption_answers.answers",
+            )
+        if item.kind == LENGTH and item.number == _ANSWERS:
+            answers.append(_answer(raw[item.value : item.end]))
+    return AnswerPreemptions(rm_id=rm_id, answers=answers)
+
+
+def _answer(raw: bytes) -> PreemptionAnswer:
+    count = sum(item.kind == LENGTH and item.number == _NEEDED for item in fields(raw))
+    if count > MAX_NEEDS:
+        raise invalid_argument(
+            f"PreemptionAnswer names {count} nodes, at most {MAX_NEEDS} are asked about",
+            "preemption_answers.answers.nodes",
+        )
+    wire = parse(sp.PreemptionAnswer, raw)
+    needed: dict[NodeId, int] = {}
+    for need in wire.nodes:
+        if need.index < -1:
+            raise invalid_argument(
+                f"PreemptionAnswer {wire.id}: index of node {shown(need.node_id)} is {need.index}, "
+                "it must not be below -1",
+                "preemption_answers.answers.nodes.index",
+            )
+        if need.node_id in needed:
+            raise invalid_argument(
+                f"PreemptionAnswer {wire.id} names node {shown(need.node_id)} twice",
+                "preemption_answers.answers.nodes.node_id",
+            )
+        if len(need.node_id) <= MAX_ID:
+            needed[NodeId(need.node_id)] = need.index
+    return PreemptionAnswer(wire.id, needed)

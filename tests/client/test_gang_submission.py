@@ -1,0 +1,180 @@
+"""How a gang is submitted: the sum of its placeholders and the asks for them."""
+
+from typing import Any
+
+import pytest
+
+from licorne import (
+    Allocation,
+    Application,
+    Ask,
+    Client,
+    Node,
+    Rejected,
+    TaskGroup,
+    placeholder_key,
+    placeholders,
+)
+from licorne.cache import Cache
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.session_pb2 import UpdateRequest
+from support.gangs import FIRST, GANG, KEYS, LEADER, WORKERS
+from support.scripted import ScriptedStream, listening, scripted
+from support.shim import eventually
+
+
+def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> None:
+    """The application carries the sum, style and timeout; each member has a placeholder."""
+    [application], asks = Cache().submit([GANG], 100)
+    assert {name: q.value for name, q in application.placeholderAsk.resources.items()} == {
+        "vcore": 1100,
+        "memory": 20,
+    }
+    assert application.gangSchedulingStyle == "Hard"
+    assert application.executionTimeoutMilliSeconds == 60_000
+    assert [ask.allocationKey for ask in asks] == KEYS
+    assert [ask.taskGroupName for ask in asks] == ["w", "w", "lead"]
+    assert all(ask.placeholder and ask.applicationID == "a" for ask in asks)
+    assert asks[0].priority == 3
+    assert dict(asks[0].allocationTags) == {"zone": "a"}
+    assert asks[0].preemptionPolicy.allowPreemptSelf
+    assert not asks[2].HasField("preemptionPolicy")
+    assert placeholder_key("a", "w", 2) == KEYS[1]
+    assert [ask.key for ask in placeholders(GANG)] == KEYS
+
+
+def test_placeholders_can_be_left_out_after_a_restart() -> None:
+    """Then the sum is said all the same, and those that are left are reported one by one."""
+    cache = Cache()
+    [application], asks = cache.submit([GANG])
+    assert application.placeholderAsk.resources["vcore"].value == 1100
+    assert asks == []
+    left = placeholders(GANG)[1]
+    [message] = cache.report([Allocation(ask=left, node_id="n1")], 100)
+    assert (message.placeholder, message.taskGroupName, message.nodeID) == (True, "w", "n1")
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        (WORKERS, "task_groups is TaskGroup("),
+        (("w",), "task_groups[0] is 'w': it must be a TaskGroup"),
+        (
+            (TaskGroup(name="w", members=0, resources={}),),
+            "task_groups[0].members is 0: it must lie between 1 and 1000000",
+        ),
+        (
+            (TaskGroup(name="w", members=1, resources={"vcore": -1}),),
+            "vcore is -1: an amount must lie between 0 and 2^63 - 1",
+        ),
+        ((TaskGroup(name="", members=1, resources={}),), "task_groups[0].name is empty"),
+        (
+            (TaskGroup(name="w", members=1, resources={"vcore": 0}),),
+            "task_groups[0].resources is {'vcore': 0}: a placeholder must hold some",
+        ),
+        (
+            (TaskGroup(name="a\nb", members=1, resources={"vcore": 1}),),
+            "task_groups[0].name is 'a\\nb': it must be printable",
+        ),
+        (
+            (TaskGroup(name="w" * 500, members=1, resources={"vcore": 1}),),
+            "task_groups[0].name makes keys of 516 characters: 512 at most can be sent",
+        ),
+        ((WORKERS,) * 1001, "task_groups has 1001 entries: there may be 1000 at most"),
+        ((WORKERS, WORKERS), "task_groups[1].name is 'w': another group has it"),
+        (
+            (TaskGroup(name="w", members=2, resources={"vcore": 2**62}),),
+            "vcore of all placeholders is 9223372036854775808: an amount must lie between",
+        ),
+    ],
+)
+def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str) -> None:
+    """Nothing of the call is done then."""
+    cache = Cache()
+    with pytest.raises(Rejected) as refusal:
+        cache.submit([Application(application_id="a", task_groups=groups)], 100)
+    assert refusal.value.reason.startswith(reason)
+    assert not cache.applications
+    assert not cache.asks
+
+
+def test_the_sum_is_said_once() -> None:
+    """Who gives task groups must not give the sum beside them: they could differ."""
+    both = Application(
+        application_id="a", task_groups=(LEADER,), placeholder_resources={"vcore": 1}
+    )
+    with pytest.raises(Rejected, match="placeholder_resources is given beside task_groups"):
+        Cache().submit([both], 100)
+
+
+def test_the_key_of_a_placeholder_is_nobody_elses() -> None:
+    """A gang whose placeholder would get the key of another ask is refused as a whole."""
+    cache = Cache()
+    cache.ask([Ask(key=FIRST, application_id="other", resources={"vcore": 1})], 100)
+    with pytest.raises(Rejected, match=f"^a: another ask has the key {FIRST} of a placeholder$"):
+        cache.submit([GANG], 100)
+    assert not cache.applications
+    namesakes = [
+        Application(application_id="x", task_groups=(LEADER,), partition=name)
+        for name in ("default", "gpu")
+    ]
+    with pytest.raises(Rejected, match="the key x-lead-placeholder-1"):
+        cache.submit(namesakes, 100)
+
+
+def test_placeholders_by_hand_stay_possible() -> None:
+    """The sum and the asks can be said one by one, without task groups."""
+    cache = Cache()
+    by_hand = Application(application_id="a", placeholder_resources={"vcore": 500})
+    [application], asks = cache.submit([by_hand], 100)
+    assert application.placeholderAsk.resources["vcore"].value == 500
+    assert asks == []
+    ask = Ask(
+        key="p", application_id="a", resources={"vcore": 500}, placeholder=True, task_group="w"
+    )
+    [message] = cache.ask([ask], 100)
+    assert (message.placeholder, message.taskGroupName) == (True, "w")
+
+
+async def test_the_placeholders_follow_their_application_on_the_wire() -> None:
+    """A confirmation is a request of its own kind behind them, sent without the caller."""
+    requests: list[UpdateRequest] = []
+
+    async def script(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        while len(requests) < 3:
+            requests.append(await stream.read() or UpdateRequest())
+        accepted = si.ApplicationResponse(accepted=[si.AcceptedApplication(applicationID="a")])
+        await stream.write(number=2, applications=accepted)
+        new = si.AllocationResponse(new=[si.Allocation(allocationKey=FIRST, nodeID="n1")])
+        await stream.write(number=3, allocations=new)
+        release = si.AllocationRelease(allocationKey=FIRST, terminationType=si.TIMEOUT)
+        await stream.write(number=4, allocations=si.AllocationResponse(released=[release]))
+        requests.append(await stream.read() or UpdateRequest())
+        await stream.until_goodbye()
+
+    async with scripted(script) as target, listening(target) as rm:
+        await rm.ready()
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 9000})])
+        await rm.submit_applications([GANG])
+        await eventually(lambda: len(requests) == 4)
+    _, first, second, third = requests
+    assert [new.applicationID for new in first.applications.new] == ["a"]
+    assert [item.allocationKey for item in second.allocations.allocations] == KEYS
+    [confirmation] = third.allocations.releases.allocationsToRelease
+    assert (confirmation.allocationKey, confirmation.applicationID) == (FIRST, "a")
+    assert confirmation.terminationType == si.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"confirm": True}, "confirm is True: it must be a Confirm"),
+        ({"resubmit": "yes"}, "resubmit is 'yes': it must be True or False"),
+    ],
+)
+async def test_options_of_other_types_are_refused(fields: Any, text: str) -> None:
+    """The error names the argument and its value."""
+    with pytest.raises(ValueError, match=f"^{text}$"):
+        Client("127.0.0.1:1", rm_id="rm1", **fields)

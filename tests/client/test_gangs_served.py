@@ -1,0 +1,229 @@
+"""Gangs of the Python client and of the fake RM, on a real server."""
+
+import asyncio
+
+import pytest
+
+from licorne import (
+    Allocated,
+    Application,
+    ApplicationStateChanged,
+    Ask,
+    AskDropped,
+    Client,
+    Confirm,
+    Event,
+    Node,
+    ReleaseRequested,
+    TaskGroup,
+    Termination,
+)
+from licorne_core.views import Views
+from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.shim import eventually
+
+WORKERS = TaskGroup(name="work", members=2, resources={"vcore": 1000})
+LEADER = TaskGroup(name="lead", members=1, resources={"vcore": 1000})
+FIRST, SECOND = "app-work-placeholder-1", "app-work-placeholder-2"
+
+
+def used(views: Views) -> int:
+    """What the whole cluster has allocated."""
+    [partition] = views.partitions()
+    return views.queues(partition.name).allocated.get("vcore", 0)
+
+
+async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> None:
+    """The client asks for the placeholders and confirms their ends; the members run."""
+    heard: list[Event] = []
+
+    async def listen(client: Client) -> None:
+        async for event in client.events():
+            heard.append(event)
+
+    def running(client: Client) -> set[str]:
+        return {key for keys in client.cache.by_node.values() for key in keys}
+
+    async with serve() as server:
+        async with Client(server.target, rm_id="rm1") as rm:
+            listener = asyncio.create_task(listen(rm))
+            await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 9000})])
+            gang = Application(
+                application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,)
+            )
+            await rm.submit_applications([gang])
+            await eventually(lambda: running(rm) == {FIRST, SECOND})
+            members = [
+                Ask(key=key, application_id="app", resources={"vcore": size}, task_group="work")
+                for key, size in (("same", 1000), ("smaller", 300))
+            ]
+            await rm.ask(members)
+            await eventually(lambda: running(rm) == {"same", "smaller"})
+            assert used(server.views) == 1300
+        await listener
+    wanted = [event for event in heard if isinstance(event, ReleaseRequested)]
+    assert [(event.key, event.termination, event.confirmed) for event in wanted] == [
+        (FIRST, Termination.REPLACED, True),
+        (SECOND, Termination.REPLACED, True),
+    ]
+
+
+async def test_members_may_come_together_with_their_gang() -> None:
+    """A turn that makes a placeholder and ends it tells the RM so in this order."""
+    async with serve() as server, FakeRM(server.target) as rm:
+        gang = Application(
+            application_id="app", user="ann", tags={"namespace": "x"}, task_groups=(WORKERS,)
+        )
+        await rm.client.submit_applications([gang])
+        await rm.ask("app", 2, task_group="work", vcore=1000)
+        await rm.add_nodes(1)
+        await rm.until(lambda: rm.allocations.keys() == {"app-1", "app-2"}, "the members")
+        told = [event for event in rm.events if isinstance(event, Allocated | ReleaseRequested)]
+        assert [event.key for event in told if event.placeholder][:2] == [FIRST, SECOND]
+        assert isinstance(told[0], Allocated)
+
+
+async def test_a_placeholder_stops_in_its_time() -> None:
+    """The fake RM confirms when what it runs there has stopped, by the clock of the test."""
+    clock = VirtualClock()
+    async with (
+        serve(clock=clock) as server,
+        FakeRM(server.target, clock=clock, start_after=2, stop_after=5) as rm,
+    ):
+        await rm.add_nodes(1)
+        await rm.submit("app", task_groups=[WORKERS])
+        await rm.allocated(2)
+        assert not rm.containers.running
+        await clock.advance(2)
+        assert rm.containers.running == {FIRST, SECOND}
+        [key] = await rm.ask("app", task_group="work", vcore=1000)
+        await rm.until(lambda: FIRST in rm.containers.stopping, "the replacement")
+        await clock.advance(4.9)
+        assert key not in rm.allocations
+        await clock.advance(0.1)
+        await rm.until(lambda: key in rm.allocations, "the member")
+        assert rm.allocations.keys() == {SECOND, key}
+        assert not rm.containers.stopping
+        await clock.advance(2)
+        assert rm.containers.running == {SECOND, key}
+
+
+async def test_what_is_never_confirmed_keeps_its_room() -> None:
+    """A fake RM can refuse to stop something, until the test has it stopped after all."""
+    async with (
+        serve() as server,
+        FakeRM(server.target, stop_after=lambda event: None if event.key == FIRST else 0) as rm,
+    ):
+        await rm.add_nodes(1)
+        await rm.submit("app", task_groups=[WORKERS])
+        await rm.allocated(2)
+        await rm.ask("app", 2, task_group="work", vcore=1000)
+        await rm.until(lambda: "app-2" in rm.allocations, "the member in the second place")
+        assert rm.allocations.keys() == {FIRST, "app-2"}
+        await rm.stopped([FIRST])
+        await rm.until(lambda: "app-1" in rm.allocations, "the member in the first place")
+        assert used(server.views) == 2000
+
+
+async def test_members_that_were_dropped_come_back_by_themselves() -> None:
+    """After a soft timeout the application goes on, and its members run without the gang."""
+    clock = VirtualClock()
+    async with (
+        serve(clock=clock) as server,
+        FakeRM(server.target, clock=clock, resubmit=True) as rm,
+    ):
+        await rm.add_nodes(1, vcore=1000)
+        await rm.submit("app", task_groups=[LEADER, WORKERS], placeholder_timeout=60)
+        await rm.allocated(1)
+        await rm.ask("app", task_group="work", vcore=1000)
+        [partition] = server.views.partitions()
+        await eventually(lambda: server.views.applications(partition.name)[0].pending_count == 3)
+        await clock.advance(60)
+        await rm.until(lambda: "app-1" in rm.allocations, "the member")
+        dropped = {event.key: event for event in rm.events if isinstance(event, AskDropped)}
+        assert dropped.keys() == {FIRST, SECOND, "app-1"}
+        assert [key for key, event in dropped.items() if event.resubmitted] == ["app-1"]
+        await rm.until(lambda: rm.states["app"] == "Running", "the application to go on")
+        assert rm.allocations.keys() == {"app-1"}
+
+
+@pytest.mark.parametrize(
+    ("room", "states"), [(2000, ["Running"]), (1000, ["Resuming", "Accepted"])]
+)
+async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up(
+    room: int, states: list[str]
+) -> None:
+    """The recipe of the client's page never waits for a Running that does not come."""
+    clock = VirtualClock()
+    heard: list[str] = []
+    started: list[str] = []
+    member = Ask(key="m", application_id="app", resources={"vcore": 1000}, task_group="work")
+    members = [member]
+    async with serve(clock=clock) as server, Client(server.target, rm_id="rm1") as rm:
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": room})])
+        gang = Application(
+            application_id="app",
+            user="ann",
+            tags={"namespace": "x"},
+            task_groups=(WORKERS,),
+            placeholder_timeout=60,
+        )
+        await rm.submit_applications([gang])
+        async with asyncio.timeout(10):
+            async for event in rm.events():
+                match event:
+                    case ApplicationStateChanged():
+                        before = heard[-1] if heard else ""
+                        heard.append(event.state)
+                        if event.state == "Running" or (before, event.state) == (
+                            "Resuming",
+                            "Accepted",
+                        ):
+                            await rm.ask(members)
+                            members = []
+                    case Allocated() if event.placeholder:
+                        if room == 1000:
+                            await clock.advance(60)
+                    case Allocated():
+                        started.append(event.key)
+                        break
+    assert started == ["m"]
+    assert heard[1 : 1 + len(states)] == states
+
+
+@pytest.mark.parametrize("confirm", [Confirm.PLACEHOLDERS, Confirm.NOTHING])
+async def test_a_hard_gang_fails(confirm: Confirm) -> None:
+    """Its placeholders are ended, by the client or by its user, and nothing comes back."""
+    clock = VirtualClock()
+    states: list[str] = []
+    async with (
+        serve(clock=clock) as server,
+        Client(server.target, rm_id="rm1", confirm=confirm, resubmit=True) as rm,
+    ):
+        await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 1000})])
+        gang = Application(
+            application_id="app",
+            user="ann",
+            tags={"namespace": "x"},
+            task_groups=(LEADER, WORKERS),
+            gang_style="Hard",
+            placeholder_timeout=60,
+        )
+        await rm.submit_applications([gang])
+        async with asyncio.timeout(10):
+            async for event in rm.events():
+                match event:
+                    case Allocated():
+                        await clock.advance(60)
+                    case ReleaseRequested():
+                        assert event.confirmed is (confirm is Confirm.PLACEHOLDERS)
+                        await rm.release([event.key], event.termination)
+                    case AskDropped():
+                        assert not event.resubmitted
+                    case ApplicationStateChanged():
+                        states.append(event.state)
+                if "Failed" in states:
+                    break
+        assert used(server.views) == 0
+    assert states[-2:] == ["Failing", "Failed"]
+    assert not rm.cache.asks

@@ -1,0 +1,100 @@
+"""Preemption as a resource manager sees it, with the fake RM on a real server."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from licorne import PreemptionCheck, ReleaseRequested, Termination
+from licorne_server.testing import FakeRM, VirtualClock, serve
+from support.shim import eventually
+
+QUEUES = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: owner
+            resources: {guaranteed: {vcore: 2}}
+            properties: {preemption.delay: 10s}
+          - name: guest
+"""
+DELAY = 10.0
+
+
+@asynccontextmanager
+async def occupied(nodes: int = 1, **options: Any) -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
+    """Nodes of two cores that guests have taken, and an owner who asks for one."""
+    clock = VirtualClock()
+    async with (
+        serve(QUEUES, clock=clock) as server,
+        FakeRM(server.target, clock=clock, **options) as rm,
+    ):
+        await rm.add_nodes(nodes, vcore=2000)
+        await rm.submit("guest", queue="root.guest")
+        await rm.ask("guest", vcore=1000, originator=True, allow_preempt_self=True)
+        await rm.ask("guest", 2 * nodes - 1, vcore=1000, allow_preempt_self=True)
+        await rm.allocated(2 * nodes)
+        await rm.submit("owner", queue="root.owner")
+        await rm.ask("owner", vcore=1000, allow_preempt_other=True)
+        [partition] = server.views.partitions()
+
+        def pending() -> int:
+            return sum(app.pending_count for app in server.views.applications(partition.name))
+
+        await eventually(lambda: pending() == 1)
+        yield rm, clock
+
+
+def stopped(rm: FakeRM) -> list[str]:
+    """The keys of all that was preempted so far."""
+    requests = [event for event in rm.events if isinstance(event, ReleaseRequested)]
+    assert all(event.termination is Termination.PREEMPTED for event in requests)
+    return [event.key for event in requests]
+
+
+async def test_a_preempted_allocation_is_stopped_and_makes_room() -> None:
+    """The originator is spared; the owner runs when the victim has stopped, and not before."""
+    async with occupied(stop_after=30) as (rm, clock):
+        await clock.advance(DELAY)
+        await rm.until(lambda: "guest-2" in rm.containers.stopping, "the preemption")
+        await clock.advance(29)
+        assert "owner-1" not in rm.allocations
+        await clock.advance(1)
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+        assert rm.allocations.keys() == {"guest-1", "owner-1"}
+        assert stopped(rm) == ["guest-2"]
+
+
+async def test_the_rm_says_which_victims_have_to_go() -> None:
+    """A node that it leaves out keeps its allocations; on the other both have to go."""
+
+    def judge(check: PreemptionCheck) -> Mapping[str, int]:
+        return {node.node_id: 1 for node in check.nodes if node.node_id == "node-2"}
+
+    async with occupied(nodes=2, predicates=lambda _, node: None, judge_victims=judge) as (
+        rm,
+        clock,
+    ):
+        there = {key for key, node in rm.allocations.items() if node == "node-2"}
+        await clock.advance(DELAY)
+        await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
+        assert rm.allocations["owner-1"] == "node-2"
+        assert set(stopped(rm)) == there
+        [check] = rm.preemption_checks
+        assert check.ask is not None
+        assert check.ask.key == "owner-1"
+        assert {node.node_id for node in check.nodes} == {"node-1", "node-2"}
+        assert all(node.start_index == 0 for node in check.nodes)
+
+
+async def test_nobody_has_to_go_where_the_rm_refuses_every_node() -> None:
+    """The owner waits, and nobody was told to stop."""
+    async with occupied(predicates=lambda _, node: None, judge_victims=lambda _: {}) as (rm, clock):
+        await clock.advance(DELAY)
+        await rm.until(lambda: bool(rm.preemption_checks), "the check")
+        # The answer was sent before the node, so the server has dealt with both.
+        await rm.add_nodes(1, prefix="tiny", vcore=1)
+        assert stopped(rm) == []
+        assert "owner-1" not in rm.allocations

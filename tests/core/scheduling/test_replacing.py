@@ -1,0 +1,53 @@
+"""What a search for placeholders costs, and whom it finds for asks that require a node (§ 6.5)."""
+
+from licorne_core.ids import AppId, PartitionName
+from licorne_core.scheduling.replacing import InTheWay, ReplacementSearch
+from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.driver import Driver, released
+
+MANY = 48
+
+
+def gang(*sizes: int) -> Driver:
+    """A gang with a placeholder of each size on a node of its own, and as many full nodes."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")))
+    driver.do(nodes(*[node(f"full{number}", memory=1) for number in range(len(sizes))]))
+    driver.do(apps(app("other", "root.a"), app("job", "root.a", gang={"memory": sum(sizes)})))
+    driver.do(asks(*[ask("other", f"o{number}", memory=1) for number in range(len(sizes))]))
+    for number, size in enumerate(sizes):
+        driver.do(nodes(node(f"kept{number}", memory=size)))
+        driver.do(asks(ask("job", f"p{number}", placeholder=True, group="g", memory=size)))
+    return driver
+
+
+def test_asks_that_require_nodes_do_not_look_at_all_placeholders() -> None:
+    """Each looks at the placeholders on its node; what is looked at counts as work."""
+    driver = gang(*[1] * MANY)
+    partition = driver.scheduler.partitions[PartitionName("[rm1]default")]
+    bound = [
+        ask("job", f"r{number}", group="g", required_node=f"full{number}", memory=1)
+        for number in range(MANY)
+    ]
+    assert driver.do(asks(*bound)) == []
+    search = ReplacementSearch(partition.nodes.by_id, partition.index, partition.predicates)
+    found = search.find(partition.applications[AppId("job")])
+    assert isinstance(found, InTheWay)
+    assert 0 < search.work < MANY
+
+
+def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:
+    """Those that came before it on other nodes are passed over."""
+    driver = gang(2, 2, 2)
+    effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
+    assert [key for _, key, *_ in released(effects)] == ["p2"]
+
+
+def test_a_placeholder_that_is_too_small_and_came_before_is_stopped_first() -> None:
+    """So it is wherever the ask has to go; one that came later is left alone."""
+    driver = gang(2, 1, 2, 1)
+    effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
+    assert [(key, why) for _, key, why, _ in released(effects)] == [
+        ("p1", "TIMEOUT"),
+        ("p2", "PLACEHOLDER_REPLACED"),
+    ]

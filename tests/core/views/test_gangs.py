@@ -1,0 +1,245 @@
+"""Gangs for those who look: task groups, what is being stopped, and what takes whose place."""
+
+from dataclasses import replace
+
+import pytest
+
+from licorne_core.asks import Ask
+from licorne_core.commands import NodeRefusal, PredicatePolicy, TerminationType
+from licorne_core.errors import NotFound
+from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName
+from licorne_core.reports import AppReport, Explanation, TaskGroupReport
+from support.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import START, Driver, asked
+from support.victims import victim
+
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: a}]}]
+"""
+NAME = PartitionName("[rm1]default")
+
+
+def placeholder(key: str, group: str, vcore: int) -> Ask:
+    """A placeholder of the gang."""
+    return replace(real(key, group, vcore), placeholder=True)
+
+
+def real(key: str, group: str, vcore: int) -> Ask:
+    """An ask that takes the place of a placeholder."""
+    return replace(ask("gang", key, vcore=vcore), task_group=group)
+
+
+def started(predicates: PredicatePolicy | None = None, style: str = "Hard") -> Driver:
+    """A gang of two small placeholders and a larger one, for 60 seconds."""
+    driver = Driver()
+    gang = replace(
+        app("gang", "root.a"),
+        placeholder_ask={"vcore": 7},
+        gang_scheduling_style=style,
+        execution_timeout=60_000,
+    )
+    driver.do(
+        register(CONFIG, predicates=predicates),
+        nodes(node("n1", vcore=10)),
+        apps(gang),
+        asks(placeholder("p1", "g", 2), placeholder("p2", "g", 2), placeholder("q", "h", 3)),
+    )
+    return driver
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """The gang."""
+    return started()
+
+
+def shown(driver: Driver) -> AppReport:
+    """The gang as it is reported."""
+    return driver.views.application(NAME, "gang")
+
+
+def explained(driver: Driver, key: str) -> Explanation:
+    """The situation of one of its requests."""
+    return driver.views.explain(NAME, "gang", key)
+
+
+def groups(driver: Driver) -> list[tuple[str, int, int, int]]:
+    """The task groups: name, count, replaced, timed out."""
+    return [
+        (group.name, group.count, group.replaced, group.timed_out)
+        for group in shown(driver).task_groups
+    ]
+
+
+@pytest.mark.parametrize(("style", "expected"), [("Hard", "Hard"), ("soft", "Soft"), ("", "Soft")])
+def test_a_gang_shows_what_it_asked_for_and_has(style: str, expected: str) -> None:
+    """What its placeholders take is apart from what it runs; the queue counts both."""
+    driver = started(style=style)
+    gang = shown(driver)
+    assert (gang.placeholder_ask, gang.gang_style) == ({"vcore": 7}, expected)
+    assert (gang.placeholder_allocated, gang.allocated) == ({"vcore": 7}, {})
+    assert gang.placeholder_deadline == START + 60.0
+    assert gang.task_groups == (
+        TaskGroupReport(name="g", count=2, replaced=0, timed_out=0, min_resource={"vcore": 2}),
+        TaskGroupReport(name="h", count=1, replaced=0, timed_out=0, min_resource={"vcore": 3}),
+    )
+    assert [item.ask.placeholder for item in gang.allocations] == [True] * 3
+    assert gang.stopping == {}
+    assert driver.views.queue(NAME, "root.a").allocated == {"vcore": 7}
+
+
+def test_an_application_without_a_gang_shows_none() -> None:
+    """Nothing was asked for, and no time is running."""
+    driver = started()
+    driver.do(apps(app("plain", "root.a")))
+    plain = driver.views.application(NAME, "plain")
+    assert (plain.placeholder_ask, plain.gang_style, plain.task_groups) == ({}, "", ())
+    assert (plain.placeholder_allocated, plain.placeholder_deadline) == ({}, 0.0)
+
+
+def test_an_ask_that_takes_a_place_says_whose(driver: Driver) -> None:
+    """Until the RM has stopped the placeholder, the real one is an ask to it."""
+    driver.do(asks(real("r", "g", 2)))
+    gang = shown(driver)
+    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [
+        ("r", "p1", "")
+    ]
+    assert (gang.pending_count, gang.allocation_count) == (1, 3)
+    assert gang.stopping == {"p1": "replaced"}
+    assert driver.views.node(NAME, "n1").stopping == {("gang", "p1"): "replaced"}
+    [partition] = driver.views.partitions()
+    assert (partition.pending_asks, partition.allocations) == (1, 3)
+    ask_of_it, of_placeholder = explained(driver, "r"), explained(driver, "p1")
+    assert (ask_of_it.verdict, ask_of_it.summary, ask_of_it.node_id) == (
+        "replacing",
+        "runs on node n1 once the RM has stopped placeholder p1",
+        "n1",
+    )
+    assert (of_placeholder.verdict, of_placeholder.summary) == (
+        "stopping",
+        "on node n1 until the RM has stopped it: r takes its place",
+    )
+    assert not of_placeholder.is_victim
+    assert explained(driver, "").key == "r"
+
+
+def test_what_has_taken_a_place_says_so(driver: Driver) -> None:
+    """Once the RM has confirmed, the real one runs and the placeholder counts as replaced."""
+    driver.do(asks(real("r", "g", 2)))
+    driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
+    gang = shown(driver)
+    assert groups(driver) == [("g", 2, 1, 0), ("h", 1, 0, 0)]
+    assert (gang.allocated, gang.placeholder_allocated) == ({"vcore": 2}, {"vcore": 5})
+    assert {item.key: item.placeholder_used for item in gang.allocations} == {
+        "p2": False,
+        "q": False,
+        "r": True,
+    }
+    assert (gang.asks, gang.stopping) == ([], {})
+    assert explained(driver, "r").verdict == "allocated"
+
+
+def test_what_goes_to_another_node_is_shown_as_an_ask() -> None:
+    """Its room there is taken, and the RM does not know of it before it has the place."""
+    driver = started(predicates=PredicatePolicy())
+    driver.do(nodes(node("n2", vcore=5)))
+    wanted = replace(ask("gang", "r", predicate="x", vcore=3), task_group="h")
+    [here] = asked(driver.do(asks(wanted)))
+    assert (here.nodes, here.allocate) == (["n1"], False)
+    refusal = NodeRefusal(node_id=NodeId("n1"), reason="no gpu")
+    [there] = asked(driver.do(answering(here, [refusal])))
+    assert (there.nodes[0], there.allocate) == ("n2", True)
+
+    def on_n2() -> tuple[int, int]:
+        report = driver.views.node(NAME, "n2")
+        assert report.allocated == {"vcore": 3}
+        assert driver.views.node(NAME, "n2", detail=False).allocation_count == len(
+            report.allocations
+        )
+        return report.allocation_count, shown(driver).pending_count
+
+    assert on_n2() == (0, 1)
+    assert [item.assumed_node for item in shown(driver).asks] == ["n2"]
+    driver.do(answering(there))
+    assert on_n2() == (0, 1)
+    assert [(item.replaces, item.assumed_node) for item in shown(driver).asks] == [("q", "")]
+    assert explained(driver, "r").summary == "runs on node n2 once the RM has stopped placeholder q"
+    assert [finding for finding in driver.views.audit(NAME) if finding] == []
+    driver.do(releases(release("gang", "q", why=TerminationType.PLACEHOLDER_REPLACED)))
+    assert on_n2() == (1, 0)
+
+
+def test_placeholders_whose_time_is_up_are_being_stopped(driver: Driver) -> None:
+    """Each counts as timed out from then on, and the RM has to confirm it."""
+    driver.do(asks(ask("gang", "runs", vcore=1)))
+    driver.wait(61.0)
+    gang = shown(driver)
+    assert groups(driver) == [("g", 2, 0, 2), ("h", 1, 0, 1)]
+    assert gang.stopping == dict.fromkeys(("p1", "p2", "q"), "timeout")
+    assert gang.placeholder_deadline == 0.0
+    assert explained(driver, "q").summary == (
+        "on node n1 until the RM has stopped it: no real allocation takes its place"
+    )
+
+
+def test_an_ask_whose_place_the_rm_is_asked_about_is_assumed() -> None:
+    """It names the placeholder and the node, and nobody was told to stop yet."""
+    driver = started(predicates=PredicatePolicy())
+    driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
+    gang = shown(driver)
+    assert [(item.ask.key, item.replaces, item.assumed_node) for item in gang.asks] == [
+        ("r", "p1", "n1")
+    ]
+    assert gang.stopping == {}
+    matched = explained(driver, "r")
+    assert (matched.verdict, matched.summary) == (
+        "assumed",
+        "runs on node n1 instead of placeholder p1 if the RM agrees",
+    )
+    assert explained(driver, "p1").verdict == "allocated"
+    [partition] = driver.views.partitions()
+    assert (partition.pending_asks, partition.allocations) == (1, 3)
+
+
+def test_a_victim_is_being_stopped_until_it_is_gone(driver: Driver) -> None:
+    """It says for whom it has to go, and its queue what will be free."""
+    partition = driver.scheduler.partitions[NAME]
+    gang = partition.applications[AppId("gang")]
+    driver.do(asks(ask("gang", "v", vcore=1)))
+    partition.allocations.preempt(gang, gang.requests[AllocationKey("v")])
+    partition.ledger.note(victim("v", "gang"))
+    assert shown(driver).stopping == {"v": "preempted"}
+    leaf = driver.views.queue(NAME, "root.a")
+    assert (leaf.preempting, leaf.promised) == ({"vcore": 1}, {})
+    explanation = explained(driver, "v")
+    assert (explanation.verdict, explanation.is_victim) == ("stopping", True)
+    assert explanation.summary == (
+        "on node n1 until the RM has stopped it: preempted for ask k of application app, "
+        "as queue root.high was below its guarantee"
+    )
+
+
+@pytest.mark.parametrize(("style", "state"), [("Soft", "Resuming"), ("Hard", "Failing")])
+def test_asks_that_a_timeout_dropped_are_not_there(style: str, state: str) -> None:
+    """Why they are not is said with it."""
+    driver = Driver()
+    gang = app("gang", "root.a", gang={"vcore": 99}, style=style, timeout=60)
+    driver.do(register(CONFIG), nodes(node("n1", vcore=10)), apps(gang))
+    driver.do(asks(placeholder("p1", "g", 9), placeholder("p3", "g", 90)))
+    driver.wait(60)
+    for key, what in (("p3", "ask p3"), ("", "pending ask")):
+        with pytest.raises(NotFound, match=f"application gang is {state} and has no {what}"):
+            explained(driver, key)

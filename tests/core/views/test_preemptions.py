@@ -1,0 +1,103 @@
+"""What was preempted, for those who ask: the list, and the answer about one that is gone."""
+
+import pytest
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import PartitionName
+from licorne_core.partition import Partition
+from licorne_core.preemption.ledger import PreemptionRule
+from support.builders import app, apps, ask, asks, node, nodes, register
+from support.driver import Driver
+from support.victims import TIME, victim
+
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: '*', queues: [{name: low}, {name: high}]}]
+"""
+NAME = PartitionName("[rm1]default")
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """An application with one allocation in a queue."""
+    driver = Driver()
+    driver.do(
+        register(CONFIG),
+        nodes(node("n1", vcore=10)),
+        apps(app("low", "root.low")),
+        asks(ask("low", "there", vcore=1)),
+    )
+    return driver
+
+
+@pytest.fixture
+def partition(driver: Driver) -> Partition:
+    """The partition, whose ledger the tests write."""
+    return driver.scheduler.partitions[NAME]
+
+
+def test_the_latest_victims_come_first(driver: Driver, partition: Partition) -> None:
+    """All, those of an application, those of a key, or of both."""
+    for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
+        partition.ledger.note(victim(key, app_id))
+
+    def found(app_id: str = "", key: str = "") -> list[tuple[str, str]]:
+        return [(item.app_id, item.key) for item in driver.views.preemptions(NAME, app_id, key)]
+
+    assert found() == [("other", "a"), ("low", "b"), ("low", "a")]
+    assert found(app_id="low") == [("low", "b"), ("low", "a")]
+    assert found(key="a") == [("other", "a"), ("low", "a")]
+    assert found(app_id="low", key="a") == [("low", "a")]
+    assert found(app_id="nobody") == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (
+            PreemptionRule.GUARANTEE,
+            "for ask k of application app, as queue root.high was below its guarantee",
+        ),
+        (
+            PreemptionRule.REQUIRED_NODE,
+            "for ask k of application app, which may go to no other node",
+        ),
+        (PreemptionRule.QUOTA, "because queue root had more than its maximum"),
+    ],
+)
+@pytest.mark.parametrize("app_id", ["low", "gone"])
+def test_a_victim_that_is_gone_is_explained(
+    driver: Driver, partition: Partition, rule: PreemptionRule, why: str, app_id: str
+) -> None:
+    """For whom and by which rule, whether its application is still there or not."""
+    partition.ledger.note(victim("v", app_id, rule=rule, released=TIME))
+    explained = driver.views.explain(NAME, app_id, "v")
+    assert (explained.verdict, explained.queue, explained.node_id) == (
+        "preempted",
+        "root.low",
+        "n1",
+    )
+    assert explained.summary == f"preempted on node n1 {why}"
+    assert explained.is_victim
+
+
+def test_a_key_that_is_there_again_was_a_victim(driver: Driver, partition: Partition) -> None:
+    """Its present situation comes first, and what became of it before is said as well."""
+    driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
+    for key in ("there", "waits"):
+        partition.ledger.note(victim(key, released=TIME))
+    explained = driver.views.explain(NAME, "low", "there")
+    assert (explained.verdict, explained.summary) == ("allocated", "allocated on node n1")
+    assert explained.is_victim
+    assert driver.views.explain(NAME, "low", "waits").is_victim
+    assert not driver.views.explain(NAME, "low", "never").is_victim
+
+
+def test_what_never_was_is_not_found(driver: Driver, partition: Partition) -> None:
+    """An unknown key, or an unknown application, is the error that it was."""
+    partition.ledger.note(victim("v"))
+    with pytest.raises(NotFound, match="application low has no ask w"):
+        driver.views.explain(NAME, "low", "w")
+    with pytest.raises(NotFound, match="application nobody not found"):
+        driver.views.explain(NAME, "nobody", "v")

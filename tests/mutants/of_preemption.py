@@ -1,0 +1,240 @@
+"""Defects of preemption: when, what is promised, required nodes, changed maxima."""
+
+from mutants.defect import Defect
+
+_CALLS = "core/licorne_core/handlers/preemption.py"
+_ESCALATION = "core/licorne_core/scheduling/escalation.py"
+_GROUPS = "core/licorne_core/apps/groups.py"
+_HOSTS = "core/licorne_core/preemption/hosts.py"
+_MEASURES = "core/licorne_core/scheduling/measures.py"
+_PROMISES = "core/licorne_core/scheduling/promises.py"
+_QUOTA_CHANGE = "core/licorne_core/preemption/quota_change.py"
+_QUOTAS = "core/licorne_core/quotas.py"
+_REQUIRED = "core/licorne_core/preemption/required_node.py"
+_RESERVING = "core/licorne_core/scheduling/reserving.py"
+_SCENARIO = "tests/scenarios/test_scenarios.py::test_scenario"
+_SHARES = _SCENARIO + "[preemption]"
+_CORNERS = _SCENARIO + "[preemption_corners]"
+_JUDGED = _SCENARIO + "[preemption_judged]"
+_OFF = _SCENARIO + "[preemption_off]"
+_KEPT = _SCENARIO + "[promises]"
+_ENDED = _SCENARIO + "[promises_that_end]"
+_DAEMONS = _SCENARIO + "[required_node]"
+_MAXIMA = _SCENARIO + "[quota_change]"
+_TIMES = _SCENARIO + "[quota_change_times]"
+_OTHERS = "tests/core/test_museum.py::test_the_next_ask_has_other_victims"
+
+PREEMPTION = (
+    # When
+    Defect(
+        "preempts-at-once",
+        _ESCALATION,
+        "group.preemption_request = PreemptionRequest(group, delay, now)",
+        "group.preemption_request = PreemptionRequest(group, 0.0, now)",
+        "an ask that has just come has others stopped",
+        (_SHARES,),
+    ),
+    Defect(
+        "preempts-unasked",
+        _GROUPS,
+        "return waits(place) and request.ask.allow_preempt_other and not request.triggered",
+        "return waits(place) and not request.triggered",
+        "an ask that may not preempt others does",
+        (_CORNERS,),
+    ),
+    Defect(
+        "preempts-again",
+        _GROUPS,
+        "return waits(place) and request.ask.allow_preempt_other and not request.triggered",
+        "return waits(place) and request.ask.allow_preempt_other",
+        "an ask that has had its victims has others stopped",
+        (_ENDED,),
+    ),
+    Defect(
+        "off-is-on",
+        _MEASURES,
+        "if self._scene.preemption.enabled and group.ask_class.required_node is None:",
+        "if group.ask_class.required_node is None:",
+        "a partition preempts that should not",
+        (_OFF,),
+    ),
+    Defect(
+        "user-limit-makes-victims",
+        _MEASURES,
+        "by_queue = isinstance(blocker, QuotaShortage) and isinstance(blocker.quota, Queue)",
+        "by_queue = isinstance(blocker, QuotaShortage)",
+        "victims go for an ask that its user's limit stops",
+        (_CORNERS,),
+    ),
+    Defect(
+        "ended-call-goes-on",
+        _CALLS,
+        "if search.stands(app, request, plan, upto, now):",
+        "if plan:",
+        "victims that the RM agrees to go though the books have changed",
+        (_JUDGED,),
+    ),
+    Defect(
+        "rm-is-not-asked",
+        "core/licorne_core/scheduling/preempting.py",
+        "return judges and request.ask.ask_class.predicate is not None",
+        "return False",
+        "the RM has no say in who has to go",
+        (_JUDGED,),
+    ),
+    Defect(
+        "silence-is-consent",
+        _CALLS,
+        "if policy is not None and policy.fail_mode is FailMode.OPEN:",
+        "if policy is not None:",
+        "victims go when the RM does not answer",
+        (_JUDGED,),
+    ),
+    Defect(
+        "one-victim-too-few",
+        _CALLS,
+        "            victims = plan.victims_upto(upto)",
+        "            victims = plan.victims_upto(plan.start)",
+        "more would have to go, says the RM, and stay",
+        (_JUDGED,),
+    ),
+    # What is promised
+    Defect(
+        "third-ask-takes-the-quota",
+        _QUOTAS,
+        "allocated = claimed(quota) if quota.kept else quota.allocated",
+        "allocated = quota.allocated",
+        "what is freed for one ask is another one's quota",
+        (_KEPT,),
+    ),
+    Defect(
+        "promise-in-the-way",
+        _PROMISES,
+        "value - kept.get(name, 0)) for name, value in items)",
+        "value) for name, value in items)",
+        "an ask is in its own way when its victims are gone",
+        (_SHARES, _KEPT),
+    ),
+    Defect(
+        "promise-twice",
+        _PROMISES,
+        "uncovered[name] -= value",
+        "uncovered[name] -= 0",
+        "room is kept free beside that of the victims",
+        (_KEPT,),
+    ),
+    Defect(
+        "victims-gone-and-nobody-comes",
+        _RESERVING,
+        "        if reservation is not None:\n            self._wake(reservation)",
+        "",
+        "the ask is not tried when its victims elsewhere are gone",
+        (_CORNERS,),
+    ),
+    Defect(
+        "promise-outlives-its-hour",
+        _RESERVING,
+        "RESERVATION_TIME = 3600.0",
+        "RESERVATION_TIME = 7200.0",
+        "what is promised is kept for two hours",
+        (_ENDED,),
+    ),
+    Defect(
+        "promise-stays-booked",
+        _PROMISES,
+        "        promise.unbook()\n",
+        "",
+        "a promise that was kept is kept once more",
+        (_SHARES, _ENDED),
+    ),
+    Defect(
+        "kept-from-nobody",
+        _HOSTS,
+        "return other.ask.priority < request.ask.priority and not other.triggered",
+        "return other.ask.priority < request.ask.priority",
+        "a node that was freed for one ask is taken by another one of higher priority",
+        (_CORNERS,),
+    ),
+    Defect(
+        "waits-for-nobody",
+        _HOSTS,
+        "        if lacking > 0 and going:\n",
+        "        if lacking < 0 and going:\n",
+        "victims go where others are on their way out already",
+        (_OTHERS,),
+    ),
+    # Required nodes
+    Defect(
+        "daemon-takes-higher",
+        _REQUIRED,
+        "and other.ask.priority <= request.ask.priority",
+        "and other.ask.priority <= request.ask.priority + 10",
+        "who is of higher priority goes for a daemon",
+        (_DAEMONS,),
+    ),
+    Defect(
+        "daemon-takes-in-vain",
+        _REQUIRED,
+        "return tuple(victims) if enough else ()",
+        "return tuple(victims)",
+        "victims go for a daemon that still has no room then",
+        (_DAEMONS,),
+    ),
+    Defect(
+        "daemon-takes-daemons",
+        _REQUIRED,
+        "            and other.ask.ask_class.required_node is None\n",
+        "",
+        "one daemon has another one stopped",
+        (_DAEMONS,),
+    ),
+    # Changed maxima
+    Defect(
+        "below-its-maximum",
+        _QUOTA_CHANGE,
+        "excess = _staying(queue, name) - bound",
+        "excess = _staying(queue, name) - bound + 1",
+        "a queue loses more than it has above its maximum",
+        (_MAXIMA,),
+    ),
+    Defect(
+        "maximum-counts-what-is-going",
+        _QUOTA_CHANGE,
+        "return queue.allocated.get(name, 0) - queue.preempting.get(name, 0)",
+        "return queue.allocated.get(name, 0)",
+        "a queue loses once more what it is losing already",
+        (_TIMES,),
+    ),
+    Defect(
+        "longer-delay-counts-from-now",
+        _QUOTA_CHANGE,
+        "return start + (after.delay - before.delay)",
+        "return now + after.delay",
+        "every configuration update puts the enforcement of a maximum off",
+        (_TIMES,),
+    ),
+    Defect(
+        "enforced-for-ever",
+        _QUOTA_CHANGE,
+        "        for queue in due:\n            del self._starts[queue]\n",
+        "",
+        "a maximum is enforced again every second",
+        (_MAXIMA, _TIMES),
+    ),
+    Defect(
+        "maximum-of-vital-ones",
+        _QUOTA_CHANGE,
+        "        ask.priority,\n        max(0.0, now - request.create_time) // _HOUR,",
+        "        -ask.priority,\n        max(0.0, now - request.create_time) // _HOUR,",
+        "the most important go first when a maximum is enforced",
+        (_MAXIMA,),
+    ),
+    Defect(
+        "growth-is-overlooked",
+        _QUOTA_CHANGE,
+        "if delay and queue not in self._starts and is_above_max(queue):",
+        "if delay and queue in self._starts and is_above_max(queue):",
+        "what is put into a queue by force stays above its maximum",
+        (_MAXIMA,),
+    ),
+)

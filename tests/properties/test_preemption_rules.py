@@ -1,0 +1,72 @@
+"""Preemption keeps its promises in random worlds, as far as that is seen from outside."""
+
+import pytest
+
+from licorne_core.commands import Command, Tick
+from licorne_core.effects import Effect
+from properties.test_decisions import CROWDED, MOSTLY
+from support.driver import Driver
+from support.seeds import lively
+from support.worlds import World
+from support.worlds.answering import Answers
+from support.worlds.confirming import Confirmations
+from support.worlds.evictions import Evictions
+from support.worlds.playing import REST
+
+SWEEP = 10
+"""Commands after which the core's books are added up."""
+
+
+class _Play:
+    """A core, what its RMs answer, and who watches its preemption."""
+
+    def __init__(self) -> None:
+        self.driver = Driver(sweep=SWEEP)
+        self.answers = Answers(self.driver.scheduler)
+        self.confirmations = Confirmations()
+        self.evictions = Evictions(self.driver.scheduler)
+
+    def send(self, command: Command) -> list[Effect]:
+        """One command; a turn makes one decision."""
+        self.evictions.before()
+        effects = self.driver.send(command)
+        self.answers.hear(effects)
+        self.confirmations.hear(effects)
+        self.evictions.after(effects, decided=isinstance(command, Tick))
+        return effects
+
+    def settle(self, turns: int) -> None:
+        """Up to so many turns, as long as there is something to do."""
+        for _ in range(turns):
+            deadline = self.driver.scheduler.next_deadline()
+            if deadline is None or deadline > self.driver.now:
+                break
+            self.send(Tick(decisions=1))
+
+
+def victims_in(world: World) -> int:
+    """Play the world one decision at a time; how many victims there were below a guarantee."""
+    play = _Play()
+    for now, command in world.steps:
+        play.driver.now = now
+        for reply in [*play.answers.due(), *play.confirmations.due()]:
+            play.send(reply)
+        if command is REST:
+            play.settle(1000)
+        elif isinstance(command, Tick):
+            play.settle(command.decisions)
+        else:
+            play.send(command)
+    return play.evictions.victims
+
+
+@pytest.mark.worlds(first=2_800_000, one_in=2)
+def test_preemption_keeps_its_rules(part: range) -> None:
+    """Nobody is left below a guarantee, told twice, stopped for nothing or robbed of a promise."""
+    victims = 0
+    for seed in part:
+        try:
+            victims += victims_in(World(seed, CROWDED, preempting=MOSTLY))
+        except AssertionError as error:
+            pytest.fail(f"world {seed}: {error}")
+    assert victims >= lively(len(part)) // 4, f"the worlds are too quiet: {victims} victims"

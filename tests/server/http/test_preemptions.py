@@ -1,0 +1,86 @@
+"""Victims of preemption over REST: every field, the latest first, and what narrows the list."""
+
+import pytest
+
+from licorne_core.ids import PartitionName
+from licorne_core.preemption.ledger import Ledger, PreemptionRule
+from support.builders import register
+from support.http_site import Site
+from support.victims import TIME, victim
+
+PATH = "/ws/v1/partition/default/preemptions"
+AT = int(TIME) * 10**9
+
+
+@pytest.fixture
+def ledger(site: Site) -> Ledger:
+    """That of the partition of an RM."""
+    site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
+    return site.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger
+
+
+def queue(path: str, first: int) -> dict[str, object]:
+    """A queue as the tests have it, of which all amounts differ."""
+    return {
+        "queueName": path,
+        "guaranteedResource": {"vcore": first},
+        "maxResource": {"vcore": first + 1},
+        "allocatedResource": {"vcore": first + 2},
+        "preemptingResource": {"vcore": first + 3},
+        "promisedResource": {"vcore": first + 4},
+    }
+
+
+async def test_every_field_of_a_victim(site: Site, ledger: Ledger) -> None:
+    """What it was, for which ask and by which rule, and the queues as they were then."""
+    ledger.note(victim("v", released=TIME + 1))
+    assert await site.get(PATH) == [
+        {
+            "partition": "default",
+            "applicationId": "low",
+            "allocationKey": "v",
+            "nodeId": "n1",
+            "resource": {"vcore": 7},
+            "priority": -3,
+            "rule": "guarantee",
+            "preemptionTime": AT,
+            "releasedTime": AT + 10**9,
+            "beneficiary": {"applicationId": "app", "allocationKey": "k", "priority": 9},
+            "victimQueue": queue("root.low", 100),
+            "beneficiaryQueue": queue("root.high", 200),
+        }
+    ]
+
+
+async def test_a_victim_of_a_maximum_has_no_ask(site: Site, ledger: Ledger) -> None:
+    """Its beneficiary is null; one that is still there has no time of release."""
+    ledger.note(victim("v", rule=PreemptionRule.QUOTA))
+    [shown] = await site.get(PATH)
+    assert (shown["rule"], shown["beneficiary"]) == ("quota", None)
+    assert shown["beneficiaryQueue"]["queueName"] == "root"
+    assert "releasedTime" not in shown
+
+
+async def test_the_list_may_be_narrowed(site: Site, ledger: Ledger) -> None:
+    """To an application, to a key, or to both; the latest comes first."""
+    for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
+        ledger.note(victim(key, app_id))
+
+    async def keys(query: str) -> list[str]:
+        return [
+            f"{item['applicationId']}/{item['allocationKey']}"
+            for item in await site.get(PATH + query)
+        ]
+
+    assert await keys("") == ["other/a", "low/b", "low/a"]
+    assert await keys("?applicationID=low") == ["low/b", "low/a"]
+    assert await keys("?allocationKey=a") == ["other/a", "low/a"]
+    assert await keys("?applicationID=low&allocationKey=a") == ["low/a"]
+    assert await keys("?applicationID=nobody") == []
+
+
+async def test_an_unknown_partition_is_not_found(site: Site, ledger: Ledger) -> None:
+    """As everywhere."""
+    assert len(ledger) == 0
+    status, _, _ = await site.ask("/ws/v1/partition/nowhere/preemptions")
+    assert status == 404

@@ -1,0 +1,208 @@
+"""Gangs over the wire: what `licorne.v1.State` and both kinds of stream say of them."""
+
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from licorne.v1 import state_pb2 as pb
+from licorne.v1.state_pb2_grpc import StateStub
+from support.shim import (
+    Call,
+    RawSession,
+    Shim,
+    application,
+    ask,
+    new_allocations,
+    node,
+    releases,
+    resource,
+)
+
+if TYPE_CHECKING:
+    from licorne.v1.state_pb2_grpc import StateAsyncStub
+
+SECOND = 10**9
+
+
+def gang() -> si.AddApplicationRequest:
+    """An application that wants two placeholders."""
+    return application(
+        "gang",
+        placeholderAsk=resource(vcore=200),
+        gangSchedulingStyle="Hard",
+        executionTimeoutMilliSeconds=60_000,
+    )
+
+
+PLACEHOLDERS = [ask(key, "gang", taskGroupName="workers", placeholder=True) for key in ("p1", "p2")]
+REAL = ask("r", "gang", taskGroupName="workers")
+"""It takes the place of the first."""
+
+
+@pytest.fixture
+def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
+    """The service."""
+    return StateStub(channel)
+
+
+@pytest.fixture
+async def calls(shim: Shim) -> tuple[Call, Call, Call]:
+    """An RM with a gang whose placeholders have come together."""
+    calls = await shim.set_up()
+    await shim.applications(calls[1], gang())
+    await shim.ask(calls[0], *PLACEHOLDERS)
+    await new_allocations(calls[0], 2)
+    return calls
+
+
+async def shown(state: "StateAsyncStub") -> pb.Application:
+    """The gang as State has it."""
+    found: pb.Application = await state.GetApplication(
+        pb.GetApplicationRequest(application_id="gang")
+    )
+    return found
+
+
+async def told_to_stop(call: Call) -> si.AllocationRelease:
+    """The next release."""
+    while not (response := await call.next()).released:
+        pass
+    release: si.AllocationRelease
+    [release] = response.released
+    return release
+
+
+def confirmed(release: si.AllocationRelease) -> si.AllocationRequest:
+    """The RM has stopped it."""
+    return si.AllocationRequest(rmID="rm", releases=releases(release))
+
+
+async def test_a_gang_shows_what_it_asked_for_and_has(
+    state: "StateAsyncStub", calls: tuple[Call, Call, Call]
+) -> None:
+    """Task groups, style, the time that is left, and what its placeholders take."""
+    app = await shown(state)
+    assert app.task_groups == [pb.TaskGroup(name="workers", count=2, min_resource={"vcore": 100})]
+    assert app.gang_scheduling_style == "Hard"
+    assert app.placeholder_ask == app.placeholder_allocated == {"vcore": 200}
+    assert (app.placeholder_count, app.allocation_count) == (2, 2)
+    assert app.allocated == {}
+    seconds = (app.placeholder_deadline - app.submission_time) / SECOND
+    assert 60 <= seconds < 90
+    assert [
+        (item.allocation_key, item.placeholder, item.task_group, item.stopping)
+        for item in app.allocations
+    ] == [("p1", True, "workers", ""), ("p2", True, "workers", "")]
+    listed = (await state.ListApplications(pb.ListApplicationsRequest())).applications
+    assert [item.task_groups for item in listed if item.task_groups] == [app.task_groups]
+
+
+async def test_a_place_changes_hands(
+    state: "StateAsyncStub", shim: Shim, calls: tuple[Call, Call, Call]
+) -> None:
+    """The placeholder is being stopped, the real one replaces it, and then it has its place."""
+    await shim.ask(calls[0], REAL)
+    release = await told_to_stop(calls[0])
+    assert release == si.AllocationRelease(
+        partitionName="[rm]default",
+        applicationID="gang",
+        allocationKey="p1",
+        terminationType=si.PLACEHOLDER_REPLACED,
+        message="replacing allocationKey: r",
+    )
+    app = await shown(state)
+    [waiting] = app.asks
+    assert (waiting.allocation_key, waiting.replaces, waiting.placeholder) == ("r", "p1", False)
+    assert waiting.task_group == "workers"
+    assert {item.allocation_key: item.stopping for item in app.allocations} == {
+        "p1": "replaced",
+        "p2": "",
+    }
+    verdicts = {
+        key: (
+            await state.Explain(pb.ExplainRequest(application_id="gang", allocation_key=key))
+        ).verdict
+        for key in ("r", "p1", "p2")
+    }
+    assert verdicts == {"r": "replacing", "p1": "stopping", "p2": "allocated"}
+    await calls[0].send(confirmed(release))
+    response = await calls[0].next()
+    assert [
+        (item.allocationKey, item.nodeID, item.taskGroupName, item.placeholder)
+        for item in response.new
+    ] == [("r", "n0", "workers", False)]
+    app = await shown(state)
+    assert (app.task_groups[0].replaced, app.task_groups[0].timed_out) == (1, 0)
+    assert {item.allocation_key: item.placeholder_used for item in app.allocations} == {
+        "p2": False,
+        "r": True,
+    }
+
+
+async def test_a_member_that_waits_is_explained_by_its_gang(
+    state: "StateAsyncStub", shim: Shim, calls: tuple[Call, Call, Call]
+) -> None:
+    """It waits for a placeholder that has no room yet, however much room there is for itself."""
+    wanted = [ask("p9", "gang", vcore=5000, taskGroupName="big", placeholder=True)]
+    await shim.ask(calls[0], *wanted, ask("m", "gang", taskGroupName="big"))
+    while True:
+        answer = await state.Explain(pb.ExplainRequest(application_id="gang", allocation_key="m"))
+        if answer.verdict == "pending":
+            break
+    [check] = [check for check in answer.checks if check.kind == "gang"]
+    assert (check.subject, check.passed, check.code) == ("big", False, "WAITS_FOR_PLACEHOLDER")
+    assert answer.summary == check.message
+
+
+async def test_a_session_carries_a_gang_like_the_streams(session: RawSession) -> None:
+    """Placeholders come back whole, and so does the word to stop one."""
+    call, _ = await session.begin()
+    await session.replay(call)
+    await session.send(call, applications=si.ApplicationRequest(new=[gang()]))
+    await session.send(call, allocations=si.AllocationRequest(allocations=PLACEHOLDERS))
+    placed = (await session.until(call, "allocations")).allocations.new
+    while len(placed) < 2:
+        placed += (await session.until(call, "allocations")).allocations.new
+    assert [(item.allocationKey, item.placeholder, item.taskGroupName) for item in placed] == [
+        ("p1", True, "workers"),
+        ("p2", True, "workers"),
+    ]
+    await session.send(call, allocations=si.AllocationRequest(allocations=[REAL]))
+    released = (await session.until(call, "allocations")).allocations.released
+    assert [(item.allocationKey, item.terminationType) for item in released] == [
+        ("p1", si.PLACEHOLDER_REPLACED)
+    ]
+    await session.send(call, allocations=si.AllocationRequest(releases=releases(*released)))
+    [real] = (await session.until(call, "allocations")).allocations.new
+    assert (real.allocationKey, real.placeholder) == ("r", False)
+
+
+async def test_a_gang_that_is_asked_about_comes_together(session: RawSession) -> None:
+    """With predicates a placeholder is asked about first, and then who takes its place."""
+    call, _ = await session.begin(callbacks=sp.Callbacks(predicates=sp.Predicates()))
+    await session.replay(call)
+    await session.send(call, nodes=si.NodeRequest(nodes=[node("n1", vcore=1000)]))
+    await session.send(call, applications=si.ApplicationRequest(new=[gang()]))
+    await session.send(call, allocations=si.AllocationRequest(allocations=PLACEHOLDERS[:1]))
+    await accept(session, call, "p1", allocate=True)
+    assert [item.allocationKey for item in await made(session, call)] == ["p1"]
+    await session.send(call, allocations=si.AllocationRequest(allocations=[REAL]))
+    await accept(session, call, "r", allocate=False)
+    released = (await session.until(call, "allocations")).allocations.released
+    assert [item.allocationKey for item in released] == ["p1"]
+
+
+async def accept(session: RawSession, call: Call, key: str, *, allocate: bool) -> None:
+    """Agree to all nodes of the next check, which is about this ask."""
+    [check] = (await session.until(call, "predicate_checks")).predicate_checks.checks
+    assert (check.allocation_key, check.allocate) == (key, allocate)
+    answers = sp.PredicateAnswers(answers=[sp.PredicateAnswer(id=check.id)])
+    await session.send(call, predicate_answers=answers)
+
+
+async def made(session: RawSession, call: Call) -> list[si.Allocation]:
+    """The next allocations."""
+    return list((await session.until(call, "allocations")).allocations.new)

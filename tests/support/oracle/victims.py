@@ -1,0 +1,348 @@
+"""Who has to stop for an ask (spec § 9): who may be is worked out by `support.preemption.rules`.
+
+Sets of victims are tried one after the other, those first that are better, until one is enough.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from licorne_core.apps.requests import RequestState
+from licorne_core.config.properties import PreemptionPolicy, QueueSettings, VictimOrder
+from support.oracle.books import (
+    ALLOCATED,
+    PLACEHOLDER,
+    PREEMPTING,
+    AllocationRecord,
+    AppRecord,
+    AskRecord,
+    seconds,
+)
+from support.oracle.order import Look
+from support.preemption.brute_force import BruteForce
+from support.preemption.records import (
+    Cluster,
+    Hold,
+    LossRecord,
+    NodeRecord,
+    QueueRecord,
+    RequestRecord,
+)
+
+MAY_GO = (ALLOCATED, PLACEHOLDER)
+
+
+SPARE = 32
+
+Name = tuple[str, str]
+"""Application and key."""
+
+
+class Plan(NamedTuple):
+    """A node for an ask, and who has to go for it; `spare` are others there that could go too."""
+
+    kind: int
+    number: int
+    node_id: str
+    on_node: list[Name]
+    elsewhere: list[Name]
+    spare: list[Name]
+
+
+class Preemption(NamedTuple):
+    """These victims are to stop so that the ask may have the node.
+
+    With `plans` the RM is asked first which victims have to go by these.
+    """
+
+    app_id: str
+    key: str
+    node_id: str
+    victims: list[Name]
+    plans: tuple[Plan, ...] = ()
+
+
+def seconds_run(allocation: AllocationRecord, now: float) -> float:
+    """For how long it has run; what the RM brought along runs since it was asked for."""
+    ask = allocation.ask
+    return now - (ask.created if ask.brought else allocation.started)
+
+
+def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Preemption | None:
+    """Who has to leave the only node that the ask may go to (spec § 9.5)."""
+    node_id = ask.required_node
+    assert node_id is not None
+    here = [
+        (other, one)
+        for other in look.apps.values()
+        for one in other.allocations.values()
+        if one.node_id == node_id
+    ]
+    free = look.usage.available[node_id]
+    missing = {
+        name: wanted
+        - free.get(name, 0)
+        - sum(one.ask.size.get(name, 0) for _, one in here if one.state == PREEMPTING)
+        for name, wanted in ask.size.items()
+    }
+
+    def rank(found: tuple[AppRecord, AllocationRecord]) -> tuple[int, int, float, int, str, str]:
+        other, victim = found[0].app_id, found[1].ask
+        kind = 2 if victim.terms.originator else 0 if victim.terms.itself else 1
+        shared = sum(victim.size.get(name, 0) for name in ask.size)
+        return (kind, victim.priority, -victim.created, shared, victim.key, other)
+
+    victims: list[tuple[str, str]] = []
+    gone = dict.fromkeys(ask.size, 0)
+    for other, one in sorted(here, key=rank):
+        victim = one.ask
+        may = one.state in MAY_GO and victim.priority <= ask.priority
+        if not may or victim.required_node is not None or not victim.size.keys() & ask.size.keys():
+            continue
+        if all(gone[name] >= wanted for name, wanted in ask.size.items()):
+            break
+        victims.append((other.app_id, victim.key))
+        for name in gone:
+            gone[name] += victim.size.get(name, 0)
+    enough = all(gone[name] >= lack for name, lack in missing.items())
+    if not enough or all(lack <= 0 for lack in missing.values()):
+        return None
+    return Preemption(app.app_id, ask.key, node_id, victims)
+
+
+# Asks below a guarantee
+
+
+def search_for(look: Look, app: AppRecord, ask: AskRecord) -> BruteForce:
+    """All that there is to say about victims for an ask."""
+    cluster = _snapshot(look, ask)
+    (record,) = [one for one in cluster.requests if one.key == ask.key and one.app == app.app_id]
+    return BruteForce(cluster, record)
+
+
+def find_plans(look: Look, app: AppRecord, ask: AskRecord) -> list[Plan]:
+    """The plans for an ask (spec § 9.4), each for another node, the best first."""
+    tried = search_for(look, app, ask)
+    if tried.rules.entitled is None or not tried.rules.is_due():
+        return []
+    hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
+    if any(tried.is_enough(node, ()) for node in hosts):
+        return []
+    plans = [plan for node in hosts if (plan := _best_on(tried, node)) is not None]
+    return sorted(plans, key=lambda plan: plan[:3])
+
+
+def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:
+    """Whether these victims are still legal, enough and necessary."""
+    tried = search_for(look, app, ask)
+    nodes = [node for node in tried.cluster.nodes if node.name == node_id]
+    if not (victims and nodes and tried.rules.entitled is not None and tried.rules.is_due()):
+        return False
+    gone = tuple(one for one in tried.rules.candidates if (one.app, one.key) in victims)
+    return (
+        len(gone) == len(victims)
+        and tried.may_host(nodes[0])
+        and tried.is_legal(gone)
+        and tried.is_enough(nodes[0], gone)
+        and not tried.is_enough(nodes[0], ())
+    )
+
+
+Victims = tuple[RequestRecord, ...]
+
+
+def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
+    """The best victims for a node."""
+    for opted_out, originators in ((False, False), (False, True), (True, False), (True, True)):
+        allowed = [
+            one
+            for one in tried.rules.candidates
+            if (opted_out or one.opted_in) and (originators or not one.originator)
+        ]
+        chosen = _first_enough(tried, node, allowed)
+        if chosen is not None:
+            kind = 2 * any(not one.opted_in for one in chosen)
+            kind += any(one.originator for one in chosen)
+            return Plan(
+                kind,
+                len(chosen),
+                node.name,
+                [(one.app, one.key) for one in chosen if one.node == node.name],
+                [(one.app, one.key) for one in chosen if one.node != node.name],
+                _spare(tried, node, chosen),
+            )
+    return None
+
+
+def _spare(tried: BruteForce, node: NodeRecord, chosen: Victims) -> list[Name]:
+    """Further victims on the node, each legal on top of those before it."""
+    spare: Victims = ()
+    for one in tried.rules.candidates:
+        is_further = one.node == node.name and one not in chosen and len(spare) < SPARE
+        if is_further and tried.is_legal((*chosen, *spare, one)):
+            spare = (*spare, one)
+    return [(one.app, one.key) for one in spare]
+
+
+def _first_enough(
+    tried: BruteForce, node: NodeRecord, allowed: list[RequestRecord]
+) -> Victims | None:
+    """The fewest on the node, the first in rank order of these; with them the fewest elsewhere.
+
+    What is not enough with all victims together is not enough with some.
+    """
+    here = [one for one in allowed if one.node == node.name]
+    there = [one for one in allowed if one.node != node.name and _helps_queue(tried, one)]
+    if not tried.is_enough(node, (*here, *there)):
+        return None
+    for on_node in _legal(tried, (), here):
+        if tried.has_room(node, on_node) and tried.is_enough(node, (*on_node, *there)):
+            for both in _legal(tried, on_node, there):
+                if tried.is_enough(node, both):
+                    return both
+    return None
+
+
+def _helps_queue(tried: BruteForce, one: RequestRecord) -> bool:
+    """Whether its end makes room in a queue of the ask's that is too full."""
+    short = [path for path in tried.rules.way if tried.rules.missing_quota(path)]
+    return any(one.leaf == path or one.leaf.startswith(f"{path}.") for path in short)
+
+
+def _legal(tried: BruteForce, before: Victims, more: Sequence[RequestRecord]) -> Iterator[Victims]:
+    """Sets that add some to those before, the smaller first, as far as all of them may go.
+
+    Who may not go with some may not go with more.
+    """
+    level: list[tuple[Victims, int]] = [(before, 0)]
+    while level:
+        yield from (chosen for chosen, _ in level)
+        level = [
+            (chosen, after + 1)
+            for so_far, start in level
+            for after in range(start, len(more))
+            if tried.is_legal(chosen := (*so_far, more[after]))
+        ]
+
+
+# The oracle's records as those of a cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request(RequestRecord):
+    """A request of which it is known whether anything was promised to it."""
+
+    promised: bool = False
+
+    @property
+    def is_promised(self) -> bool:
+        return self.promised
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Snapshot(Cluster):
+    """A cluster that adds up once."""
+
+    sums: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def settled(self, path: str, name: str) -> int:
+        if (path, name) not in self.sums:
+            self.sums[path, name] = super().settled(path, name)
+        return self.sums[path, name]
+
+
+def _snapshot(look: Look, ask: AskRecord) -> Cluster:
+    return _Snapshot(
+        queues=tuple(
+            QueueRecord(
+                path=queue.path,
+                guaranteed=queue.guaranteed,
+                max=queue.max,
+                settings=_settings(queue.properties),
+                is_leaf=queue.is_leaf,
+            )
+            for queue in look.queues.values()
+        ),
+        nodes=tuple(
+            NodeRecord(
+                name=node.node_id,
+                capacity=node.capacity,
+                occupied={
+                    name: node.capacity.get(name, 0) - value for name, value in node.free().items()
+                },
+                schedulable=node.schedulable,
+                refused=frozenset(
+                    allocate
+                    for allocate in (True, False)
+                    if node.results.get((ask.ask_class, allocate))
+                ),
+            )
+            for node in look.nodes.values()
+        ),
+        requests=tuple(one for app in look.apps.values() for one in _requests(app)),
+        losses=tuple(
+            LossRecord(leaf=loss.leaf, time=loss.time, size=loss.size, seconds=loss.seconds)
+            for loss in look.preemption.losses
+        ),
+        now=look.now,
+    )
+
+
+def _settings(properties: dict[str, str]) -> QueueSettings:
+    limit = properties.get("preemption.loss.limit")
+    parts = [part.partition("=") for part in limit.split(",")] if limit else []
+    return QueueSettings(
+        priority_fence=properties.get("priority.policy") == "fence",
+        priority_offset=int(properties.get("priority.offset", "0")),
+        preemption=PreemptionPolicy(properties.get("preemption.policy", "default")),
+        preemption_minimum_runtime=seconds(properties.get("preemption.minimum.runtime", "0s")),
+        preemption_loss_limit=tuple(
+            (name, int(amount.removesuffix("m"))) for name, _, amount in parts
+        ),
+        preemption_victim_order=VictimOrder(properties.get("preemption.victim.order", "age")),
+    )
+
+
+def _requests(app: AppRecord) -> Iterator[RequestRecord]:
+    for ask in app.asks.values():
+        kept = ask.reservation
+        hold = None
+        if kept is not None:
+            required = ask.required_node is not None
+            hold = Hold(node=kept.node_id, time=kept.since, required=required)
+        yield _request(app, ask, RequestState.PENDING, None, hold=hold)
+    for one in app.allocations.values():
+        yield _request(app, one.ask, RequestState(one.state), one.node_id, started=one.started)
+    for pair in app.pairs.values():
+        yield _request(app, pair.ask, RequestState(pair.state), pair.node_id)
+
+
+def _request(
+    app: AppRecord,
+    ask: AskRecord,
+    state: RequestState,
+    node_id: str | None,
+    *,
+    started: float = 0.0,
+    hold: Hold | None = None,
+) -> RequestRecord:
+    return _Request(
+        app=app.app_id,
+        key=ask.key,
+        leaf=app.queue,
+        size=ask.size,
+        state=state,
+        node=node_id,
+        priority=ask.priority,
+        created=ask.created,
+        started=started,
+        brought=ask.brought,
+        originator=ask.terms.originator,
+        opted_in=ask.terms.itself,
+        required_node=ask.required_node,
+        predicate=ask.predicate,
+        tags={"licorne/preemption-cost": str(ask.terms.cost)},
+        triggered=ask.triggered,
+        hold=hold,
+        promised=ask.is_promised,
+    )

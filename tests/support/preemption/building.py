@@ -1,0 +1,152 @@
+"""The core's own queues, nodes and applications, made from records."""
+
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import TO_REPLACE, Request, RequestState
+from licorne_core.asks import Allocation, Ask, AskClass
+from licorne_core.books import book, book_foreign, book_on_node, book_preempting
+from licorne_core.config.schema import NodeSortPolicy, QueueConfig
+from licorne_core.identity import UserGroup
+from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.nodes.book import NodeBook
+from licorne_core.nodes.node import Node
+from licorne_core.preemption import Losses, PreemptionSearch, loss_of
+from licorne_core.queues.queue import Queue
+from licorne_core.queues.tree import QueueTree
+from licorne_core.reservations import Reservation
+from licorne_core.resources import Items, charge
+from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
+
+
+class Built(NamedTuple):
+    """A cluster as the core has it."""
+
+    tree: QueueTree
+    nodes: NodeBook
+    applications: dict[AppId, Application]
+    losses: Losses
+    search: PreemptionSearch
+
+    def request(self, key: str) -> tuple[Application, Request]:
+        """A request and its application; keys are unique in a cluster."""
+        for app in self.applications.values():
+            if AllocationKey(key) in app.requests:
+                return app, app.requests[AllocationKey(key)]
+        raise KeyError(key)
+
+    def queue(self, path: str) -> Queue:
+        """The queue of that path."""
+        queue = self.tree.get(path)
+        assert queue is not None, path
+        return queue
+
+
+def build(cluster: Cluster, glance: int = 32) -> Built:
+    """Everything as the records have it, and a search over it that glances at so many nodes."""
+    tree = QueueTree(_config(cluster, cluster.queue("root")))
+    nodes = NodeBook(NodeSortPolicy())
+    for record in cluster.nodes:
+        node = Node(NodeId(record.name), record.capacity, {}, schedulable=record.schedulable)
+        nodes.add(node)
+        book_foreign((), items_of(record.occupied), node)
+    applications: dict[AppId, Application] = {}
+    losses = Losses()
+    search = PreemptionSearch(tree.root, nodes.by_id, applications, losses, glance=glance)
+    built = Built(tree, nodes, applications, losses, search)
+    for queue_record in cluster.queues:
+        queue = built.queue(queue_record.path)
+        queue.guaranteed, queue.max = queue_record.guaranteed, queue_record.max
+        queue.settings = queue_record.settings
+    tree.root.max = nodes.total
+    for request_record in cluster.requests:
+        _add(built, request_record)
+    for loss in sorted(cluster.losses, key=lambda loss: loss.time):
+        path = built.queue(loss.leaf).path
+        losses.add(path, loss_of(items_of(loss.size), loss.seconds), loss.time)
+    for record in cluster.nodes:
+        _refuse(built, record.name, record.refused, cluster.requests)
+    return built
+
+
+def items_of(size: Size) -> Items:
+    """The amounts as asks carry them."""
+    return tuple(sorted(size.items()))
+
+
+def _config(cluster: Cluster, record: QueueRecord) -> QueueConfig:
+    below = [queue for queue in cluster.queues if queue.path.rpartition(".")[0] == record.path]
+    return QueueConfig(
+        name=record.path.rpartition(".")[2],
+        parent=not record.is_leaf,
+        queues=tuple(_config(cluster, queue) for queue in below),
+    )
+
+
+def _add(built: Built, record: RequestRecord) -> None:
+    app = _app(built, record)
+    app.arrivals += 1
+    request = Request(_ask(record), record.created, app.arrivals)
+    request.state = record.state
+    request.triggered = record.triggered
+    app.requests[request.key] = request
+    items = request.ask.ask_class.items
+    if record.node is not None:
+        node = built.nodes.by_id[NodeId(record.node)]
+        allocation = Allocation(request.ask, node.node_id, record.created, record.started)
+        request.allocation = allocation
+        node.allocations[allocation] = None
+        if record.state in TO_REPLACE:
+            book_on_node(items, node)
+        else:
+            book(items, node, app)
+        if record.state is RequestState.PREEMPTING:
+            book_preempting(items, node, app)
+    if record.hold is not None:
+        hold = record.hold
+        reservation = Reservation(
+            app.app_id, request.key, NodeId(hold.node), hold.time, hold.required
+        )
+        request.reservation = reservation
+        built.nodes.by_id[reservation.node_id].add_reservation(reservation)
+    if record.is_promised:
+        for quota in app.quotas:
+            charge(quota.promised, items)
+
+
+def _app(built: Built, record: RequestRecord) -> Application:
+    app_id = AppId(record.app)
+    app = built.applications.get(app_id)
+    if app is None:
+        leaf = built.queue(record.leaf)
+        app = Application(app_id, leaf.path, UserGroup("ann", ()), {}, 0.0)
+        app.leaf = leaf
+        app.quotas = leaf.lineage
+        built.applications[app_id] = leaf.applications[app_id] = app
+    return app
+
+
+def _ask(record: RequestRecord) -> Ask:
+    required = None if record.required_node is None else NodeId(record.required_node)
+    return Ask(
+        key=AllocationKey(record.key),
+        app_id=AppId(record.app),
+        ask_class=AskClass.of(dict(record.size), required, record.predicate),
+        priority=record.priority,
+        create_time=record.created,
+        node_id=NodeId(record.node) if record.brought and record.node else None,
+        originator=record.originator,
+        allow_preempt_self=record.opted_in,
+        allow_preempt_other=True,
+        tags=record.tags,
+    )
+
+
+def _refuse(
+    built: Built, node: str, refused: frozenset[bool], requests: tuple[RequestRecord, ...]
+) -> None:
+    for record in requests:
+        if record.predicate is not None:
+            ask_class = built.request(record.key)[1].ask.ask_class
+            for allocate in refused:
+                built.nodes.by_id[NodeId(node)].results[ask_class, allocate] = "does not like it"

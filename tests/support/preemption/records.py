@@ -1,0 +1,139 @@
+"""A cluster as flat records: nothing is added up beforehand, and nobody refers to anybody."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from licorne_core.apps.requests import BOOKED, RequestState
+from licorne_core.config.properties import QueueSettings
+
+Size = Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueRecord:
+    """A queue; amounts are None where nothing is set."""
+
+    path: str
+    guaranteed: Size | None = None
+    max: Size | None = None
+    settings: QueueSettings = field(default_factory=QueueSettings)
+    is_leaf: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord:
+    """A node. `refused` has what the RM said of asks with a predicate: for now, and to wait."""
+
+    name: str
+    capacity: Size
+    occupied: Size = field(default_factory=dict)
+    schedulable: bool = True
+    refused: frozenset[bool] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A node that is reserved for a pending request."""
+
+    node: str
+    time: float
+    required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRecord:
+    """A request; times are in unix seconds."""
+
+    app: str
+    key: str
+    leaf: str
+    size: Size
+    state: RequestState = RequestState.PENDING
+    node: str | None = None
+    priority: int = 0
+    created: float = 0.0
+    started: float = 0.0
+    brought: bool = False
+    """Whether the RM said where it runs."""
+    originator: bool = False
+    opted_in: bool = True
+    required_node: str | None = None
+    predicate: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    triggered: bool = False
+    hold: Hold | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether its queues count it as used."""
+        return self.state in BOOKED
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether victims were told to stop for it and it is not placed yet."""
+        return self.triggered and self.state is RequestState.PENDING and self.hold is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossRecord:
+    """What a leaf lost to preemption at some time."""
+
+    leaf: str
+    time: float
+    size: Size
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """All there is."""
+
+    queues: tuple[QueueRecord, ...]
+    nodes: tuple[NodeRecord, ...]
+    requests: tuple[RequestRecord, ...]
+    losses: tuple[LossRecord, ...] = ()
+    now: float = 0.0
+
+    def queue(self, path: str) -> QueueRecord:
+        """The queue of that path; root has what all nodes have."""
+        (found,) = [queue for queue in self.queues if queue.path == path]
+        return found
+
+    def inside(self, path: str) -> Iterator[RequestRecord]:
+        """All requests in a queue and below."""
+        return (one for one in self.requests if path in lineage(one.leaf))
+
+    def settled(self, path: str, name: str) -> int:
+        """What the queue has when all that was decided has happened."""
+        stays = [
+            one
+            for one in self.inside(path)
+            if (one.counts and one.state is not RequestState.PREEMPTING) or one.is_promised
+        ]
+        return total(stays, name)
+
+    def free(self, node: NodeRecord, name: str) -> int:
+        """What is left on a node once all victims there are gone."""
+        there = [
+            one
+            for one in self.requests
+            if one.node == node.name and one.state is not RequestState.PREEMPTING
+        ]
+        return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
+
+    def most(self, path: str, name: str) -> int | None:
+        """The maximum of a queue; root's is the sum of the nodes; None for no bound."""
+        if path == "root":
+            return sum(node.capacity.get(name, 0) for node in self.nodes)
+        return (self.queue(path).max or {}).get(name)
+
+
+def lineage(path: str) -> list[str]:
+    """The queue itself, its parent and so on up to root."""
+    parts = path.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def total(requests: Iterable[RequestRecord], name: str) -> int:
+    """The sum of one type."""
+    return sum(one.size.get(name, 0) for one in requests)

@@ -1,0 +1,191 @@
+"""Who may be a victim of an ask, and what must be left: spec § 9 over records, plainly."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from licorne_core.apps.requests import RequestState
+from licorne_core.config.properties import PreemptionPolicy, VictimOrder
+from support.preemption.records import Cluster, LossRecord, RequestRecord, lineage, total
+
+HOUR = 3600
+
+
+def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
+    """What a queue is guaranteed, without what is not above zero."""
+    return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}
+
+
+class Rules:
+    """The laws for one ask of one cluster."""
+
+    def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
+        """Nothing is worked out yet."""
+        self.cluster = cluster
+        self.ask = ask
+        self.way = lineage(ask.leaf)
+
+    @cached_property
+    def entitled(self) -> str | None:
+        """The queue that guarantees a type of the ask."""
+        for path in self.way:
+            if guarantees(self.cluster, path).keys() & self.ask.size.keys():
+                return path
+        return None
+
+    def is_due(self) -> bool:
+        """Law 4."""
+        assert self.entitled is not None
+        due = guarantees(self.cluster, self.entitled)
+        return all(
+            self.cluster.settled(self.entitled, name) + wanted <= due[name]
+            for name, wanted in self.ask.size.items()
+            if name in due
+        )
+
+    def missing_quota(self, path: str, removed: Iterable[RequestRecord] = ()) -> bool:
+        """Whether the ask exceeds a maximum of the queue after some are gone."""
+        gone = [one for one in removed if path in lineage(one.leaf)]
+        for name, wanted in self.ask.size.items():
+            most = self.cluster.most(path, name)
+            if most is None:
+                continue
+            if self.cluster.settled(path, name) + wanted - total(gone, name) > most:
+                return True
+        return False
+
+    def eligible(self) -> dict[str, int | None]:
+        """The leaves that laws 3, 6 and 7 leave, with the highest priority; None for any."""
+        priorities: dict[str, int] = {}
+        priority = self.ask.priority
+        fence = "root"
+        for path in self.way:
+            settings = self.cluster.queue(path).settings
+            if settings.priority_fence:
+                priority = settings.priority_offset
+            else:
+                priority += settings.priority_offset
+            priorities[path] = priority
+            if settings.preemption is PreemptionPolicy.FENCE or self._is_full(path):
+                fence = path
+                break
+        found: dict[str, int | None] = {}
+        if self.entitled not in lineage(fence):
+            self._walk(fence, priorities[fence], priorities, found)
+        return found
+
+    def _is_full(self, path: str) -> bool:
+        """Whether the ask exceeds the maximum in a type that both name."""
+        if path == "root":
+            return True
+        return self.missing_quota(path)
+
+    def _walk(
+        self,
+        path: str,
+        priority: int | None,
+        priorities: dict[str, int],
+        found: dict[str, int | None],
+    ) -> None:
+        queue = self.cluster.queue(path)
+        if path in (self.ask.leaf, self.entitled):
+            return
+        if queue.is_leaf:
+            if queue.settings.preemption is not PreemptionPolicy.DISABLED:
+                found[path] = priority
+            return
+        for child in self.cluster.queues:
+            if child.path.rpartition(".")[0] != path:
+                continue
+            if child.path in priorities:
+                self._walk(child.path, priorities[child.path], priorities, found)
+            elif priority is None:
+                self._walk(child.path, None, priorities, found)
+            elif child.settings.priority_fence:
+                if child.settings.priority_offset <= priority:
+                    self._walk(child.path, None, priorities, found)
+            else:
+                offset = child.settings.priority_offset
+                self._walk(child.path, priority - offset, priorities, found)
+
+    def apart(self, leaf: str) -> list[str]:
+        """The queues from the leaf up to where its way meets the ask's."""
+        return [path for path in lineage(leaf) if path not in self.way]
+
+    def is_over(self, leaf: str) -> bool:
+        """Law 5."""
+        if not any(guarantees(self.cluster, path) for path in self.apart(leaf)):
+            return True
+        for name in self.ask.size:
+            bound = [p for p in self.apart(leaf) if name in guarantees(self.cluster, p)]
+            if bound and all(
+                self.cluster.settled(path, name) > guarantees(self.cluster, path)[name]
+                for path in bound
+            ):
+                return True
+        return False
+
+    @cached_property
+    def candidates(self) -> list[RequestRecord]:
+        """All that may go, the first to go first."""
+        leaves = {leaf: top for leaf, top in self.eligible().items() if self.is_over(leaf)}
+        found = [
+            one
+            for one in self.cluster.requests
+            if one.leaf in leaves and self._may_go(one, leaves[one.leaf])
+        ]
+        return sorted(found, key=self._rank)
+
+    def _may_go(self, one: RequestRecord, top: int | None) -> bool:
+        settings = self.cluster.queue(one.leaf).settings
+        return (
+            one.state in (RequestState.ALLOCATED, RequestState.PLACEHOLDER)
+            and one.required_node is None
+            and bool(one.size.keys() & self.ask.size.keys())
+            and (top is None or one.priority <= top)
+            and self.seconds(one) >= settings.preemption_minimum_runtime
+            and self.keeps_losses([one])
+        )
+
+    def seconds(self, one: RequestRecord) -> float:
+        """For how long it has run."""
+        return self.cluster.now - (one.created if one.brought else one.started)
+
+    def _rank(self, one: RequestRecord) -> tuple[object, ...]:
+        head: tuple[object, ...] = (not one.opted_in, one.originator)
+        if self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST:
+            cost = float(one.tags.get("licorne/preemption-cost", "1"))
+            head += (one.priority, cost * self.seconds(one))
+        return (*head, -one.created, one.app, one.key)
+
+    def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
+        """Law 2."""
+        gone = list(gone)
+        for victim in gone:
+            for path in self.apart(victim.leaf):
+                removed = [one for one in gone if path in lineage(one.leaf)]
+                for name, due in guarantees(self.cluster, path).items():
+                    if name not in victim.size:
+                        continue
+                    if self.cluster.settled(path, name) - total(removed, name) < due:
+                        return False
+        return True
+
+    def keeps_losses(self, gone: Iterable[RequestRecord]) -> bool:
+        """No leaf loses more in an hour than it may."""
+        gone = list(gone)
+        for leaf in {one.leaf for one in gone}:
+            lost = [
+                loss
+                for loss in self.cluster.losses
+                if loss.leaf == leaf and self.cluster.now - loss.time < HOUR
+            ]
+            for name, most in self.cluster.queue(leaf).settings.preemption_loss_limit:
+                before = sum(_loss(loss, name) for loss in lost)
+                here = [one for one in gone if one.leaf == leaf]
+                if before + sum(self.seconds(o) * o.size.get(name, 0) for o in here) > most:
+                    return False
+        return True
+
+
+def _loss(loss: LossRecord, name: str) -> float:
+    return loss.size.get(name, 0) * loss.seconds

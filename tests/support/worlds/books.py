@@ -1,0 +1,228 @@
+"""What core and oracle must have in common after each command, as values that can be compared."""
+
+from typing import Any
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup
+from licorne_core.apps.requests import RequestState
+from licorne_core.partition import Partition
+from licorne_core.queues.states import QueueState
+from licorne_core.scheduling.preempting import PreemptionCall
+from support.oracle import PartitionOracle
+from support.oracle.books import AppRecord, Kind
+from support.oracle.gangs import task_groups
+from support.oracle.usage import Usage
+
+PAIRED = (RequestState.MATCHED, RequestState.LINKED)
+
+Keys = dict[tuple[str, str], str]
+"""Nodes by application and key."""
+
+
+def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
+    """What the core's books say."""
+    return {
+        "apps": {app.app_id: _app_of_core(app, now) for app in partition.applications.values()},
+        "unseen": unseen(partition),
+        "nodes": {
+            node.node_id: (node.schedulable, _without_zeros(node.available))
+            for node in partition.nodes.by_id.values()
+        },
+        "queues": {
+            queue.path: (
+                queue.state is QueueState.DRAINING,
+                _without_zeros(queue.allocated),
+                _without_zeros(queue.pending),
+                queue.running_applications + len(queue.allocating),
+            )
+            for queue in partition.tree.walk()
+        },
+        "trackers": {
+            (kind, tracker.name, tracker.path): (
+                _without_zeros(tracker.allocated),
+                set(tracker.applications),
+            )
+            for kind in ("user", "group")
+            for trackers in partition.limits.of_kind(kind).values()
+            for tracker in trackers.values()
+            if tracker.applications
+        },
+    }
+
+
+def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
+    gang = getattr(app, "gang", None)
+    groups = gang.groups if gang is not None else {}
+    return (
+        app.queue_path,
+        app.state.value,
+        app.backoff_until,
+        {request.key for request in app.pending()},
+        {
+            request.key: (
+                request.state.value,
+                allocation.node_id,
+                allocation.request_time,
+                allocation.placeholder_used,
+            )
+            for request in app.requests.values()
+            for allocation in [request.allocation]
+            if allocation is not None and request.state not in PAIRED
+        },
+        {
+            request.key: (
+                request.state.value,
+                request.allocation.node_id if request.allocation is not None else None,
+            )
+            for request in app.requests.values()
+            if request.state in PAIRED
+        },
+        {
+            name: (group.count, group.replaced, group.timed_out, group.open)
+            for name, group in groups.items()
+        },
+        _without_zeros(app.allocated),
+        {
+            request.key: (request.triggered, bool(request.promise))
+            for request in app.pending()
+            if request.triggered
+        },
+        {group: end for group, end in pauses(app).items() if end > now},
+    )
+
+
+def pauses(app: Application) -> dict[Kind, float]:
+    """The ends of pauses by group: victims were searched for in vain."""
+    return {
+        kind_of(group): group.preemption_request.paused_until
+        for group in app.groups.values()
+        if group.preemption_request is not None and group.preemption_request.paused_until > 0
+    }
+
+
+def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
+    """What shows in no effect: nodes reserved, what is assumed, and the states of pairs."""
+    apps = partition.applications.values()
+    reserved: Keys = {
+        (app.app_id, key): request.reservation.node_id
+        for app in apps
+        for key, request in app.reserved.items()
+        if request.reservation is not None
+    }
+    requests = [(app, request) for app in apps for request in app.requests.values()]
+    assumed: Keys = {
+        (app.app_id, request.key): request.allocation.node_id
+        for app, request in requests
+        if request.state is RequestState.ASSUMED and request.allocation is not None
+    }
+    gangs: Keys = {
+        (app.app_id, request.key): request.state.value
+        for app, request in requests
+        if request.state in (*PAIRED, RequestState.RELEASING, RequestState.PREEMPTING)
+    }
+    asked = _questions(partition)
+    return reserved, assumed, {**gangs, **asked}
+
+
+def _questions(partition: Partition) -> Keys:
+    """The asks for which the RM is asked about victims."""
+    calls = [partition.calls.find(number) for number in partition.calls.numbers]
+    return {
+        (call.app.app_id, f"victims for {call.request.key}"): "asked"
+        for call in calls
+        if isinstance(call, PreemptionCall)
+    }
+
+
+def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
+    """What the oracle's records come to."""
+    usage = Usage(partition.queues, partition.apps, partition.nodes)
+    return {
+        "apps": {app.app_id: _app_of_oracle(app, usage, now) for app in partition.apps.values()},
+        "unseen": unseen_by_oracle(partition),
+        "nodes": {
+            node.node_id: (node.schedulable, _without_zeros(usage.available[node.node_id]))
+            for node in partition.nodes.values()
+        },
+        "queues": {
+            path: (
+                queue.draining,
+                _without_zeros(usage.allocated[path]),
+                _without_zeros(usage.pending[path]),
+                usage.running[path],
+            )
+            for path, queue in partition.queues.items()
+        },
+        "trackers": {
+            tracker: (_without_zeros(usage.tracked[tracker]), apps)
+            for tracker, apps in usage.tracked_apps.items()
+        },
+    }
+
+
+def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
+    app.forget_wishes()
+    return (
+        app.queue,
+        app.state,
+        app.backs_off_until,
+        set(app.asks),
+        {
+            key: (one.state, one.node_id, one.requested, one.took)
+            for key, one in app.allocations.items()
+        },
+        {key: (pair.state, pair.node_id) for key, pair in app.pairs.items()},
+        {name: (*counts, counts.open) for name, counts in task_groups(app).items()},
+        _without_zeros(usage.app_allocated[app.app_id]),
+        {key: (True, ask.is_promised) for key, ask in app.asks.items() if ask.triggered},
+        {kind: wish.paused_until for kind, wish in app.wishes.items() if wish.paused_until > now},
+    )
+
+
+def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
+    """What the oracle has to show for that which shows in no effect."""
+    apps = partition.apps.values()
+    reserved: Keys = {
+        (app.app_id, ask.key): ask.reservation.node_id
+        for app, ask in partition.reserved_asks()
+        if ask.reservation
+    }
+    assumed: Keys = {
+        (app.app_id, key): app.allocations[key].node_id
+        for app in apps
+        for key in app.assumed_keys()
+    }
+    pairs: Keys = {(app.app_id, key): pair.state for app in apps for key, pair in app.pairs.items()}
+    stopping: Keys = {
+        (app.app_id, key): one.state
+        for app in apps
+        for key, one in app.allocations.items()
+        if one.state in (RequestState.RELEASING.value, RequestState.PREEMPTING.value)
+    }
+    checks = partition.judging.open.values()
+    asked: Keys = {(c.app.app_id, f"victims for {c.ask.key}"): "asked" for c in checks}
+    return reserved, assumed, {**pairs, **stopping, **asked}
+
+
+def kind_of(group: AskGroup) -> Kind:
+    """A group of the core's in the oracle's words."""
+    ask_class = group.ask_class
+    _, task_group, placeholder = group.key
+    own = (ask_class.items, ask_class.required_node, ask_class.predicate)
+    return (own, task_group, placeholder)
+
+
+def differences(ours: Any, theirs: Any) -> str:
+    """Where two values differ, for people: of mappings only the entries that do."""
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return f"core {ours}, oracle {theirs}"
+    keys = [*ours, *(key for key in theirs if key not in ours)]
+    return "; ".join(
+        f"{key}: core {ours.get(key)}, oracle {theirs.get(key)}"
+        for key in keys
+        if ours.get(key) != theirs.get(key)
+    )
+
+
+def _without_zeros(size: Any) -> dict[str, int]:
+    return {name: value for name, value in size.items() if value}
