@@ -3,7 +3,6 @@
 import pytest
 
 from licorne_core.commands import Command, Tick
-from licorne_core.effects import Effect
 from properties.test_decisions import CROWDED, MOSTLY
 from support.driver import Driver
 from support.seeds import lively
@@ -26,14 +25,18 @@ class _Play:
         self.confirmations = Confirmations()
         self.evictions = Evictions(self.driver.scheduler)
 
-    def send(self, command: Command) -> list[Effect]:
-        """One command; a turn makes one decision."""
+    def send(self, command: Command) -> None:
+        """One command; of a turn first what is due, and then what is decided."""
+        if isinstance(command, Tick):
+            self._send(Tick(decisions=0))
+        self._send(command)
+
+    def _send(self, command: Command) -> None:
         self.evictions.before()
         effects = self.driver.send(command)
         self.answers.hear(effects)
         self.confirmations.hear(effects)
-        self.evictions.after(effects, decided=isinstance(command, Tick))
-        return effects
+        self.evictions.after(effects, decided=isinstance(command, Tick) and command.decisions > 0)
 
     def settle(self, turns: int) -> None:
         """Up to so many turns, as long as there is something to do."""

@@ -6,7 +6,9 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.ids import AppId
 from licorne_core.nodes.node import Node
+from licorne_core.preemption.covering import covers
 from licorne_core.preemption.hosts import room_shortage
+from licorne_core.preemption.laws import quota_shortage
 from licorne_core.preemption.victims import ALLOCATED, PLACEHOLDER
 from licorne_core.preemption.whatif import Victim
 
@@ -17,7 +19,8 @@ def required_node_victims(
     """Who has to go from the node for a pending ask that may run nowhere else.
 
     Victims are collected until they alone have what the ask wants. There are none if that and what
-    is free do not make room, or if what is going already makes room.
+    is free do not make room, or if what is going already makes room. Nor are there any if all nodes
+    together would still have too little, as other nodes have more on them than they hold.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
@@ -36,9 +39,9 @@ def required_node_victims(
         ]
         if max(missing) <= 0:
             break
-    collected = [value - rest for rest, (_, value) in zip(missing, wanted, strict=True)]
-    enough = all(have >= need for have, need in zip(collected, short, strict=True))
-    return tuple(victims) if enough else ()
+    collected = tuple([value - rest for rest, (_, value) in zip(missing, wanted, strict=True)])
+    beyond = quota_shortage(app.leaf.lineage[-1:], wanted)
+    return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()
 
 
 def _candidates(

@@ -9,7 +9,7 @@ from licorne_core.ids import NodeId
 from licorne_core.preemption import required_node_victims
 from support.preemption.asking import keys
 from support.preemption.building import build
-from support.preemption.records import RequestRecord
+from support.preemption.records import NodeRecord, RequestRecord
 from support.preemption.scenes import B, cluster, queue, runs, waits
 
 DAEMONS = "root.daemons"
@@ -72,6 +72,22 @@ def test_higher_priority_and_what_is_going_stay() -> None:
 def test_nobody_goes_in_vain() -> None:
     """There are no victims if all of them would not make room."""
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
+
+
+@pytest.mark.parametrize(("larger", "wanted"), [(4, []), (5, [f"{B}-11"])])
+def test_nobody_goes_where_the_cluster_stays_too_full(larger: int, wanted: list[str]) -> None:
+    """Another node has more on it than it holds: with what goes here, all have too little still."""
+    nodes = (
+        NodeRecord(name="n1", capacity={"vcore": 12}),
+        NodeRecord(name="n2", capacity={"vcore": larger}),
+    )
+    (ask,) = waits(DAEMONS, 1, required_node="n1")
+    queues = [queue(DAEMONS), queue(B)]
+    others = runs(B, *range(20, 25), node="n2")
+    built = build(cluster(queues, runs(B, *range(12)), others, [ask], nodes=nodes))
+    app, request = built.request(ask.key)
+    node = built.nodes.by_id[NodeId("n1")]
+    assert keys(required_node_victims(app, request, node, built.applications)) == wanted
 
 
 def test_nobody_goes_where_enough_is_going() -> None:

@@ -87,7 +87,6 @@ class Oracle:
                 partition.checks.said += effect.checks
             else:
                 partition.judging.said += effect.checks
-                partition.preemption.said += [(c.app_id, c.key) for c in effect.checks]
         if isinstance(command, Tick):
             for name, partition in self.partitions.items():
                 on_hold = not self.runnable(name)

@@ -179,9 +179,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     plans = find_plans(look, app, ask)
     judged = look.preemption.judged and ask.predicate is not None
     if judged:
-        # Where the RM did not want the ask anywhere it is asked again when something has changed.
-        given_up = wish.given_up and look.preemption.said[:1] != [(app.app_id, ask.key)]
-        plans = [] if given_up else [one for one in plans if one.node_id not in wish.refused]
+        plans = [one for one in plans if one.node_id not in wish.refused]
     outcome.searches.append(Search(app.app_id, leaf.path, ask.kind, not plans))
     if not plans:
         return None

@@ -17,14 +17,12 @@ class PreemptionTerms(NamedTuple):
 class WishRecord:
     """Asks of one kind want victims: not before `paused_until`, nor while the RM is `asked`.
 
-    `refused` are the nodes that the RM does not want them on, whoever goes. `given_up`: it wants
-    them on none, and nothing may have changed since.
+    `refused` are the nodes that the RM does not want them on, whoever goes.
     """
 
     paused_until: float = 0.0
     asked: bool = False
     refused: list[str] = field(default_factory=list)
-    given_up: bool = False
 
 
 class LossRecord(NamedTuple):
@@ -40,12 +38,10 @@ class LossRecord(NamedTuple):
 class PreemptionRecord:
     """What a partition knows of preemption: `searches` counts those of this turn by leaf.
 
-    `judged`: the RM says which victims have to go. `said` are application and key of the asks for
-    which the core has asked it, while the present command was handled.
+    `judged`: the RM says which victims have to go.
     """
 
     enabled: bool
     judged: bool
     searches: dict[str, int] = field(default_factory=dict)
     losses: list[LossRecord] = field(default_factory=list)
-    said: list[tuple[str, str]] = field(default_factory=list)

@@ -80,7 +80,6 @@ def mark_searches(partition: PartitionOracle, searches: list[Search], now: float
         app = partition.apps[search.app_id]
         counts[app.queue] = counts.get(app.queue, 0) + 1
         wish = app.wish(search.kind)
-        wish.given_up = search.in_vain and (wish.given_up or bool(wish.refused))
         if search.in_vain:
             wish.refused.clear()
             wish.paused_until = now + SEARCH_INTERVAL
@@ -107,7 +106,6 @@ def carry_out(
     if isinstance(decision, Preemption):
         if decision.plans:
             ask_who_goes(partition.apps, partition.judging, decision)
-            partition.preemption.said.pop(0)
         else:
             preempt(partition, decision, now)
         return False

@@ -105,9 +105,22 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
         for name in gone:
             gone[name] += victim.size.get(name, 0)
     enough = all(gone[name] >= lack for name, lack in missing.items())
+    for name, wanted in ask.size.items():
+        beyond = _used_in_the_end(look, name) + wanted - look.usage.cluster.get(name, 0)
+        enough = enough and gone[name] >= beyond
     if not enough or all(lack <= 0 for lack in missing.values()):
         return None
     return Preemption(app.app_id, ask.key, node_id, victims)
+
+
+def _used_in_the_end(look: Look, name: str) -> int:
+    """What all have together when victims are gone and those are placed that they go for."""
+    apps = look.apps.values()
+    stopping = [one for app in apps for one in app.allocations.values() if one.state == PREEMPTING]
+    promised = [ask for app in apps for ask in app.asks.values() if ask.is_promised]
+    used: int = look.usage.allocated["root"].get(name, 0)
+    used -= sum(one.ask.size.get(name, 0) for one in stopping)
+    return used + sum(ask.size.get(name, 0) for ask in promised)
 
 
 # Asks below a guarantee

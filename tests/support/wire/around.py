@@ -11,7 +11,8 @@ class Around:
     """What may have been there since things were certain; for `Surroundings`, see there.
 
     `deaf`: answers about applications do not come at present. `agreed`: application, key and node
-    where the RM has agreed to a placement, None where it is not asked.
+    where the RM has agreed to a placement, None where it is not asked. `required`: the nodes that
+    asks were said to require.
     """
 
     def __init__(self) -> None:
@@ -20,6 +21,7 @@ class Around:
         self.apps: dict[str, AppTrack] = {}
         self.partitions: frozenset[str] = frozenset()
         self.huge = False
+        self.required: set[str] = set()
         self.deaf = False
         self.agreed: dict[tuple[str, str, str], None] | None = None
         self._held = False
@@ -59,6 +61,7 @@ class Around:
         self.partitions = partitions
         self._held = held
         self.huge = False
+        self.required.clear()
         self.agreed = None
         self.certain()
 
@@ -121,6 +124,10 @@ class Around:
             return any(state is not None for state in track.possible())
         gone = self.partition_may_be(home(node_id), there=False)
         return gone or None in track.possible()
+
+    def may_be_cleared(self, node_id: str) -> bool:
+        """Only for an ask that may run nowhere else; nobody is below a guarantee here."""
+        return node_id in self.required and self._was_free
 
     def open_nodes(self) -> frozenset[str]:
         """Those that may have been there and not drained."""

@@ -17,12 +17,13 @@ from support.wire.items import (
     amounts,
     home,
 )
+from support.wire.keys import KeyTrack
 from support.wire.things import (
     Accepted,
     Asked,
     Held,
-    KeyTrack,
     New,
+    Preempted,
     Rejected,
     Released,
     TimedOut,
@@ -33,8 +34,12 @@ from support.wire.tracks import Track, Violation
 Item = NodeItem | AppItem | RemovalItem | AskItem | ReleaseItem
 K = TypeVar("K")
 V = TypeVar("V")
-_END: Mapping[int, type[Released | TimedOut]] = {si.STOPPED_BY_RM: Released, si.TIMEOUT: TimedOut}
-"""Nothing is preempted in these worlds, and no ask names the group of a placeholder."""
+_END: Mapping[int, type[Released | TimedOut | Preempted]] = {
+    si.STOPPED_BY_RM: Released,
+    si.TIMEOUT: TimedOut,
+    si.PREEMPTED_BY_SCHEDULER: Preempted,
+}
+"""No ask of these worlds names the group of a placeholder, so that none is replaced."""
 _Answers = dict[str, list[Accepted | Rejected]]
 
 
@@ -73,6 +78,7 @@ class Ledger:
                     yield self.around.app(item.app_id), item
                 case AskItem():
                     self.around.huge = self.around.huge or item.huge
+                    self.around.required.add(item.required)
                     yield self._key(item.app_id, item.key), item
                 case ReleaseItem() if item.key or item.fault or not item.app_id:
                     yield self._key(item.app_id, item.key), item

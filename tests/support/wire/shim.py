@@ -147,7 +147,7 @@ class WireRm:
         for check in taken:
             nodes = {check.node_ids[at % len(check.node_ids)] for at in refused}
             self._write(f"> refuses {sorted(nodes)} in answer to {check.id}")
-            if not (talk.lets_pass and talk.may_be_too_late(check)):
+            if talk.counts(check):
                 self.ledger.around.answered(check, nodes)
             answers.append(refusing(check, nodes))
         for message in [answers] if as_list else [[answer] for answer in answers]:

@@ -33,6 +33,8 @@ class Talk:
         self.replayed: dict[str, int] | None = None
         self.expects_complete: list[bool] = []
         self.checks: deque[session.PredicateCheck] = deque()
+        # By application and key, the last check about it.
+        self._newest: dict[tuple[str, str], int] = {}
         self.callbacks = session.Callbacks()
         if is_asked:
             modes = (session.FAIL_CLOSED, session.FAIL_OPEN)
@@ -71,6 +73,7 @@ class Talk:
         self._run_out, self._time_passes = 0, False
         self.kept.clear()
         self.checks.clear()
+        self._newest.clear()
         self.expects_complete.clear()
         # A new session waits for a replay, but has not been told that one begins.
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
@@ -137,6 +140,7 @@ class Talk:
                 raise Violation(f"check {check.id} follows check {self._checked}")
             self._checked = check.id
             self.checks.append(check)
+            self._newest[check.application_id, check.allocation_key] = check.id
 
     def pass_time(self) -> None:
         """What was asked, heard or not, may count as answered by silence from now on."""
@@ -148,9 +152,14 @@ class Talk:
             self._run_out = self._checked
             self._time_passes = False
 
-    def may_be_too_late(self, check: session.PredicateCheck) -> bool:
-        """Whether silence may have answered a check before."""
-        return self._time_passes or check.id <= self._run_out
+    def counts(self, check: session.PredicateCheck) -> bool:
+        """Whether an answer to the check says of its ask what has become of that.
+
+        Not if silence may have answered it before, nor if the RM was asked about the ask again.
+        """
+        may_be_too_late = self._time_passes or check.id <= self._run_out
+        newest = self._newest[check.application_id, check.allocation_key] == check.id
+        return newest and not (self.lets_pass and may_be_too_late)
 
     def _look_at(self, response: session.UpdateResponse) -> None:
         """H1: an answer of this session; S2: acknowledgements only rise."""

@@ -122,7 +122,6 @@ class _Pair:
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
         for name, theirs in self.oracle.partitions.items():
-            theirs.preemption.said.clear()
             said = [*theirs.checks.said, *theirs.judging.said]
             assert not said, f"in {name} the core also asks {said}"
         self._compare_books(self._concerned(command))

@@ -7,7 +7,8 @@ P1  A victim's queue keeps what it is guaranteed of the victim's types, and so d
     above it that the beneficiary is not in. The beneficiary's own has no more than its guarantee.
 P2  What was told to stop is not told again, and it is there until its RM, a lost node or a lost
     application ends it.
-P3  Victims are told to stop for an ask once, and with any of them left the ask would not fit.
+P3  Victims are told to stop for an ask once. With any of them left the ask would not fit, unless
+    the RM was asked: it may want more of them to go.
 P4  While a beneficiary waits nobody else gets so much that it could not be placed any more.
 """
 
@@ -70,12 +71,16 @@ class Evictions:
         if decided:
             worse = set(self._all_over(promised=True)) - self._over
             assert not worse, f"P4: too much for others is taken: {worse}"
-        for partition, evictions in self._told(effects).items():
-            self._check(partition, evictions)
+        told = self._told(effects)
+        asks = {(partition, one.ask): one.beneficiary for partition, one in told}
+        assert not decided or len(asks) <= 1, f"one decision is for one ask, not for {[*asks]}"
+        for (partition, ask), app in asks.items():
+            victims = [one for _, one in told if one.ask is ask]
+            self._check(partition, app, ask, victims, decided=decided)
 
-    def _told(self, effects: Iterable[Effect]) -> dict[Partition, list[Eviction]]:
-        """The victims of asks below a guarantee, by partition; all are noted as stopping."""
-        found: dict[Partition, list[Eviction]] = {}
+    def _told(self, effects: Iterable[Effect]) -> list[tuple[Partition, Eviction]]:
+        """Who stops for asks below a guarantee, with the partition; all are noted as stopping."""
+        found: list[tuple[Partition, Eviction]] = []
         for effect in effects:
             if not isinstance(effect, AllocationsReleased):
                 continue
@@ -91,7 +96,7 @@ class Evictions:
                 if told.message.startswith(FOR_ASK):
                     for_whom, ask = self._new_promise(partition, told.message[len(FOR_ASK) :])
                     eviction = Eviction(app, request, for_whom, ask)
-                    found.setdefault(partition, []).append(eviction)
+                    found.append((partition, eviction))
         return found
 
     def _new_promise(self, partition: Partition, key: str) -> tuple[Application, Request]:
@@ -104,18 +109,25 @@ class Evictions:
         ]
         return found
 
-    def _check(self, partition: Partition, evictions: list[Eviction]) -> None:
-        """The rules for the victims of one decision."""
-        _, _, app, ask = evictions[0]
-        assert all(one.ask is ask for one in evictions), "one decision is for one ask"
+    def _check(
+        self,
+        partition: Partition,
+        app: Application,
+        ask: Request,
+        victims: list[Eviction],
+        *,
+        decided: bool,
+    ) -> None:
+        """The rules for the victims of an ask; `decided` by the core, or by an answer of the RM."""
         self._served[ask] = None
-        self.victims += len(evictions)
+        self.victims += len(victims)
         assert ask.triggered, f"P3: {ask} may have victims once"
-        for victim, request, _, _ in evictions:
+        for victim, request, _, _ in victims:
             for queue in victim.leaf.lineage:
                 if queue not in app.leaf.lineage:
                     _check_kept(queue, request)
-            assert _is_needed(partition, request, app, ask), f"P3: {request} need not go for {ask}"
+            needed = not decided or _is_needed(partition, request, app, ask)
+            assert needed, f"P3: {request} need not go for {ask}"
         _check_due(app, ask)
 
     def _all_over(self, *, promised: bool) -> Iterator[tuple[Quota, str]]:
@@ -126,7 +138,7 @@ class Evictions:
             for app in partition.applications.values():
                 quotas |= dict.fromkeys(app.trackers)
         for quota in quotas:
-            for name in quota.promised if promised else quota.allocated:
+            for name in quota.promised if promised else quota.allocated | quota.promised:
                 if _exceeds(quota, name):
                     yield quota, name
 
