@@ -175,9 +175,17 @@ PREEMPTION = (
     Defect(
         "daemon-takes-in-vain",
         _REQUIRED,
-        "return tuple(victims) if enough else ()",
-        "return tuple(victims)",
+        "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
+        "return tuple(victims) if covers(collected, beyond) else ()",
         "victims go for a daemon that still has no room then",
+        (_DAEMONS,),
+    ),
+    Defect(
+        "daemon-in-a-cluster-too-full",
+        _REQUIRED,
+        "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
+        "return tuple(victims) if covers(collected, short) else ()",
+        "victims go for a daemon, and all nodes together still have too little",
         (_DAEMONS,),
     ),
     Defect(
