@@ -186,7 +186,7 @@ PREEMPTION = (
         "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
         "return tuple(victims) if covers(collected, short) else ()",
         "victims go for a daemon, and all nodes together still have too little",
-        (_DAEMONS,),
+        ("tests/core/preemption/test_required_node.py",),
     ),
     Defect(
         "daemon-takes-daemons",
