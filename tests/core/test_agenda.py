@@ -169,6 +169,28 @@ def test_who_has_waited_longest_since_the_last_turn_is_first() -> None:
     assert served(driver, 4) == ["one", "three", "two", "one"]
 
 
+def test_an_rm_has_as_many_turns_as_any_however_many_partitions_it_has() -> None:
+    """Turns go round the RMs; those of an RM with two partitions go round these."""
+    driver = Driver()
+    driver.send(register(TWO_PARTITIONS, rm="many"))
+    want(driver, "many")
+    driver.send(nodes(node("g", partition="gpu", vcore=100), rm="many"))
+    driver.send(apps(app("other", "root.a", partition="gpu"), rm="many"))
+    driver.send(asks(*(ask("other", f"k{i}", partition="gpu", vcore=1) for i in "123"), rm="many"))
+    driver.send(register(LEAF, rm="one"))
+    want(driver, "one")
+    turns = [driver.send(Tick(decisions=1)) for _ in range(6)]
+    made = [effect for told in turns for effect in told if isinstance(effect, AllocationsMade)]
+    assert [effect.partition for effect in made] == [
+        "[many]default",
+        "[one]default",
+        "[many]gpu",
+        "[one]default",
+        "[many]default",
+        "[one]default",
+    ]
+
+
 def test_a_newcomer_is_first() -> None:
     """A partition that never had a turn comes before those that had one."""
     driver = waiting("one", "two")
