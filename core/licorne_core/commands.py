@@ -145,13 +145,17 @@ class TerminationType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequest:
-    """One release by the RM; an empty key means everything of the application (spec § 1.6.11)."""
+    """One release by the RM; an empty key means everything of the application (spec § 1.6.11).
+
+    `keys` are what is left of that, in the rest of a command that was too large for one slice.
+    """
 
     app_id: AppId
     key: AllocationKey
     termination: TerminationType = TerminationType.STOPPED_BY_RM
     partition: str = ""
     message: str = ""
+    keys: Sequence[AllocationKey] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +244,7 @@ class Hold(Enum):
     OUTBOX_FULL = "outbox full"
     DRAINING = "server draining"
     DEFECT = "internal error"
+    UNFINISHED = "large request in progress"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from licorne_core.asks import Allocation
-from licorne_core.commands import TerminationType
+from licorne_core.commands import Command, TerminationType
 from licorne_core.errors import LicorneError, Problem
 from licorne_core.events import Fact
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
@@ -17,6 +17,18 @@ class NotRegistered:
 
     rm_id: RmId
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """The command was too large for one slice.
+
+    `rest` has to be handed in before any other command of the RM. Until it is done nothing is
+    scheduled for the RM.
+    """
+
+    rm_id: RmId
+    rest: Command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,6 +270,7 @@ class Happened:
 
 Effect = (
     NotRegistered
+    | Unfinished
     | Registered
     | RegistrationFailed
     | ConfigurationUpdated

@@ -92,9 +92,7 @@ def after_gone(
     `freed` tells those who watch of an allocation that ended; with it they hear that the
     application starts to complete.
     """
-    timer = Timer(Due.PLACEHOLDERS, app.app_id)
-    if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):
-        partition.timers.cancel(timer)
+    end_placeholder_time(partition, app)
     event = ON_GONE.get((app.state, gone, what_is_left(app)))
     if app.state is AppState.COMPLETING and Timer(Due.COMPLETE, app.app_id) in partition.timers:
         event = None
@@ -108,6 +106,13 @@ def after_gone(
     if event is not None and not starts_to_complete:
         updates = advance(partition, app, event, now)
     return updates
+
+
+def end_placeholder_time(partition: Partition, app: Application) -> None:
+    """Without placeholders that are there or to come there is nothing to time out (spec § 6.7)."""
+    timer = Timer(Due.PLACEHOLDERS, app.app_id)
+    if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):
+        partition.timers.cancel(timer)
 
 
 def what_is_left(app: Application) -> Left:

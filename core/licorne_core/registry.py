@@ -54,6 +54,7 @@ class Rm:
         session: int,
         holds: Iterable[Hold],
         now: float,
+        slice_size: int,
     ) -> None:
         """A new registration; its partitions are added by whoever builds them."""
         self.rm_id = request.rm_id
@@ -65,6 +66,7 @@ class Rm:
         self.extra = read_extra(request.extra_config)
         self.session = session
         self.registered_time = now
+        self.slice_size = slice_size
         self.context = RmContext(request.predicates, container_states=request.container_states)
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}

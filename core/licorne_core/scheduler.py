@@ -13,6 +13,7 @@ from licorne_core.commands import (
     BeginReplay,
     Command,
     EndReplay,
+    Hold,
     NotePredicatesSent,
     RegisterRm,
     RemoveRm,
@@ -24,7 +25,7 @@ from licorne_core.commands import (
     UpdateNodes,
 )
 from licorne_core.config.schema import Configuration
-from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed
+from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed, Unfinished
 from licorne_core.events import Journal
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
@@ -71,6 +72,10 @@ _OF_ITEMS = (
     NotePredicatesSent,
 )
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""
+
+
+_SLICED = (UpdateAllocations, UpdateApplications, UpdateNodes, UpdateConfiguration)
+"""Commands that may leave a rest."""
 
 
 class Scheduler:
@@ -130,9 +135,20 @@ class Scheduler:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
         count_replayed(rm, command)
         try:
-            return self._handle_for(rm, command, now)
+            effects = self._handle_for(rm, command, now)
+            if isinstance(command, _SLICED):
+                self._hold_for_rest(rm, effects)
+            return effects
         finally:
             self._note_changes(rm, command)
+
+    def _hold_for_rest(self, rm: Rm, effects: list[Effect]) -> None:
+        """Nothing is scheduled for an RM as long as a command of it has a rest."""
+        unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
+        if unfinished != (Hold.UNFINISHED in rm.holds):
+            rm.set_hold(Hold.UNFINISHED, on=unfinished)
+            for partition in rm.partitions.values():
+                self._registry.agenda.note(partition)
 
     def _note_changes(self, rm: Rm, command: _OfRm) -> None:
         """Bring the agenda up to date for the partitions that the command may have changed.

@@ -1,4 +1,4 @@
-"""Switches for the shortcuts of the scheduling pass.
+"""Switches for the shortcuts of the scheduling pass, and the size of slices.
 
 None of them may change a decision: the tests run the same worlds with each of them off.
 """
@@ -12,3 +12,5 @@ class Tuning:
 
     node_index: bool = True
     parking: bool = True
+    slice_size: int = 500
+    """Applications, requests and nodes that may end at once: a few milliseconds of work."""

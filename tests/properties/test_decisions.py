@@ -87,8 +87,13 @@ def test_no_shortcut_changes_who_is_preempted(part: range) -> None:
 @pytest.mark.worlds(first=1_000_000, one_in=10)
 @pytest.mark.parametrize(
     "tuning",
-    [Tuning(node_index=False), Tuning(parking=False), Tuning(node_index=False, parking=False)],
-    ids=["no node index", "no parking", "neither"],
+    [
+        Tuning(node_index=False),
+        Tuning(parking=False),
+        Tuning(node_index=False, parking=False),
+        Tuning(slice_size=1),
+    ],
+    ids=["no node index", "no parking", "neither", "slices of one"],
 )
 def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
     """With a shortcut switched off the decisions are still the oracle's."""

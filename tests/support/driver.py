@@ -19,6 +19,7 @@ from licorne_core.effects import (
     Happened,
     PredicatesAsked,
     PreemptionsAsked,
+    Unfinished,
 )
 from licorne_core.events import Fact
 from licorne_core.invariants import check_invariants
@@ -59,13 +60,24 @@ class Driver:
         self.facts: list[Fact] = []
 
     def send(self, command: Command) -> list[Effect]:
-        """Hand in one command at the present time; what is only for watchers goes to `facts`."""
+        """Hand in one command, and its rest, at the present time.
+
+        What is only for watchers goes to `facts`.
+        """
         effects: list[Effect] = []
-        for effect in self.scheduler.handle(command, self.now):
-            if isinstance(effect, Happened):
-                self.facts += effect.facts
-            else:
-                effects.append(effect)
+        rest: Command | None = command
+        while rest is not None:
+            told = self.scheduler.handle(rest, self.now)
+            rest = None
+            for effect in told:
+                if isinstance(effect, Happened):
+                    self.facts += effect.facts
+                elif isinstance(effect, Unfinished):
+                    rest = effect.rest
+                else:
+                    effects.append(effect)
+            if rest is not None:
+                check_invariants(self.scheduler)
         self._sent += 1
         if self._sent % self._sweep == 0:
             check_invariants(self.scheduler)

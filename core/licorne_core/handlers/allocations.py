@@ -8,7 +8,7 @@ from licorne_core.apps.requests import BOOKED, Request, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
-from licorne_core.effects import AllocationRejection, Effect, Release
+from licorne_core.effects import AllocationRejection, Effect, Release, Unfinished
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Asked, Resized
@@ -23,6 +23,7 @@ from licorne_core.handlers.predicates import (
     roll_back_unfitting,
 )
 from licorne_core.handlers.quota_change import note_growth
+from licorne_core.handlers.slices import Slice
 from licorne_core.ids import AllocationKey
 from licorne_core.lifecycle import advance, after_gone, drop_ask, note_freed, placed
 from licorne_core.partition import Partition
@@ -54,9 +55,16 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
                 AllocationRejection(key=ask.key, app_id=ask.app_id, reason=str(refusal))
             )
     freed = Outcome()
-    for release in command.releases:
-        _release(rm, release, now, freed)
-    return outcome.effects(rm.rm_id) + freed.effects(rm.rm_id)
+    part = Slice(rm.slice_size)
+    left: ReleaseRequest | None = None
+    rest: list[Effect] = []
+    for number, release in enumerate(command.releases, start=1):
+        left = _release(rm, release, now, freed, part)
+        if left is not None:
+            releases = [left, *command.releases[number:]]
+            rest = [Unfinished(rm_id=rm.rm_id, rest=replace(command, asks=(), releases=releases))]
+            break
+    return outcome.effects(rm.rm_id) + freed.effects(rm.rm_id) + rest
 
 
 def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -242,23 +250,29 @@ def _book(
     roll_back_unfitting(partition, node, now)
 
 
-def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> None:
-    """The RM releases asks or allocations (spec § 1.6.11); unknown ones are ignored."""
+def _release(
+    rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome, part: Slice
+) -> ReleaseRequest | None:
+    """The RM releases asks or allocations (spec § 1.6.11); unknown ones are ignored.
+
+    What is left of the release, if there was more to end than the slice had left.
+    """
     partition = rm.find(request.partition)
     if partition is None:
-        return
+        return None
     if not request.app_id:
         release_foreign(partition, request.key, now)
-        return
+        return None
     app = partition.applications.get(request.app_id)
     if app is None:
-        return
-    _roll_back(partition, app, request.key, now)
+        return None
+    if not request.keys:
+        _roll_back(partition, app, request.key, now)
     if request.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
         _ask_back(partition, app, request.key, now)
-        return
+        return None
     keeps_asks = request.termination is TerminationType.TIMEOUT
-    meant = _meant(app, request.key)
+    meant, left = _meant(app, request, part)
     booked = [known for known in meant if known.state in BOOKED]
     if not keeps_asks and len(booked) < len(meant):
         for known in meant:
@@ -267,14 +281,26 @@ def _release(rm: Rm, request: ReleaseRequest, now: float, outcome: Outcome) -> N
         outcome.updates += after_gone(partition, app, Gone.ASK, now)
     for known in booked:
         _free(partition, app, known, request.termination, now, outcome)
+    return left
 
 
-def _meant(app: Application, key: AllocationKey) -> list[Request]:
-    """The request of a key; all for an empty one, those that the RM thinks of as asks first."""
-    if not key:
-        return [*app.pending(), *app.replacing(), *app.booked()]
-    request = app.requests.get(key)
-    return [] if request is None else [request]
+def _meant(
+    app: Application, release: ReleaseRequest, part: Slice
+) -> tuple[list[Request], ReleaseRequest | None]:
+    """The request of a key; all for an empty one, those that the RM thinks of as asks first.
+
+    Beyond the slice, what is left of the release; it names the keys that were meant at its start.
+    """
+    if release.key:
+        request = app.requests.get(release.key)
+        return ([] if request is None else [request]), None
+    keys = release.keys
+    if not keys:
+        keys = [known.key for known in [*app.pending(), *app.replacing(), *app.booked()]]
+    taken = part.take(keys)
+    later = keys[len(taken) :]
+    meant = [app.requests[key] for key in taken if key in app.requests]
+    return meant, replace(release, keys=later) if later else None
 
 
 def _roll_back(partition: Partition, app: Application, key: AllocationKey, now: float) -> None:

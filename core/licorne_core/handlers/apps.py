@@ -19,6 +19,7 @@ from licorne_core.effects import (
     ApplicationUpdate,
     Effect,
     Release,
+    Unfinished,
 )
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
@@ -27,10 +28,12 @@ from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueM
 from licorne_core.handlers.gangs import check_gang, gang_of
 from licorne_core.handlers.namespace_tags import apply_namespace_tags
 from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.handlers.slices import Slice
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.lifecycle import (
     advance,
     drop_ask,
+    end_placeholder_time,
     note_freed,
     remember_rejected,
     unlink,
@@ -59,8 +62,12 @@ def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list
     effects: list[Effect] = []
     if accepted or rejected:
         effects.append(ApplicationsAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected))
-    for removal in command.remove:
-        effects += _remove(rm, removal, now)
+    part = Slice(rm.slice_size)
+    for number, removal in enumerate(command.remove):
+        effects += _remove(rm, removal, now, part)
+        if part.is_spent and _is_there(rm, removal):
+            rest = replace(command, new=(), remove=command.remove[number:])
+            return [*effects, Unfinished(rm_id=rm.rm_id, rest=rest)]
     return effects
 
 
@@ -129,15 +136,30 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
     remember_rejected(partition, app, now)
 
 
-def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
-    """Release everything of the application at once; its id is free again (spec § 5.1.3)."""
+def _is_there(rm: Rm, removal: RemoveApplication) -> bool:
+    partition = rm.find(removal.partition)
+    return partition is not None and removal.app_id in partition.applications
+
+
+def _remove(rm: Rm, removal: RemoveApplication, now: float, part: Slice) -> list[Effect]:
+    """Release everything of the application at once; its id is free again (spec § 5.1.3).
+
+    It is still there if it has more than the slice may end.
+    """
     partition = rm.find(removal.partition)
     app = partition.applications.get(removal.app_id) if partition else None
     if partition is None or app is None:
         return []
-    updates = drop_everything(partition, app, now)
+    drop_asks(partition, app, now, part)
+    if app.allocation_count < len(app.requests):
+        return []
+    updates: list[ApplicationUpdate] = []
+    goes = 0 < app.allocation_count <= part.left
+    if goes and app.state is not AppState.COMPLETING:
+        # One that is completing already would be completed, before what it has is freed.
+        updates = advance(partition, app, AppEvent.COMPLETE, now)
     released = []
-    for request in list(app.booked()):
+    for request in part.take(app.booked()):
         allocation = partition.allocations.release(app, request)
         note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
         released.append(
@@ -148,7 +170,10 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
                 message=f"Application {app.app_id} Removed",
             )
         )
-    unlink(partition, app, now)
+    if app.requests:
+        end_placeholder_time(partition, app)
+    else:
+        unlink(partition, app, now)
     effects: list[Effect] = []
     if updates:
         effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
@@ -159,14 +184,10 @@ def _remove(rm: Rm, removal: RemoveApplication, now: float) -> list[Effect]:
     return effects
 
 
-def drop_everything(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    """Drop all asks. An application that still has allocations is completing (§§ 14, 5.1.3).
-
-    One that is completing already would be completed, before what it has is freed.
-    """
+def drop_asks(partition: Partition, app: Application, now: float, part: Slice) -> None:
+    """Drop all asks of the application, or as many as the slice may end."""
     roll_back_all(partition, app, PairEvent.DROPPED, now)
-    for request in [*app.pending(), *app.replacing()]:
-        drop_ask(partition, app, request, now)
-    if not app.allocation_count or app.state is AppState.COMPLETING:
-        return []
-    return advance(partition, app, AppEvent.COMPLETE, now)
+    if app.allocation_count < len(app.requests):
+        for request in part.take([*app.pending(), *app.replacing()]):
+            drop_ask(partition, app, request, now)
+        end_placeholder_time(partition, app)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.apps.requests import RequestState
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
@@ -19,18 +18,20 @@ from licorne_core.effects import (
     Registered,
     RegistrationFailed,
     Release,
+    Unfinished,
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import GroupChanged
 from licorne_core.facts.nodes import NodeRemoved
-from licorne_core.handlers.predicates import roll_back_all
+from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.quota_change import watch_quotas
+from licorne_core.handlers.slices import Slice
 from licorne_core.ids import PartitionName, partition_key
 from licorne_core.lifecycle import (
     advance,
     clean_later,
-    drop_ask,
+    end_placeholder_time,
     note_freed,
     note_queue_changes,
     queues_watched,
@@ -63,7 +64,8 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
         configuration = _usable(command.config, options)
         before = registry.rms.get(rm_id)
         holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
-        rm = Rm(command, configuration, registry.next_session(rm_id), holds, now)
+        session, slice_size = registry.next_session(rm_id), options.tuning.slice_size
+        rm = Rm(command, configuration, session, holds, now, slice_size)
         for config in configuration.partitions:
             _build(rm, config, options, now)
     except ConfigError as error:
@@ -118,9 +120,12 @@ def update_configuration(
     rm.policy_group = command.policy_group or rm.policy_group
     if not is_new:
         return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
-    effects = _apply(registry, rm, configuration, options, now)
+    told = _remove_others(registry, rm, configuration, now)
+    if any(name not in _wanted(rm, configuration) for name in rm.partitions):
+        return [*told, Unfinished(rm_id=rm.rm_id, rest=command)]
+    _apply(registry, rm, configuration, options, now)
     rm.configuration = configuration
-    return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *effects]
+    return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *told]
 
 
 def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
@@ -130,21 +135,33 @@ def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
     return check_reload(partition.tree, config.root) if partition else []
 
 
+def _wanted(rm: Rm, configuration: Configuration) -> dict[PartitionName, PartitionConfig]:
+    return {rm.name_of(config.name): config for config in configuration.partitions}
+
+
+def _remove_others(
+    registry: Registry, rm: Rm, configuration: Configuration, now: float
+) -> list[Effect]:
+    """Remove the partitions that left the configuration, as far as a slice goes."""
+    wanted = _wanted(rm, configuration)
+    effects: list[Effect] = []
+    part = Slice(rm.slice_size)
+    for name in [name for name in rm.partitions if name not in wanted]:
+        effects += _remove_partition(registry, rm, name, now, part)
+    return effects
+
+
 def _apply(
     registry: Registry, rm: Rm, configuration: Configuration, options: Options, now: float
-) -> list[Effect]:
-    wanted = {rm.name_of(config.name): config for config in configuration.partitions}
-    effects: list[Effect] = []
-    for name in [name for name in rm.partitions if name not in wanted]:
-        effects += _remove_partition(registry, rm, name, now)
-    for name, config in wanted.items():
+) -> None:
+    """Take the new configuration into all partitions that it names."""
+    for name, config in _wanted(rm, configuration).items():
         partition = rm.partitions.get(name)
         if partition is None:
             partition = registry.add(_build(rm, config, options, now))
             rm.removed.pop(partition_key(name), None)
         else:
             _reload(partition, config, now)
-    return effects
 
 
 def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
@@ -192,45 +209,39 @@ def _note_groups(partition: Partition, before: Mapping[Application, str], now: f
             partition.journal.note(fact)
 
 
-def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: float) -> list[Effect]:
+def _remove_partition(
+    registry: Registry, rm: Rm, name: PartitionName, now: float, part: Slice
+) -> list[Effect]:
     """A partition that left the configuration stops at once (spec § 2.7.5).
 
-    Its applications fail, what runs is released, and in the end nothing is left of them.
+    Its applications fail, what runs is released, and in the end nothing is left of them. It is
+    still there if it has more than the slice may end.
     """
-    partition = rm.forget(name)
-    registry.drop(partition)
+    partition = rm.partitions[name]
     partition.tree.stop()
-    apps = list(partition.applications.values())
     updates: list[ApplicationUpdate] = []
     releases: list[Release] = []
-    for app in apps:
-        if app.state is AppState.RESUMING:
-            # From there it cannot fail.
-            updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
-        if app.state is not AppState.FAILING:
-            updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
-        roll_back_all(partition, app, PairEvent.DROPPED, now)
-        for request in [*app.pending(), *app.replacing()]:
-            drop_ask(partition, app, request, now)
-        for request in list(app.booked()):
-            allocation = partition.allocations.release(app, request)
-            note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
-            releases.append(
-                Release(
-                    app_id=app.app_id,
-                    key=request.key,
-                    termination=TerminationType.STOPPED_BY_RM,
-                    message=PARTITION_REMOVED,
-                )
-            )
+    without_any: list[Application] = []
+    for app in list(partition.applications.values()):
+        if part.is_spent:
+            break
+        drop_asks(partition, app, now, part)
+        if app.allocation_count < len(app.requests):
+            break
+        updates += _fail(partition, app, now)
+        releases += _end_all(partition, app, now, part)
+        if not app.requests:
+            without_any.append(app)
+            part.take((app,))
     ended: list[ApplicationUpdate] = []
-    for app in apps:
+    for app in without_any:
         ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
-    for node in list(partition.nodes.by_id.values()):
-        partition.cluster.remove(node, now)
-        partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
-    for fact in changes(queues_watched(partition), {}, now):
-        partition.journal.note(fact)
+    if not partition.applications:
+        for node in part.take(partition.nodes.by_id.values()):
+            partition.cluster.remove(node, now)
+            partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
+        if not partition.nodes.by_id:
+            _forget(registry, rm, partition, now)
     effects: list[Effect] = []
     if updates:
         effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
@@ -239,3 +250,39 @@ def _remove_partition(registry: Registry, rm: Rm, name: PartitionName, now: floa
     if ended:
         effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=ended))
     return effects
+
+
+def _fail(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    updates: list[ApplicationUpdate] = []
+    if app.state is AppState.RESUMING:
+        # From there it cannot fail.
+        updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
+    if app.state is not AppState.FAILING:
+        updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
+    return updates
+
+
+def _end_all(partition: Partition, app: Application, now: float, part: Slice) -> list[Release]:
+    """End the application's allocations, as far as the slice goes."""
+    releases: list[Release] = []
+    for request in part.take(app.booked()):
+        allocation = partition.allocations.release(app, request)
+        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
+        releases.append(
+            Release(
+                app_id=app.app_id,
+                key=request.key,
+                termination=TerminationType.STOPPED_BY_RM,
+                message=PARTITION_REMOVED,
+            )
+        )
+    end_placeholder_time(partition, app)
+    return releases
+
+
+def _forget(registry: Registry, rm: Rm, partition: Partition, now: float) -> None:
+    """Nothing is left of the partition but its queues."""
+    for fact in changes(queues_watched(partition), {}, now):
+        partition.journal.note(fact)
+    rm.forget(partition.name)
+    registry.drop(partition)

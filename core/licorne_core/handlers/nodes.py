@@ -1,6 +1,7 @@
 """Nodes that come, change and go (spec § 7)."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import Gone, PairEvent
@@ -11,6 +12,7 @@ from licorne_core.effects import (
     NodeRejection,
     NodesAnswered,
     Release,
+    Unfinished,
 )
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
@@ -19,6 +21,7 @@ from licorne_core.handlers.bounds import check_capacity
 from licorne_core.handlers.ending import free, what_went
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
+from licorne_core.handlers.slices import Slice
 from licorne_core.ids import NodeId
 from licorne_core.lifecycle import after_gone
 from licorne_core.nodes.node import Node
@@ -32,7 +35,9 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
     accepted: list[NodeId] = []
     rejected: list[NodeRejection] = []
     effects: list[Effect] = []
-    for update in command.nodes:
+    rest: list[Effect] = []
+    part = Slice(rm.slice_size)
+    for number, update in enumerate(command.nodes):
         if update.action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
             try:
                 _create(rm, update, now)
@@ -41,11 +46,16 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
             else:
                 accepted.append(update.node_id)
         else:
-            effects += _change(rm, update, now)
+            effects += _change(rm, update, now, part)
+            decommissions = update.action is NodeAction.DECOMISSION
+            if decommissions and part.is_spent and _find(rm, update) is not None:
+                left = replace(command, nodes=command.nodes[number:])
+                rest = [Unfinished(rm_id=rm.rm_id, rest=left)]
+                break
     if accepted or rejected:
         answer = NodesAnswered(rm_id=rm.rm_id, accepted=accepted, rejected=rejected)
         effects.append(answer)
-    return effects
+    return effects + rest
 
 
 def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
@@ -71,16 +81,23 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
 
-def _change(rm: Rm, update: NodeUpdate, now: float) -> list[Effect]:
-    """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
+def _find(rm: Rm, update: NodeUpdate) -> tuple[Partition, Node] | None:
+    """The node that is meant, and its partition."""
     partition = rm.find(update.partition) if update.partition else rm.holder_of(update.node_id)
     node = partition.nodes.by_id.get(update.node_id) if partition else None
+    return None if partition is None or node is None else (partition, node)
+
+
+def _change(rm: Rm, update: NodeUpdate, now: float, part: Slice) -> list[Effect]:
+    """Anything but a creation: never answered, unknown nodes are ignored (spec § 7)."""
+    found = _find(rm, update)
     if update.action is NodeAction.DECOMISSION:
         rm.failed_nodes.pop(update.node_id, None)
-    if partition is None or node is None:
+    if found is None:
         return []
+    partition, node = found
     if update.action is NodeAction.DECOMISSION:
-        return _decommission(rm, partition, node, now)
+        return _decommission(rm, partition, node, now, part)
     if update.action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
         schedulable = update.action is NodeAction.DRAIN_TO_SCHEDULABLE
         _set_schedulable(partition, node, schedulable=schedulable, now=now)
@@ -111,16 +128,19 @@ def _resize(partition: Partition, node: Node, capacity: Resources, now: float) -
     roll_back_unfitting(partition, node, now)
 
 
-def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[Effect]:
-    """Free all that is on the node, then let it go (spec § 7)."""
+def _decommission(
+    rm: Rm, partition: Partition, node: Node, now: float, part: Slice
+) -> list[Effect]:
+    """Free all that is on the node, then let it go (spec § 7).
+
+    It is still there if it has more on it than the slice may end.
+    """
     message = f"Node {node.node_id} Removed"
     _set_schedulable(partition, node, schedulable=False, now=now)
     roll_back_on(partition, node, now, gone=True)
     outcome = Outcome()
     went: dict[Application, Gone] = {}
-    for key in node.foreign:
-        del partition.foreign[key]
-    for allocation in list(node.allocations):
+    for allocation in part.take(node.allocations):
         app = partition.applications[allocation.ask.app_id]
         request = app.requests.get(allocation.key)
         if request is None or request.allocation is not allocation:
@@ -142,9 +162,12 @@ def _decommission(rm: Rm, partition: Partition, node: Node, now: float) -> list[
             message=message,
         )
         outcome.release(partition, release)
-    partition.cluster.remove(node, now)
-    partition.counters.nodes_decommissioned += 1
-    partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
+    if not node.allocations:
+        for key in node.foreign:
+            del partition.foreign[key]
+        partition.cluster.remove(node, now)
+        partition.counters.nodes_decommissioned += 1
+        partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
     # Once for each: what a timeout has begun ends with the last placeholder, and nothing follows.
     for app, gone in went.items():
         outcome.updates += after_gone(partition, app, gone, now)
