@@ -21,10 +21,10 @@ class NotRegistered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """The command was too large for one slice.
+    """The command was too large for one slice; always the last effect of a command.
 
-    `rest` has to be handed in before any other command of the RM. Until it is done nothing is
-    scheduled for the RM.
+    `rest` has to be handed in before any other command of the RM but answers to checks. Until it
+    is done nothing is scheduled for the RM.
     """
 
     rm_id: RmId

@@ -234,10 +234,11 @@ class Scheduler:
 
 
 def _add_facts(effects: list[Effect], rm_id: RmId, journal: Journal) -> None:
-    """Hand over what happened, after all other effects."""
+    """Hand over what happened, after all other effects but what is left of the command."""
     facts = journal.take()
     if facts:
-        effects.append(Happened(rm_id=rm_id, facts=facts))
+        unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
+        effects.insert(len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts))
 
 
 def _not_registered(command: Command) -> str:

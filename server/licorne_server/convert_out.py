@@ -40,6 +40,7 @@ from licorne_core.effects import (
     RegistrationFailed,
     Release,
     ReplayEnded,
+    Unfinished,
 )
 from licorne_core.ids import PartitionName
 from licorne_server.wire import delimited, encode_varint
@@ -112,9 +113,11 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | Happened()
             | PredicatesAsked()
             | PreemptionsAsked()
+            | Unfinished()
         ):
             # Whoever submitted the command has the first five from the engine and answers the call
-            # with them. Facts are published as events. Checks have encoders of their own.
+            # with them. Facts are published as events. Checks have encoders of their own. What is
+            # left of a command stays with the engine.
             return ()
         case _:
             assert_never(effect)

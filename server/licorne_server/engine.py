@@ -7,27 +7,25 @@ sees half of a change.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 from time import perf_counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import structlog
 
 from licorne_core.commands import (
-    AnswerPredicates,
-    AnswerPreemptions,
     Command,
     Hold,
     SetHold,
     Tick,
 )
-from licorne_core.effects import Effect, TickFailed
+from licorne_core.effects import Effect, TickFailed, Unfinished
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
 from licorne_server.errors import Defect, Stopped, new_correlation_id
+from licorne_server.inbox import Entry, Inbox
 from licorne_server.portions import PortionChooser, Portions
 
 log = structlog.get_logger(__name__)
@@ -46,16 +44,6 @@ class Sink(Protocol):
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
         """End all streams of an RM whose command or turn failed inside the core."""
         ...
-
-
-class _Entry(NamedTuple):
-    """A command in the inbox."""
-
-    command: Command
-    future: asyncio.Future[list[Effect]] | None = None
-    """Gets the effects, for whoever waits for them."""
-    is_current: Callable[[], bool] | None = None
-    """Tells whether the command is still wanted; None for always."""
 
 
 class Engine:
@@ -83,9 +71,7 @@ class Engine:
         self._scheduler = scheduler
         self._clock = clock
         self._sink: Sink
-        self._inbox: deque[_Entry] = deque()
-        # What is handled before the inbox.
-        self._answers: deque[_Entry] = deque()
+        self._inbox = Inbox()
         # Set when a command comes in.
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -109,7 +95,7 @@ class Engine:
     @property
     def inbox(self) -> int:
         """How many commands wait."""
-        return len(self._inbox) + len(self._answers)
+        return len(self._inbox)
 
     @property
     def running(self) -> bool:
@@ -144,21 +130,15 @@ class Engine:
         if self._stopped:
             raise Stopped
         future = asyncio.get_running_loop().create_future()
-        self._inbox.append(_Entry(command, future, is_current))
+        self._inbox.put(Entry(command, future, is_current))
         self._wake.set()
         effects: list[Effect] = await future
         return effects
 
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
-        """Have a command handled in the next round; nobody waits for its effects.
-
-        Answers to checks go before all that waits, as they have a deadline. A stopped
-        engine drops the command.
-        """
+        """Have a command handled; nobody waits for its effects. A stopped engine drops it."""
         if not self._stopped:
-            is_answer = isinstance(command, AnswerPredicates | AnswerPreemptions)
-            inbox = self._answers if is_answer else self._inbox
-            inbox.append(_Entry(command, is_current=is_current))
+            self._inbox.put(Entry(command, is_current=is_current))
             self._wake.set()
 
     async def _run(self) -> None:
@@ -168,7 +148,7 @@ class Engine:
             if self._deadline() <= self._clock.now():
                 self._turn()
             deadline = self._deadline()
-            self.busy = bool(self._inbox or self._answers) or deadline <= self._clock.now()
+            self.busy = bool(self._inbox) or deadline <= self._clock.now()
             if self.busy:
                 for _ in range(self.portions.rounds):
                     await asyncio.sleep(0)
@@ -198,41 +178,45 @@ class Engine:
     def _take_no_more(self) -> None:
         """Refuse what waits in the inbox and all that comes later."""
         self._stopped = True
-        for entry in self._inbox:
+        for entry in self._inbox.take_all():
             if entry.future is not None and not entry.future.done():
                 entry.future.set_exception(Stopped())
-        self._inbox.clear()
-        self._answers.clear()
 
     def _handle_inbox(self) -> None:
         """Handle what waits, but no longer than the portion for it allows."""
-        answers = self._answers
-        while answers:
-            self._handle(answers.popleft())
         inbox = self._inbox
         if not inbox:
             return
+        for answers in inbox.take_answers():
+            self._handle(answers)
         stop = perf_counter() + self.portions.inbox
-        while inbox:
-            self._handle(inbox.popleft())
+        while (entry := inbox.take()) is not None:
+            self._handle(entry)
             if perf_counter() > stop:
                 return
 
-    def _handle(self, entry: "_Entry") -> None:
-        command, future, is_current = entry
-        effects: list[Effect] = []
+    def _handle(self, entry: Entry) -> None:
+        command, future, is_current, told = entry
+        effects = list(told)
         if is_current is None or is_current():
             self.commands += 1
             if not isinstance(command, Tick):
                 self._chooser.note(command.rm_id)
             try:
-                effects = self._scheduler.handle(command, self._clock.now())
+                new = self._scheduler.handle(command, self._clock.now())
             except Exception:
                 defect = self._blame(command)
                 if future is not None and not future.done():
                     future.set_exception(defect)
                 return
-            self._route(effects)
+            last = new.pop() if new and isinstance(new[-1], Unfinished) else None
+            self._route(new)
+            if future is not None:
+                effects += new
+            if isinstance(last, Unfinished):
+                # It has begun: whoever asked for it may be gone, but it is done to its end.
+                self._inbox.put_first(Entry(last.rest, future, told=effects))
+                return
         if future is not None and not future.done():
             future.set_result(effects)
 

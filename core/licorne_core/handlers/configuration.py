@@ -4,51 +4,35 @@ from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import RequestState
-from licorne_core.apps.states import AppEvent, AppState
-from licorne_core.commands import Hold, RegisterRm, TerminationType, UpdateConfiguration
+from licorne_core.commands import Hold, RegisterRm, UpdateConfiguration
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
 from licorne_core.effects import (
-    AllocationsReleased,
-    ApplicationsUpdated,
-    ApplicationUpdate,
     ConfigurationRefused,
     ConfigurationUpdated,
     Effect,
     Registered,
     RegistrationFailed,
-    Release,
     Unfinished,
 )
 from licorne_core.errors import ConfigError, Problem
-from licorne_core.events import EventDetail
 from licorne_core.facts.apps import GroupChanged
-from licorne_core.facts.nodes import NodeRemoved
-from licorne_core.handlers.apps import drop_asks
+from licorne_core.handlers.partition_removal import remove_partition
 from licorne_core.handlers.quota_change import watch_quotas
 from licorne_core.handlers.slices import Slice
 from licorne_core.ids import PartitionName, partition_key
 from licorne_core.lifecycle import (
-    advance,
     clean_later,
-    end_placeholder_time,
-    note_freed,
     note_queue_changes,
     queues_watched,
 )
 from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
-from licorne_core.queues.changes import changes
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm, follow
 from licorne_core.resources import add, refund
 
-PARTITION_REMOVED = "PartitionRemoved"
-_LAST_EVENT = {
-    AppState.FAILING: AppEvent.FAIL,
-    AppState.COMPLETING: AppEvent.COMPLETE,
-}
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 """Holds that a new registration does not end."""
 
@@ -147,7 +131,7 @@ def _remove_others(
     effects: list[Effect] = []
     part = Slice(rm.slice_size)
     for name in [name for name in rm.partitions if name not in wanted]:
-        effects += _remove_partition(registry, rm, name, now, part)
+        effects += remove_partition(registry, rm, name, now, part)
     return effects
 
 
@@ -207,82 +191,3 @@ def _note_groups(partition: Partition, before: Mapping[Application, str], now: f
                     refund(used, request.ask.ask_class.items)
             fact = GroupChanged(now, app.app_id, app.queue_path, group, app.group, used)
             partition.journal.note(fact)
-
-
-def _remove_partition(
-    registry: Registry, rm: Rm, name: PartitionName, now: float, part: Slice
-) -> list[Effect]:
-    """A partition that left the configuration stops at once (spec § 2.7.5).
-
-    Its applications fail, what runs is released, and in the end nothing is left of them. It is
-    still there if it has more than the slice may end.
-    """
-    partition = rm.partitions[name]
-    partition.tree.stop()
-    updates: list[ApplicationUpdate] = []
-    releases: list[Release] = []
-    without_any: list[Application] = []
-    for app in list(partition.applications.values()):
-        if part.is_spent:
-            break
-        drop_asks(partition, app, now, part)
-        if app.allocation_count < len(app.requests):
-            break
-        updates += _fail(partition, app, now)
-        releases += _end_all(partition, app, now, part)
-        if not app.requests:
-            without_any.append(app)
-            part.take((app,))
-    ended: list[ApplicationUpdate] = []
-    for app in without_any:
-        ended += advance(partition, app, _LAST_EVENT[app.state], now, PARTITION_REMOVED)
-    if not partition.applications:
-        for node in part.take(partition.nodes.by_id.values()):
-            partition.cluster.remove(node, now)
-            partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))
-        if not partition.nodes.by_id:
-            _forget(registry, rm, partition, now)
-    effects: list[Effect] = []
-    if updates:
-        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=updates))
-    if releases:
-        effects.append(AllocationsReleased(rm_id=rm.rm_id, partition=name, releases=releases))
-    if ended:
-        effects.append(ApplicationsUpdated(rm_id=rm.rm_id, updates=ended))
-    return effects
-
-
-def _fail(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
-    updates: list[ApplicationUpdate] = []
-    if app.state is AppState.RESUMING:
-        # From there it cannot fail.
-        updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
-    if app.state is not AppState.FAILING:
-        updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
-    return updates
-
-
-def _end_all(partition: Partition, app: Application, now: float, part: Slice) -> list[Release]:
-    """End the application's allocations, as far as the slice goes."""
-    releases: list[Release] = []
-    for request in part.take(app.booked()):
-        allocation = partition.allocations.release(app, request)
-        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
-        releases.append(
-            Release(
-                app_id=app.app_id,
-                key=request.key,
-                termination=TerminationType.STOPPED_BY_RM,
-                message=PARTITION_REMOVED,
-            )
-        )
-    end_placeholder_time(partition, app)
-    return releases
-
-
-def _forget(registry: Registry, rm: Rm, partition: Partition, now: float) -> None:
-    """Nothing is left of the partition but its queues."""
-    for fact in changes(queues_watched(partition), {}, now):
-        partition.journal.note(fact)
-    rm.forget(partition.name)
-    registry.drop(partition)

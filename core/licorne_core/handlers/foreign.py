@@ -45,6 +45,12 @@ def release_foreign(partition: Partition, key: AllocationKey, now: float) -> Non
         _note(partition, node, now)
 
 
+def forget_foreign_on(partition: Partition, node: Node) -> None:
+    """Forget the foreign allocations of a node that is about to go."""
+    for key in node.foreign:
+        del partition.foreign[key]
+
+
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:
     """Forget it in the books; the node that it was on."""
     node = partition.foreign.pop(key, None)

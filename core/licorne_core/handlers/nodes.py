@@ -19,6 +19,7 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.nodes import NodeAdded, NodeRemoved, NodeResized, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity
 from licorne_core.handlers.ending import free, what_went
+from licorne_core.handlers.foreign import forget_foreign_on
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back_on, roll_back_unfitting
 from licorne_core.handlers.slices import Slice
@@ -163,8 +164,7 @@ def _decommission(
         )
         outcome.release(partition, release)
     if not node.allocations:
-        for key in node.foreign:
-            del partition.foreign[key]
+        forget_foreign_on(partition, node)
         partition.cluster.remove(node, now)
         partition.counters.nodes_decommissioned += 1
         partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))

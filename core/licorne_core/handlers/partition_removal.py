@@ -1,0 +1,89 @@
+"""A partition that left its RM's configuration (spec § 2.7.5)."""
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.states import AppEvent, AppState
+from licorne_core.commands import TerminationType
+from licorne_core.effects import ApplicationUpdate, Effect, Release
+from licorne_core.events import EventDetail
+from licorne_core.facts.nodes import NodeRemoved
+from licorne_core.handlers.apps import drop_asks
+from licorne_core.handlers.foreign import forget_foreign_on
+from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.slices import Slice
+from licorne_core.ids import PartitionName
+from licorne_core.lifecycle import advance, end_placeholder_time, note_freed, queues_watched
+from licorne_core.partition import Partition
+from licorne_core.queues.changes import changes
+from licorne_core.registry import Registry, Rm
+
+PARTITION_REMOVED = "PartitionRemoved"
+_LAST_EVENT = {
+    AppState.FAILING: AppEvent.FAIL,
+    AppState.COMPLETING: AppEvent.COMPLETE,
+}
+
+
+def remove_partition(
+    registry: Registry, rm: Rm, name: PartitionName, now: float, part: Slice
+) -> list[Effect]:
+    """Stop the partition: its applications fail, what runs is released, and nothing is left.
+
+    It is still there if it has more than the slice may end.
+    """
+    partition = rm.partitions[name]
+    partition.tree.stop()
+    outcome = Outcome()
+    for app in list(partition.applications.values()):
+        if part.is_spent:
+            break
+        _end(partition, app, now, part, outcome)
+    if not partition.applications:
+        _remove_nodes(partition, now, part)
+        if not partition.nodes.by_id:
+            for fact in changes(queues_watched(partition), {}, now):
+                partition.journal.note(fact)
+            rm.forget(name)
+            registry.drop(partition)
+    return outcome.effects(rm.rm_id)
+
+
+def _end(partition: Partition, app: Application, now: float, part: Slice, outcome: Outcome) -> None:
+    """End what the application has, and the application with the last of it."""
+    if len(app.requests) <= part.left:
+        outcome.updates += _begin_to_fail(partition, app, now)
+    drop_asks(partition, app, now, part)
+    if app.allocation_count < len(app.requests):
+        return
+    for request in part.take(app.booked()):
+        allocation = partition.allocations.release(app, request)
+        note_freed(partition, app, allocation, EventDetail.ALLOC_CANCEL, now)
+        release = Release(
+            app_id=app.app_id,
+            key=request.key,
+            termination=TerminationType.STOPPED_BY_RM,
+            message=PARTITION_REMOVED,
+        )
+        outcome.release(partition, release)
+    end_placeholder_time(partition, app)
+    if not app.requests:
+        event = _LAST_EVENT[app.state]
+        outcome.last_updates += advance(partition, app, event, now, PARTITION_REMOVED)
+        part.take((app,))
+
+
+def _begin_to_fail(partition: Partition, app: Application, now: float) -> list[ApplicationUpdate]:
+    """The application fails, unless it is completing already."""
+    updates: list[ApplicationUpdate] = []
+    if app.state is AppState.RESUMING:
+        # From there it cannot fail.
+        updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
+    if app.state is not AppState.FAILING:
+        updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
+    return updates
+
+
+def _remove_nodes(partition: Partition, now: float, part: Slice) -> None:
+    for node in part.take(partition.nodes.by_id.values()):
+        forget_foreign_on(partition, node)
+        partition.cluster.remove(node, now)
+        partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))

@@ -1,0 +1,104 @@
+"""The commands that wait for the core: turns go round the RMs (DESIGN § 2).
+
+However many commands an RM sends, another one's next command waits for one of each RM at the most.
+The commands of one RM are handled in the order in which they came. Answers to checks have a
+deadline, and go before all other commands.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from licorne_core.commands import AnswerPredicates, AnswerPreemptions, Command, Tick
+from licorne_core.effects import Effect
+from licorne_core.ids import RmId
+
+MOST_ANSWERS = 16
+"""Commands with answers of one RM that are handled before the other commands of a round."""
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    """A command that waits, or the rest of one."""
+
+    command: Command
+    future: asyncio.Future[list[Effect]] | None = None
+    """Gets the effects, for whoever waits for them."""
+    is_current: Callable[[], bool] | None = None
+    """Tells whether the command is still wanted; None for always."""
+    told: Sequence[Effect] = ()
+    """The effects so far of a command of which this is the rest."""
+
+
+class Inbox:
+    """What waits, by RM: answers to checks apart from all other commands.
+
+    In both the RM whose turn is next stands first.
+    """
+
+    __slots__ = ("_answers", "_commands", "_size")
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self._answers: dict[RmId, deque[Entry]] = {}
+        self._commands: dict[RmId | None, deque[Entry]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many commands wait."""
+        return self._size
+
+    def put(self, entry: Entry) -> None:
+        """Have a command handled after those of its RM that wait; an answer before them."""
+        command = entry.command
+        if isinstance(command, AnswerPredicates | AnswerPreemptions):
+            self._answers.setdefault(command.rm_id, deque()).append(entry)
+        else:
+            self._commands.setdefault(_rm_of(command), deque()).append(entry)
+        self._size += 1
+
+    def put_first(self, entry: Entry) -> None:
+        """Have the rest of a command handled before all other commands of its RM."""
+        self._commands.setdefault(_rm_of(entry.command), deque()).appendleft(entry)
+        self._size += 1
+
+    def take_answers(self) -> list[Entry]:
+        """The first answers of each RM that has sent any, up to `MOST_ANSWERS` of each."""
+        taken: list[Entry] = []
+        for _ in range(MOST_ANSWERS):
+            taken += [_take_turn(self._answers) for _ in range(len(self._answers))]
+        self._size -= len(taken)
+        return taken
+
+    def take(self) -> Entry | None:
+        """The next command of the RM whose turn it is; None if none waits."""
+        if not self._commands:
+            return None
+        self._size -= 1
+        return _take_turn(self._commands)
+
+    def take_all(self) -> list[Entry]:
+        """Empty it."""
+        entries = [
+            entry for line in (*self._answers.values(), *self._commands.values()) for entry in line
+        ]
+        self._answers.clear()
+        self._commands.clear()
+        self._size = 0
+        return entries
+
+
+def _rm_of(command: Command) -> RmId | None:
+    return None if isinstance(command, Tick) else command.rm_id
+
+
+def _take_turn(lines: dict[T, deque[Entry]]) -> Entry:
+    """The first entry of the first line, which goes behind the others if it has more."""
+    rm_id = next(iter(lines))
+    line = lines.pop(rm_id)
+    entry = line.popleft()
+    if line:
+        lines[rm_id] = line
+    return entry
