@@ -175,7 +175,7 @@ PREEMPTION = (
     Defect(
         "daemon-takes-in-vain",
         _REQUIRED,
-        "return tuple(victims) if enough else ()",
+        "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
         "return tuple(victims)",
         "victims go for a daemon that still has no room then",
         (_DAEMONS,),
