@@ -176,9 +176,17 @@ PREEMPTION = (
         "daemon-takes-in-vain",
         _REQUIRED,
         "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
-        "return tuple(victims)",
+        "return tuple(victims) if covers(collected, beyond) else ()",
         "victims go for a daemon that still has no room then",
         (_DAEMONS,),
+    ),
+    Defect(
+        "daemon-in-a-cluster-too-full",
+        _REQUIRED,
+        "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
+        "return tuple(victims) if covers(collected, short) else ()",
+        "victims go for a daemon, and all nodes together still have too little",
+        ("tests/core/preemption/test_required_node.py",),
     ),
     Defect(
         "daemon-takes-daemons",
