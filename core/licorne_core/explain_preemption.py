@@ -60,6 +60,11 @@ def _not_allowed(
     """The conditions before a search (spec § 9.2)."""
     if request.ask.ask_class.required_node is not None:
         text = "only what is on its required node could go, and that would not make room"
+        if request.reservation is None:
+            text = (
+                "only what is on its required node could go, once the node is kept for it; "
+                "for that all maxima must have room for it"
+            )
         return PreemptionCheck(code="PREEMPTION_ON_REQUIRED_NODE", text=text, passed=False)
     if not partition.preemption.enabled:
         text = "preemption is switched off in the partition"

@@ -10,7 +10,8 @@ import pytest
 from conformance.matching import matches, values_at
 from conformance.peers import Failed, Peer
 
-SAYS = "import sys; [print(line, flush=True) for line in sys.argv[1:]]"
+# It reads what it is told first: a peer that has ended by then cannot be told.
+SAYS = "import sys; input(); [print(line, flush=True) for line in sys.argv[1:]]"
 K1 = {"event": "allocated", "key": "k1", "node": "n1"}
 K2 = {"event": "allocated", "key": "k2", "node": "n2"}
 FINAL = {"event": "final", "error": "Closed"}
@@ -93,7 +94,7 @@ async def test_a_peer_that_fails_or_babbles_is_noticed() -> None:
     with pytest.raises(Failed, match="Traceback"):
         peer.check_absent([{"event": "no JSON"}])
     peer = Peer("rm1", lambda _: None)
-    await peer.start([sys.executable, "-c", "raise SystemExit(3)"], {})
+    await peer.start([sys.executable, "-c", "input(); raise SystemExit(3)"], {})
     with pytest.raises(Failed, match="exit code 3"):
         await peer.finish()
 

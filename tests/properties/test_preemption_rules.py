@@ -63,6 +63,7 @@ def victims_in(world: World) -> int:
     return play.evictions.victims
 
 
+@pytest.mark.row(12, 140)
 @pytest.mark.worlds(first=2_800_000, one_in=2)
 def test_preemption_keeps_its_rules(part: range) -> None:
     """Nobody is left below a guarantee, told twice, stopped for nothing or robbed of a promise."""

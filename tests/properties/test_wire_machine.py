@@ -392,11 +392,7 @@ def test_a_slip_of_the_server_is_noticed(
 ) -> None:
     """A server that loses, repeats or mixes up what was said does not get through."""
     slip(monkeypatch)
-
-    def play() -> None:
-        # The first hundred sequences show most slips; which ones depends on what is drawn.
-        for first in (0, 100, 200):
-            run_machine(range(first, first + 100), (hypothesis.Phase.generate,))
-
+    # The first sequence that shows the slip is the last one; which one that is changes with every
+    # change of what is drawn.
     with pytest.raises(Violation):
-        play()
+        run_machine(range(2000), (hypothesis.Phase.generate,))

@@ -13,7 +13,7 @@ from licorne_server.convert_callbacks import policy
 from licorne_server.convert_out import AllocationEncoder, Kind, payloads
 from licorne_server.errors import CallError
 from licorne_server.items import BadItem
-from support.shim import ask
+from support.shim import ask, faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")
@@ -70,8 +70,7 @@ def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, 
     with pytest.raises(CallError) as caught:
         policy(callbacks)
     assert text in caught.value.message
-    [violation] = caught.value.details[0].field_violations  # type: ignore[attr-defined]
-    assert violation.field == f"hello.callbacks.predicates.{field}"
+    assert list(faults(caught.value)) == [f"hello.callbacks.predicates.{field}"]
 
 
 def test_asks_share_results_by_their_tag() -> None:

@@ -16,6 +16,7 @@ from licorne_server.convert_checks import NO_REASON, CheckEncoder, predicate_ans
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind
 from licorne_server.errors import CallError, Malformed
 from licorne_server.wire import delimited
+from support.shim import faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")
@@ -214,8 +215,7 @@ def test_refusals_are_counted_before_they_are_read() -> None:
     field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
     with pytest.raises(CallError, match=f"refuses {MAX_REFUSALS + 1} nodes, at most") as caught:
         predicate_answers(RM, delimited(field, refusal * (MAX_REFUSALS + 1)))
-    [violation] = caught.value.details[0].field_violations  # type: ignore[attr-defined]
-    assert violation.field == "predicate_answers.answers.refused"
+    assert list(faults(caught.value)) == ["predicate_answers.answers.refused"]
     with pytest.raises(Malformed, match="PredicateAnswer"):
         predicate_answers(RM, delimited(field, refusal))
 

@@ -14,6 +14,7 @@ from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, Kind
 from licorne_server.convert_victims import MAX_CHECK_BYTES, preemption_answers, victim_payloads
 from licorne_server.errors import CallError, Malformed
+from support.shim import faults
 
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")
@@ -57,9 +58,9 @@ def refusal(*wanted: sp.PreemptionAnswer) -> tuple[str, str]:
     """The field and the text of the error that these answers are."""
     with pytest.raises(CallError) as caught:
         answers(*wanted)
-    [violation] = caught.value.details[0].field_violations  # type: ignore[attr-defined]
-    assert violation.description == caught.value.message
-    return violation.field, caught.value.message
+    [(field, text)] = faults(caught.value).items()
+    assert text == caught.value.message
+    return field, text
 
 
 def test_a_check_says_all_that_the_core_asks() -> None:

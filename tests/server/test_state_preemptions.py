@@ -97,8 +97,11 @@ async def test_the_list_may_be_narrowed(state: "StateAsyncStub", ledger: Ledger)
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         ledger.note(victim(key, app_id))
 
-    async def keys(**fields: str) -> list[str]:
-        found = await every(state, pb.ListPreemptionsRequest(**fields))  # type: ignore[arg-type]
+    async def keys(application_id: str = "", allocation_key: str = "") -> list[str]:
+        request = pb.ListPreemptionsRequest(
+            application_id=application_id, allocation_key=allocation_key
+        )
+        found = await every(state, request)
         return [f"{item.application_id}/{item.allocation_key}" for item in found]
 
     assert await keys() == ["other/a", "low/b", "low/a"]

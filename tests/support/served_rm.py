@@ -98,11 +98,19 @@ class Shown:
 
     async def events(self, *details: str) -> list[tuple[str, str]]:
         """Detail and object of the RM's events of these details, in order."""
+        names = si.EventRecord.ChangeDetail
+        found = [(names.Name(row["eventChangeDetail"]), row) for row in await self._events()]
+        return [(name, row["objectID"]) for name, row in found if name in details]
+
+    async def messages(self, key: str) -> list[str]:
+        """What the events about an ask or allocation say, in order."""
+        return [row["message"] for row in await self._events() if row["objectID"] == key]
+
+    async def _events(self) -> list[Any]:
         await self.still()
         answer = await self._read(f"events/batch?rm={self.rm_id}")
-        names = si.EventRecord.ChangeDetail
-        found = [(names.Name(row["eventChangeDetail"]), row) for row in answer["EventRecords"]]
-        return [(name, row["objectID"]) for name, row in found if name in details]
+        records: list[Any] = answer["EventRecords"]
+        return records
 
     async def _read(self, path: str) -> Any:
         url = f"http://{self.server.http_address}/ws/v1/{path}"

@@ -14,6 +14,7 @@ from licorne.v1 import session_pb2 as sp
 from licorne_core.scheduler import Scheduler
 from licorne_server.app import Server, running
 from licorne_server.clock import Clock
+from licorne_server.errors import CallError
 from licorne_server.settings import Address, Settings
 
 LOOPBACK = Address(host="127.0.0.1", port=0)
@@ -93,6 +94,16 @@ def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
         if detail.Unpack(request):
             found |= {item.field: item.description for item in request.field_violations}
     return found
+
+
+def faults(error: CallError) -> dict[str, str]:
+    """The same of an error that has not been sent."""
+    return {
+        item.field: item.description
+        for detail in error.details
+        if isinstance(detail, error_details_pb2.BadRequest)
+        for item in detail.field_violations
+    }
 
 
 class Call:

@@ -8,8 +8,9 @@ a mistake of the program, so it is a TypeError.
 import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, SupportsIndex, TypeVar
 
 from licorne.errors import Rejected
 from licorne.gangs import placeholder_ask, placeholder_key
@@ -73,11 +74,11 @@ def whole(limits: Range, field: str, value: object) -> str:
     """What is wrong with a whole number, of whatever type, or the empty text."""
     if type(value) is int and limits.low <= value <= limits.high:
         return ""
-    try:
-        # Python counts True as 1, which is hardly ever meant.
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
+    number: int | None = None
+    # Python counts True as 1, which is hardly ever meant.
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        with suppress(TypeError):
+            number = operator.index(value)
     if number is None:
         return f"{field} is {shown(value)}: {limits.subject} must be a whole number"
     if not limits.low <= number <= limits.high:

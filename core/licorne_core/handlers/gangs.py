@@ -43,7 +43,10 @@ def gang_of(new: NewApplication, now: float) -> Gang:
 
 
 def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
-    """Refuse a gang that its queue could never run (spec § 6.1)."""
+    """Refuse a gang that wants less than nothing, or that its queue could never run (§ 6.1)."""
+    for name, value in gang.placeholder_ask.items():
+        if value < 0:
+            raise Rejected(f"application {app_id} has a negative placeholderAsk: {name} of {value}")
     if leaf.settings.app_sort not in _FIRST_COMES_FIRST:
         raise Rejected(
             f"queue {leaf.path} cannot run application {app_id} with task group request: "

@@ -1,8 +1,9 @@
 """A gRPC server that decides nothing, in a process of its own: bytes in, bytes out.
 
 `bare_server` starts it. The program reads the messages that it will send from stdin, each behind
-its length. It serves every method in one way, which the command line names: `stream` sends all
-messages as often as it is told, and `echo` sends one message for each that it reads.
+its length; the command line says how many. It serves every method in one way, which the command
+line names: `stream` sends all messages as often as it is told, and `echo` sends one message for
+each that it reads. It ends with the process that started it.
 """
 
 import asyncio
@@ -10,11 +11,13 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import grpc
 
 from licorne_server.bench.frames import frame, read_frames
+from licorne_server.bench.with_parent import end_with_parent
 
 STREAM = "stream"
 ECHO = "echo"
@@ -37,8 +40,9 @@ async def bare_server(
     mode: str, messages: Sequence[bytes], *, rounds: int = 1
 ) -> AsyncIterator[BareServer]:
     """Start one that sends these messages; end it in the end."""
+    arguments = (mode, str(len(messages)), str(rounds))
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "licorne_server.bench.bare_server", mode, str(rounds)),
+        *(sys.executable, "-m", "licorne_server.bench.bare_server", *arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
@@ -48,7 +52,6 @@ async def bare_server(
         for message in messages:
             process.stdin.write(frame(message))
             await process.stdin.drain()
-        process.stdin.write_eof()
         target = (await process.stdout.readline()).decode().strip()
         yield BareServer(target=target, pid=process.pid)
     finally:
@@ -107,11 +110,13 @@ async def serve(behaviour: Behaviour) -> None:
     await server.wait_for_termination()
 
 
-def behaviour_of(mode: str, rounds: int) -> Behaviour:
-    """What the command line says, with the messages that stdin has."""
-    messages = read_frames(sys.stdin.buffer)
+def behaviour_of(mode: str, count: int, rounds: int) -> Behaviour:
+    """What the command line says, with so many messages from stdin."""
+    messages = list(islice(read_frames(sys.stdin.buffer), count))
     return echoing(messages) if mode == ECHO else streaming(messages, rounds)
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(behaviour_of(sys.argv[1], int(sys.argv[2]))))
+    wanted = behaviour_of(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    end_with_parent()
+    asyncio.run(serve(wanted))

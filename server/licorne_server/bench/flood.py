@@ -45,7 +45,7 @@ class Flood:
         line, _, rest = output.partition(b"\n")
         if self._process.returncode != 0:
             raise BenchError("the flood failed")
-        responses = read_frames(io.BytesIO(rest))
+        responses = list(read_frames(io.BytesIO(rest)))
         return Flooded(responses=responses, **json.loads(line))
 
 

@@ -1,6 +1,7 @@
 """Messages between the processes of a benchmark: each behind its length."""
 
 import struct
+from collections.abc import Iterator
 from typing import BinaryIO
 
 LENGTH = struct.Struct("!I")
@@ -11,10 +12,8 @@ def frame(message: bytes) -> bytes:
     return LENGTH.pack(len(message)) + message
 
 
-def read_frames(stream: BinaryIO) -> list[bytes]:
-    """All messages up to the end of the stream."""
-    messages = []
+def read_frames(stream: BinaryIO) -> Iterator[bytes]:
+    """The messages up to the end of the stream, each read when it is wanted."""
     while header := stream.read(LENGTH.size):
         (length,) = LENGTH.unpack(header)
-        messages.append(stream.read(length))
-    return messages
+        yield stream.read(length)

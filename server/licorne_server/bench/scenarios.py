@@ -1,7 +1,7 @@
 """What can be measured, by name. The shapes are those that schedulers of this kind publish."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import Enum
 from itertools import product
 from math import ceil
@@ -51,7 +51,7 @@ class Asking:
         return sum(not self.refuses(number) for number in range(nodes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A shape: `queues` leaves with `apps` applications each with `asks` asks each.
 
@@ -61,6 +61,7 @@ class Scenario:
     name: str
     about: str
     kind: Kind = Kind.BURST
+    _: KW_ONLY
     queues: int = 1
     apps: int = 1
     asks: int = 1
@@ -112,84 +113,84 @@ class Scenario:
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario(name="shim", about="5 queues x 80 apps x 125 asks", queues=5, apps=80, asks=125),
-        Scenario(name="core", about="2 queues x 1 app x 5,000 asks", queues=2, asks=5000),
+        Scenario("shim", "5 queues x 80 apps x 125 asks", queues=5, apps=80, asks=125),
+        Scenario("core", "2 queues x 1 app x 5,000 asks", queues=2, asks=5000),
         Scenario(
-            name="shim1",
-            about="shim with one item a request, over si.v1 and over a session",
+            "shim1",
+            "shim with one item a request, over si.v1 and over a session",
             queues=5,
             apps=80,
             asks=125,
             batch=1,
         ),
         Scenario(
-            name="core1",
-            about="core with one item a request, over si.v1 and over a session",
+            "core1",
+            "core with one item a request, over si.v1 and over a session",
             queues=2,
             asks=5000,
             batch=1,
         ),
-        Scenario(name="onebigapp", about="one app with 20,000 asks", asks=20_000),
-        Scenario(name="manyapps", about="1,000 apps x 10 asks in one queue", apps=1000, asks=10),
-        Scenario(name="manyqueues", about="1,000 queues x 10 asks", queues=1000, asks=10),
+        Scenario("onebigapp", "one app with 20,000 asks", asks=20_000),
+        Scenario("manyapps", "1,000 apps x 10 asks in one queue", apps=1000, asks=10),
+        Scenario("manyqueues", "1,000 queues x 10 asks", queues=1000, asks=10),
         Scenario(
-            name="blocked",
-            about="100 asks that fit nowhere ahead of 10,000 that fit",
-            kind=Kind.BLOCKED,
+            "blocked",
+            "100 asks that fit nowhere ahead of 10,000 that fit",
+            Kind.BLOCKED,
             asks=10_000,
         ),
-        Scenario(name="latency", about="single asks, 200 a second", kind=Kind.LATENCY, asks=2000),
+        Scenario("latency", "single asks, 200 a second", Kind.LATENCY, asks=2000),
         Scenario(
-            name="idle",
-            about="CPU with a full cluster and 10,000 asks waiting",
-            kind=Kind.IDLE,
+            "idle",
+            "CPU with a full cluster and 10,000 asks waiting",
+            Kind.IDLE,
             asks=10_000,
             nodes=1000,
         ),
         Scenario(
-            name="tworms",
-            about="latency of one RM while another sends 100,000 asks",
-            kind=Kind.TWO_RMS,
+            "tworms",
+            "latency of one RM while another sends 100,000 asks",
+            Kind.TWO_RMS,
             apps=100,
             asks=1000,
             nodes=1000,
         ),
         Scenario(
-            name="memory",
-            about="1,000,000 asks waiting, then placed",
-            kind=Kind.MEMORY,
+            "memory",
+            "1,000,000 asks waiting, then placed",
+            Kind.MEMORY,
             apps=1000,
             asks=1000,
             nodes=10_000,
         ),
         Scenario(
-            name="predicates",
-            about="2 queues x 1 app x 10,000 asks, and the RM is asked about nodes",
-            kind=Kind.ASKED,
+            "predicates",
+            "2 queues x 1 app x 10,000 asks, and the RM is asked about nodes",
+            Kind.ASKED,
             queues=2,
             asks=10_000,
             wire=Wire.SESSION,
             asking=Asking(refused_percent=10),
         ),
         Scenario(
-            name="gang",
-            about="1,000 gangs of 50, placeholders replaced by real allocations",
-            kind=Kind.GANG,
+            "gang",
+            "1,000 gangs of 50, placeholders replaced by real allocations",
+            Kind.GANG,
             queues=10,
             apps=100,
             asks=50,
         ),
         Scenario(
-            name="preempt",
-            about="100 queues x 20 asks take back a full cluster, two victims each",
-            kind=Kind.PREEMPT,
+            "preempt",
+            "100 queues x 20 asks take back a full cluster, two victims each",
+            Kind.PREEMPT,
             queues=100,
             asks=20,
         ),
         Scenario(
-            name="storm",
-            about="10 queues x 1,000 asks, without and with one that preemption cannot help",
-            kind=Kind.STORM,
+            "storm",
+            "10 queues x 1,000 asks, without and with one that preemption cannot help",
+            Kind.STORM,
             queues=10,
             asks=1000,
         ),

@@ -70,9 +70,8 @@ def kilobytes(text: str) -> int:
 
 def command(profile: Path | None, http: str) -> list[str]:
     """The command line of the server, under a profiler where a file is named for it."""
-    if profile is None:
-        return [sys.executable, "-m", "licorne_server", *SERVE, http]
-    return [sys.executable, "-m", "licorne_server.bench.profiled", str(profile), *SERVE, http]
+    profiling = [] if profile is None else ["--profile", str(profile)]
+    return [sys.executable, "-m", "licorne_server.bench.command", *profiling, *SERVE, http]
 
 
 @asynccontextmanager
@@ -81,11 +80,15 @@ async def running_server(
 ) -> AsyncIterator[ServerProcess]:
     """Start `licorne serve` on a free port of loopback; stop it in the end.
 
-    `http` is an address like that of `--http`. Raises ServerFailed with the log's last lines.
+    It stops as well when this process ends, even if that is killed. `http` is an address like that
+    of `--http`. Raises ServerFailed with the log's last lines.
     """
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            *command(profile, http), stdout=asyncio.subprocess.PIPE, stderr=log
+            *command(profile, http),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
         )
         try:
             addresses = await listening(process, log)

@@ -95,6 +95,8 @@ async def play(length: float) -> None:
     rms = [DemoRm(world, length) for world in worlds()]
     async with running_server(http="127.0.0.1:0") as server:
         say(f"server: grpc={server.target}, REST http://{server.http}{REST_PARTITIONS}")
+        if not terminal:
+            say("each second, how much of the cores of each cluster is allocated:")
         async with (
             grpc.aio.insecure_channel(server.target) as channel,
             asyncio.TaskGroup() as group,
@@ -111,7 +113,7 @@ async def play(length: float) -> None:
     print(f"\nafter {spectator.seconds:.1f} s")
     print("\n".join(summary(rms, spectator, usage)))
     if spectator.explanation is not None:
-        print(f"\nwhy does {WAITING_APPLICATION} wait?  licorne explain {WAITING_APPLICATION}\n")
+        print(f"\nlicorne explain {WAITING_APPLICATION}, asked while the RMs were at work:\n")
         print_explanation(spectator.explanation)
 
 

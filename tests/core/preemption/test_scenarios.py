@@ -13,6 +13,7 @@ from support.preemption.records import Hold, NodeRecord
 from support.preemption.scenes import NOW, A, B, cluster, parent, queue, runs, waits
 
 
+@pytest.mark.row(145)
 def test_siblings_get_what_they_are_guaranteed() -> None:
     """With 5 guaranteed each and usage 10 and 2, waiting asks take it to 7 and 5, no further."""
     world = cluster(
@@ -29,6 +30,7 @@ def test_siblings_get_what_they_are_guaranteed() -> None:
     assert (last.settled, last.guaranteed) == ({"vcore": 5}, {"vcore": 5})
 
 
+@pytest.mark.row(140, 142)
 def test_many_asks_kill_nobody_below_its_guarantee() -> None:
     """A storm of asks stops where the other queue has what it is guaranteed."""
     world = cluster(
@@ -39,6 +41,7 @@ def test_many_asks_kill_nobody_below_its_guarantee() -> None:
     assert refusal(after, f"{A}-w19").law is Law.NO_VICTIMS
 
 
+@pytest.mark.row(143)
 def test_offsets_let_a_queue_of_high_priority_take_what_it_is_due() -> None:
     """High goes from 0 to its 6 and low from 18 to 12; without the offset it gets nothing."""
     for offset, wanted in ((10, (12, 6)), (0, (18, 0))):
@@ -55,6 +58,7 @@ def test_offsets_let_a_queue_of_high_priority_take_what_it_is_due() -> None:
         assert (used(after, "root.low"), used(after, "root.high")) == wanted
 
 
+@pytest.mark.row(144)
 def test_a_fence_binds_those_inside_only() -> None:
     """Who is inside a fence takes nothing outside; who is outside takes inside."""
     world = cluster(
@@ -100,6 +104,7 @@ def test_a_full_parent_is_a_fence() -> None:
     assert (plan.node.node_id, plan.on_node, plan.start) == ("n1", (), -1)
 
 
+@pytest.mark.row(146)
 def test_a_disabled_queue_never_loses() -> None:
     """An interactive queue keeps what it has above its guarantee."""
     world = cluster(
@@ -115,6 +120,7 @@ def test_a_disabled_queue_never_loses() -> None:
     assert refused.out[Out.DISABLED_POLICY] == 1
 
 
+@pytest.mark.row(147)
 def test_a_scavenger_loses_and_who_is_within_its_guarantee_does_not() -> None:
     """The queue with the least guarantee is above it first, so it is the one to lose."""
     world = cluster(
@@ -127,6 +133,7 @@ def test_a_scavenger_loses_and_who_is_within_its_guarantee_does_not() -> None:
     assert (used(after, A), used(after, B), used(after, "root.s")) == (4, 6, 2)
 
 
+@pytest.mark.row(149)
 def test_who_opted_out_and_originators_go_last() -> None:
     """Regular ones go first, then originators, then who opted out; the youngest of each first."""
     requests = [
@@ -178,6 +185,7 @@ def test_nothing_is_guaranteed() -> None:
     assert refusal(other, f"{A}-w1").law is Law.NO_GUARANTEE
 
 
+@pytest.mark.row(142)
 def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
     """Only what is above the guarantee may go."""
     world = cluster(
@@ -185,6 +193,20 @@ def test_exactly_at_its_guarantee_a_queue_gives_nothing() -> None:
     )
     refused = refusal(world, f"{A}-w1")
     assert (refused.law, refused.out[Out.BELOW_GUARANTEE]) == (Law.NO_VICTIMS, 1)
+
+
+@pytest.mark.row(142)
+@pytest.mark.parametrize(("memory", "goes"), [(4, Law.NO_VICTIMS), (5, [f"{B}-2"])])
+def test_at_its_guarantee_a_queue_gives_no_other_type_either(memory: int, goes: Any) -> None:
+    """What has none of the guaranteed type goes only if its queue has too much of that type."""
+    world = cluster(
+        [queue(A, {"vcore": 5, "memory": 5}), queue(B, {"memory": 4})],
+        runs(B, 1, size={"memory": memory}),
+        runs(B, 2, size={"vcore": 12}),
+        waits(A, 1, size={"vcore": 1, "memory": 1}),
+        nodes=(NodeRecord(name="n1", capacity={"vcore": 12, "memory": 12}),),
+    )
+    assert victims(world, f"{A}-w1") == goes
 
 
 def test_who_is_going_already_counts_as_gone() -> None:

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from licorne_core.ids import NodeId
 from licorne_core.preemption import Plan, Victim
 from support.preemption.asking import ENDLESS, search, shown
 from support.preemption.brute_force import BruteForce
@@ -44,7 +45,7 @@ def test_a_plan_stands_if_it_is_legal(part: range) -> None:
             here = [one for one in chosen if one.node == node.name]
             split = random.randint(0, len(here))
             plan = Plan(
-                node=built.nodes.by_id[node.name],  # type: ignore[index]
+                node=built.nodes.by_id[NodeId(node.name)],
                 on_node=_victims(built, here[:split]),
                 elsewhere=_victims(built, [one for one in chosen if one.node != node.name]),
                 spare=_victims(built, here[split:]),

@@ -22,6 +22,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert "how much of the cores of each cluster is allocated" in done.stderr
     assert "\x1b" not in done.stdout
     live, _, end = done.stdout.partition("\nafter ")
     assert 4 <= len(live.splitlines()) <= 8
@@ -29,6 +30,7 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert "services " in live
     assert "research " in live
     assert "batch, services, research" in end
+    assert "licorne explain nightly-0001, asked while the RMs were at work:" in end
     assert "nightly-0001/nightly-0001-" in end
     assert "BLOCK" in end
     assert "QUEUE_MAX_EXCEEDED" in end

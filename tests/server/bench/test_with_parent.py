@@ -1,0 +1,64 @@
+"""What a benchmark starts does not outlive it."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+PATIENCE = 30.0
+"""Seconds after which a process that should have ended fails the test."""
+
+STARTS = """
+import asyncio
+
+from licorne_server.bench.bare_server import STREAM, bare_server
+from licorne_server.bench.server_process import running_server
+
+async def main():
+    async with running_server() as server, bare_server(STREAM, [b"x", b"y"]) as bare:
+        print(server.pid, bare.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+"""A process that has both kinds of servers, and says which they are."""
+
+
+@contextmanager
+def parent() -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """That process, and handles of its servers; each is readable when its server has ended."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        servers: list[int] = []
+        try:
+            servers += [os.pidfd_open(int(pid)) for pid in process.stdout.readline().split()]
+            yield process, servers
+        finally:
+            process.kill()
+            for server in servers:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(server, signal.SIGKILL)
+                os.close(server)
+
+
+def has_ended(server: int) -> bool:
+    """Whether the server of this handle ends, if it is given time."""
+    return bool(select.select([server], [], [], PATIENCE)[0])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_servers_end_with_the_process_that_started_them(number: signal.Signals) -> None:
+    """They end whatever ends that process, though it has no time to tell them."""
+    with parent() as (process, servers):
+        assert len(servers) == 2
+        assert not select.select(servers, [], [], 0)[0]
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == -number
+        assert [has_ended(server) for server in servers] == [True, True]
