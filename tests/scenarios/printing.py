@@ -20,6 +20,7 @@ from licorne_core.effects import (
     Registered,
     RegistrationFailed,
     ReplayEnded,
+    Unfinished,
 )
 from licorne_core.resources import Resources
 
@@ -73,7 +74,7 @@ def told(effect: Effect) -> list[str]:
                 for check in effect.checks
                 for node in check.nodes
             ]
-        case Happened():
+        case Happened() | Unfinished():
             return []
         case _:
             return [_told_of_rm(effect)]
