@@ -35,6 +35,7 @@ from licorne_core.handlers.nodes import update_nodes
 from licorne_core.handlers.predicates import answer_predicates
 from licorne_core.handlers.preemption import answer_preemptions
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
+from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.turn import decide, fire_timers
 from licorne_core.ids import PartitionName, RmId
 from licorne_core.options import Options
@@ -73,6 +74,9 @@ _OF_ITEMS = (
 )
 """Commands whose items name their partitions. Any other may change all partitions of its RM."""
 
+
+MOST_TIMERS = 64
+"""Deadlines of one RM that are dealt with in one tick."""
 
 _SLICED = (UpdateAllocations, UpdateApplications, UpdateNodes, UpdateConfiguration)
 """Commands that may leave a rest."""
@@ -202,14 +206,19 @@ class Scheduler:
         return effects
 
     def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
-        """Fire what is due, in the order in which partitions were registered."""
+        """Fire what is due, in the order in which partitions were registered.
+
+        For each RM so much is done at a time; the others have their turns before the rest.
+        """
         agenda = self._registry.agenda
         due = agenda.due(now)
         worked += due
+        parts: dict[RmId, Slice] = {}
         try:
             for partition in due:
+                part = parts.setdefault(partition.rm_id, Slice(MOST_TIMERS))
                 try:
-                    effects += fire_timers(partition, now)
+                    effects += fire_timers(partition, now, part)
                 except Exception as error:
                     raise TickFailed(partition.rm_id, effects) from error
         finally:

@@ -21,6 +21,7 @@ from licorne_core.commands import (
     Tick,
 )
 from licorne_core.effects import AllocationsMade, ApplicationsUpdated, Effect, TickFailed
+from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.turn import fire_timers
 from licorne_core.ids import RmId
 from licorne_core.partition import Partition
@@ -271,10 +272,10 @@ def test_a_failing_partition_takes_no_deadline_from_others(
 ) -> None:
     """What was due beside a deadline that failed is still due; the broken one never is again."""
 
-    def fragile(partition: Partition, now: float) -> list[Effect]:
+    def fragile(partition: Partition, now: float, part: Slice) -> list[Effect]:
         if partition.rm_id == "one":
             raise RuntimeError("planted")
-        return fire_timers(partition, now)
+        return fire_timers(partition, now, part)
 
     driver = both_ending()
     driver.now += 31.0

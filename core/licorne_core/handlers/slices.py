@@ -1,4 +1,4 @@
-"""Large acts, done in slices: nobody else waits for the end of one (DESIGN § 2).
+"""Large acts, done in slices: no other RM waits for the end of one (DESIGN § 2).
 
 A command that would end very many things at once ends some of them, and leaves the others to its
 rest, which its caller hands in again. The books are consistent after each slice.

@@ -13,6 +13,7 @@ from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import ask_again, assume, reserve
 from licorne_core.handlers.preemption import clear, preempt
 from licorne_core.handlers.quota_change import enforce_quotas
+from licorne_core.handlers.slices import Slice
 from licorne_core.lifecycle import allocation_made, on_time
 from licorne_core.outstanding import scan, unreported
 from licorne_core.partition import Partition
@@ -41,11 +42,12 @@ Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear
 _PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear)
 
 
-def fire_timers(partition: Partition, now: float) -> list[Effect]:
-    """Do everything of the partition whose deadline has come."""
+def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
+    """Do everything of the partition whose deadline has come, as far as the slice goes."""
     outcome = Outcome()
     told: list[Effect] = []
-    while (due := partition.timers.take_due(now)) is not None:
+    while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
+        part.take((due,))
         if partition.holds and due.due in _NOT_ON_HOLD:
             partition.timers.set(due, now + HOLD_TIME)
         elif due.due is Due.ANSWER:
