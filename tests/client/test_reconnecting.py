@@ -43,7 +43,7 @@ async def test_every_try_is_a_connection_of_its_own() -> None:
     So the waits of the client alone say how soon it is back, and how often it knocks.
     """
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=QUICK) as rm:
-        await eventually(lambda: rm.stats.streams > 20)
+        await eventually(lambda: rm.stats.streams > 5)
         # The last try may not have come to its connection yet.
         assert proxy.connections in (rm.stats.streams, rm.stats.streams - 1)
 
@@ -55,9 +55,9 @@ async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
         Proxy() as proxy,
         Client(proxy.target, rm_id="rm1", retry=QUICK) as rm,
     ):
-        await eventually(lambda: rm.stats.streams > 20)
+        await eventually(lambda: rm.stats.streams > 5)
         proxy.upstream, before = server.target, proxy.connections
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), 60)
         # One connection may have been under way, to nobody.
         assert proxy.connections <= before + 2
 
@@ -118,7 +118,7 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
 
     scripts = (waits, is_full, is_away, welcomes)
     async with scripted(*scripts) as target, Client(target, rm_id="rm1") as rm:
-        await asyncio.wait_for(rm.ready(), 10)
+        await asyncio.wait_for(rm.ready(), 60)
         backoff = rm._connection._backoff
     assert isinstance(backoff, Recorded)
     assert backoff.asked[:3] == [7.0, "exhausted", "lost"]
