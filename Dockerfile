@@ -1,17 +1,27 @@
 # syntax=docker/dockerfile:1
 
-FROM python:3.11-slim AS build
+# Give it with its digest, as `make image` wants it: a tag is another image next month.
+ARG BASE=python:3.11-slim
+
+FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
-RUN python -m venv /opt/licorne
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY constraints constraints
+# What is not ours is installed from locks: a file with another hash is refused, and nothing is built.
+RUN python -m venv /opt/build \
+ && /opt/build/bin/pip install --require-hashes --only-binary :all: -r constraints/build.txt \
+ && python -m venv /opt/licorne \
+ && /opt/licorne/bin/pip install --require-hashes --only-binary :all: -r constraints/runtime.txt
+COPY pyproject.toml README.md LICENSE ./
 COPY clients/python clients/python
 COPY core core
 COPY server server
-# The client first: it is not on a package index, and the server depends on it.
-RUN /opt/licorne/bin/pip install -c constraints.txt ./clients/python .
+# What is ours is built with the locked tools, and brings nothing else with it.
+RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python . \
+ && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
+ && /opt/licorne/bin/pip check
 
-FROM python:3.11-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="licorne" \
       org.opencontainers.image.description="Resource scheduler core served over gRPC" \
       org.opencontainers.image.licenses="Apache-2.0"

@@ -10,11 +10,19 @@ GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
+# A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
+LOCK = .venv-new/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make constraints' --constraint constraints.txt
+SBOM := dist/licorne.cdx.json
+# The image is built from BASE, which must be pinned: make image BASE=python:3.11-slim@sha256:...
+BASE ?=
+IMAGE ?= licorne
+
 INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo run bench test test-go lint-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help image sbom install demo run bench test test-go lint-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -104,8 +112,20 @@ constraints: ## take the newest versions that fit, and write them down
 	@.venv-new/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@.venv-new/bin/python -m pip install --quiet ./clients/python . --group dev
 	@{ echo '# The versions that the tests ran with. Rewritten by `make constraints`.'; \
-	  .venv-new/bin/python -m pip freeze --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
+	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
+	@mkdir -p constraints
+	@$(LOCK) --no-emit-package licorne-client pyproject.toml -o constraints/runtime.txt
+	@echo hatchling | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
+
+image: ## the image: make image BASE=python:3.11-slim@sha256:...
+	@case '$(BASE)' in *@sha256:*) ;; *) echo 'image: BASE must name an image by its digest: make image BASE=python:3.11-slim@sha256:...' >&2; exit 1;; esac
+	@docker build --build-arg BASE='$(BASE)' --tag '$(IMAGE)' .
+
+sbom: install ## what the image has inside, as CycloneDX, into dist/
+	@mkdir -p dist
+	@$(BIN)/cyclonedx-py requirements --output-reproducible --output-format JSON --output-file $(SBOM) constraints/runtime.txt
+	@echo $(SBOM)
 
 clean: ## remove the environments and caches
 	@rm -rf .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \

@@ -43,6 +43,14 @@ def test_every_service_is_hardened(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
+def test_no_service_takes_the_memory_of_the_machine(name: str) -> None:
+    """Each has a limit of memory, and no swap beyond it."""
+    service = SERVICES[name]
+    assert re.fullmatch(r"[1-9]\d*[mg]", service["mem_limit"])
+    assert service["memswap_limit"] == service["mem_limit"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
 def test_every_command_is_one_of_ours(name: str) -> None:
     """What a container is started with is understood, and what serves may be served so."""
     command = SERVICES[name]["command"]

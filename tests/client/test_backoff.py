@@ -1,6 +1,7 @@
 """Waiting between tries."""
 
-from licorne.backoff import Backoff
+from licorne import RetryConfig
+from licorne.backoff import LONGEST, Backoff
 
 
 def highest(_: float, ceiling: float) -> float:
@@ -8,31 +9,62 @@ def highest(_: float, ceiling: float) -> float:
     return ceiling
 
 
+def waits(backoff: Backoff, count: int) -> list[float]:
+    """The waits of so many failures in a row."""
+    return [round(backoff.next(), 3) for _ in range(count)]
+
+
 def test_ceiling_doubles_up_to_the_maximum() -> None:
-    """Failures in a row wait below 0.1, 0.2, 0.4 ... seconds, and never above the maximum."""
-    backoff = Backoff(initial=0.1, maximum=1.0, uniform=highest)
-    assert [round(backoff.next(), 3) for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    """Failures in a row wait below 3/4 of 0.1, 0.2, 0.4 ... seconds, and never above a maximum."""
+    backoff = Backoff(RetryConfig(initial=0.1, maximum=1.0), highest)
+    assert waits(backoff, 6) == [0.075, 0.15, 0.3, 0.6, 0.75, 0.75]
+
+
+def test_no_outage_makes_a_client_wait_long() -> None:
+    """However long a server is away, the wait that is under way at its return ends in 1.5 s."""
+    backoff = Backoff(RetryConfig(), highest)
+    assert max(waits(backoff, 1000)) == 1.5
 
 
 def test_jitter_is_full() -> None:
-    """A wait lies anywhere between nothing and the ceiling."""
+    """A wait lies anywhere between nothing and its bound, so that many clients come apart."""
+    bounds: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        bounds.append((low, round(high, 3)))
+        return low
+
+    backoff = Backoff(RetryConfig(), uniform)
+    backoff.next()
+    backoff.next()
+    assert bounds == [(0.0, 0.075), (0.0, 0.15)]
+
+
+def test_a_welcome_starts_over_unless_its_stream_is_lost_at_once() -> None:
+    """A stream of two seconds takes the ceiling back; one that is dropped sooner is a failure."""
+    backoff = Backoff(RetryConfig(initial=0.1), highest)
+    assert waits(backoff, 1) == [0.075]
+    backoff.lasted(1.9)
+    assert waits(backoff, 1) == [0.15]
+    backoff.lasted(2.0)
+    assert waits(backoff, 1) == [0.075]
+
+
+def test_a_server_without_room_is_left_alone_for_longer() -> None:
+    """Its ceiling goes on doubling beyond the maximum, until the server is away."""
+    backoff = Backoff(RetryConfig(initial=1.0, maximum=2.0, exhausted=30.0), highest)
+    assert [backoff.next(exhausted=True) for _ in range(7)] == [0.75, 1.5, 3, 6, 12, 22.5, 22.5]
+    assert waits(backoff, 1) == [1.5]
+
+
+def test_a_wait_that_the_server_wants_is_kept() -> None:
+    """It is never cut short, and drawn from half as much more; one of weeks is not believed."""
     bounds: list[tuple[float, float]] = []
 
     def uniform(low: float, high: float) -> float:
         bounds.append((low, high))
         return low
 
-    backoff = Backoff(uniform=uniform)
-    backoff.next()
-    backoff.next()
-    assert bounds == [(0.0, 0.1), (0.0, 0.2)]
-
-
-def test_only_a_stable_connection_starts_over() -> None:
-    """A connection of a second changes nothing; one of a minute takes the ceiling back."""
-    backoff = Backoff(initial=0.1, stable=60.0, uniform=highest)
-    backoff.next()
-    backoff.lasted(1.0)
-    assert backoff.next() == 0.2
-    backoff.lasted(60.0)
-    assert backoff.next() == 0.1
+    assert Backoff(RetryConfig(), uniform).told(40.0) == 40.0
+    assert Backoff(RetryConfig(), uniform).told(4_000_000.0) == LONGEST
+    assert bounds == [(40.0, 60.0), (300.0, 450.0)]

@@ -16,6 +16,7 @@ from licorne import (
     ProtocolError,
     Reconnected,
     RetryConfig,
+    SessionFenced,
     Unauthorized,
 )
 from licorne.si.v1 import si_pb2 as si
@@ -53,8 +54,7 @@ def kinds(requests: list[UpdateRequest]) -> list[str | None]:
     [
         (grpc.StatusCode.UNAUTHENTICATED, Unauthorized),
         (grpc.StatusCode.PERMISSION_DENIED, Unauthorized),
-        (grpc.StatusCode.INVALID_ARGUMENT, ProtocolError),
-        (grpc.StatusCode.UNIMPLEMENTED, ProtocolError),
+        (grpc.StatusCode.ABORTED, SessionFenced),
     ],
 )
 async def test_what_cannot_be_cured_ends_the_client(
@@ -92,14 +92,14 @@ async def test_other_failures_are_tried_again() -> None:
 
 
 async def test_a_server_that_speaks_something_else_is_no_server() -> None:
-    """A first message that is no welcome ends the client: it talks to the wrong service."""
+    """A first message that is no welcome, twice, ends the client: it talks to the wrong service."""
 
     async def babble(stream: ScriptedStream) -> None:
         await stream.read()
         await stream.write(number=1, nodes=accepted("n1"))
         await stream.read()
 
-    async with scripted(babble) as target, client(target) as rm:
+    async with scripted(babble, babble) as target, client(target) as rm:
         with pytest.raises(ProtocolError, match="no welcome"):
             await asyncio.wait_for(rm.ready(), 10)
 

@@ -282,7 +282,7 @@ def test_a_limit_leaves_room_for_one(name: str, value: Any) -> None:
     assert str(error.value).startswith(f"{name} is {value!r}: ")
 
 
-@pytest.mark.parametrize("name", ["initial", "maximum", "stable", "give_up_after"])
+@pytest.mark.parametrize("name", ["initial", "maximum", "exhausted", "stable", "give_up_after"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), "1"])
 def test_a_time_of_a_retry_is_no_less_than_zero(name: str, value: Any) -> None:
     """Seconds that are negative or no number are refused with their name and value."""

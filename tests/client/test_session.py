@@ -151,3 +151,29 @@ def test_a_goodbye_is_never_repeated() -> None:
     session.goodbye(unregister=False)
     assert welcomed(session, resumed=True, acknowledged=0) == []
     assert session.outgoing(UpdateRequest()).number == 1
+
+
+def test_an_acknowledgement_of_nothing_costs_a_replay() -> None:
+    """Believed, it would drop requests that the server has not: on a stream and at a resumption."""
+    session = new_session()
+    welcomed(session)
+    session.outgoing(UpdateRequest())
+    with pytest.raises(ConnectionLost, match="request 2 is acknowledged, but 1 were sent"):
+        session.accepts(response(1, acknowledged=2))
+    assert session.hello().hello.resume_token == ""
+    again = new_session()
+    welcomed(again)
+    with pytest.raises(ConnectionLost, match="request 9 is acknowledged, but 0 were sent"):
+        welcomed(again, resumed=True, acknowledged=9)
+    assert again.hello().hello.resume_token == ""
+
+
+def test_a_response_of_the_future_is_not_believed() -> None:
+    """Believed, its stamp would make the client refuse every later welcome; the session goes on."""
+    session = new_session()
+    welcomed(session)
+    with pytest.raises(ConnectionLost, match=r"a response is for \(1, 8\)"):
+        session.accepts(response(1, session=8))
+    assert session.stamp == (1, 1)
+    assert session.hello().hello.resume_token == "token-1"
+    assert session.accepts(response(1))

@@ -8,6 +8,7 @@ _SESSION = "clients/python/licorne/session.py"
 _INBOX = "clients/python/licorne/inbox.py"
 _NEW_SESSION = "tests/client/test_new_session.py"
 _BACKOFF = "clients/python/licorne/backoff.py"
+_CONNECTION = "clients/python/licorne/connection.py"
 _ENDINGS = "clients/python/licorne/endings.py"
 _TEST_GANGS = "tests/client/test_gangs.py"
 _TEST_SUBMISSION = "tests/client/test_gang_submission.py"
@@ -186,18 +187,58 @@ CLIENT = (
     Defect(
         "backs-off-without-bound",
         _BACKOFF,
-        "self._ceiling = min(self._maximum, self._ceiling * 2)",
-        "self._ceiling = self._ceiling * 2",
-        "waits between two tries grow without end",
+        "ceiling = min(maximum, self._ceiling)",
+        "ceiling = self._ceiling",
+        "a client is back long after its server",
         ("tests/client/test_backoff.py",),
     ),
     Defect(
         "any-connection-is-stable",
         _BACKOFF,
-        "if seconds >= self._stable:",
+        "if seconds >= self._retry.stable:",
         "if seconds >= 0:",
         "a server that accepts and drops is hammered",
         ("tests/client/test_backoff.py",),
+    ),
+    Defect(
+        "no-jitter",
+        _BACKOFF,
+        "return self._uniform(0.0, SHARE * ceiling)",
+        "return SHARE * ceiling",
+        "all clients of a restarted server come back in the same instant",
+        ("tests/client/test_backoff.py::test_jitter_is_full",),
+    ),
+    Defect(
+        "knocks-at-a-full-server",
+        _CONNECTION,
+        "exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED",
+        "exhausted=False",
+        "a server without room is asked as often as one that is away",
+        ("tests/client/test_reconnecting.py",),
+    ),
+    Defect(
+        "one-refusal-is-final",
+        _CONNECTION,
+        "if again and not live:",
+        "if not live:",
+        "one changed byte in a hello ends the client",
+        ("tests/client/test_refused_messages.py",),
+    ),
+    Defect(
+        "refused-for-ever",
+        _CONNECTION,
+        "if again and not live:",
+        "if False:",
+        "a replay that is always refused is tried for ever",
+        ("tests/client/test_refused_messages.py",),
+    ),
+    Defect(
+        "believes-any-acknowledgement",
+        _SESSION,
+        "if number > self._sent:",
+        "if number < 0:",
+        "requests are dropped that the server has never seen",
+        ("tests/client/test_session.py",),
     ),
     Defect(
         "asks-before-what-runs",

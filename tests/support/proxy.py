@@ -12,6 +12,8 @@ class Proxy:
         """`upstream` is ``host:port``; without one connections are refused at once."""
         self.upstream = upstream
         self.target = ""
+        self.connections = 0
+        """How many connections were made so far."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -40,6 +42,7 @@ class Proxy:
         await asyncio.gather(*connections, return_exceptions=True)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         task = asyncio.get_running_loop().create_task(self._pass(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)

@@ -47,6 +47,11 @@ class ScriptedStream:
         """End the stream with an error."""
         await self._context.abort(code, text)
 
+    async def end(self, code: grpc.StatusCode, details: bytes) -> None:
+        """End the stream with an error that has details."""
+        self._context.set_trailing_metadata((("grpc-status-details-bin", details),))
+        await self._context.abort(code, "")
+
     async def welcome(self, **fields: Any) -> UpdateRequest:
         """Read the hello and answer it; returns the hello."""
         hello = await self.read()

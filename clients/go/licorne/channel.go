@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -16,12 +17,15 @@ import (
 
 const (
 	registrationFailed = "registration of RM failed"
+	// connectTime is how long a connection may take to come about.
+	connectTime = 5 * time.Second
 	// window is what the transport buffers: little, so that a client that stops reading stops the
 	// server.
 	window = 1024 * 1024
 )
 
-// dial makes a channel. It connects when it is used.
+// dial makes a channel. It connects when it is used. It lives for one try and connects once, as the client
+// waits between tries by itself. So the channel's own wait is longer than it lives.
 func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
@@ -31,6 +35,10 @@ func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
 		grpc.WithTransportCredentials(transport),
 		// A server that vanishes without closing the connection is noticed within 45 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 15 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: connectTime, Multiplier: 1, MaxDelay: connectTime},
+			MinConnectTimeout: connectTime,
+		}),
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDisableRetry(),
@@ -38,8 +46,8 @@ func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
 	)
 }
 
-// fatal is the error that ends the client, or nil if another try may help.
-func fatal(err error) error {
+// refused is what the server has refused, or nil if a later try of the same may be taken.
+func refused(err error) error {
 	answer, isStatus := status.FromError(err)
 	if !isStatus {
 		return nil
@@ -92,6 +100,16 @@ func textOf(answer *status.Status) string {
 		return answer.Code().String()
 	}
 	return answer.Message()
+}
+
+// wantedWait is after how long the server wants the next try; 0 if it does not say.
+func wantedWait(answer *status.Status) time.Duration {
+	for _, detail := range answer.Details() {
+		if info, ok := detail.(*errdetails.RetryInfo); ok {
+			return max(0, info.GetRetryDelay().AsDuration())
+		}
+	}
+	return 0
 }
 
 func hasReason(answer *status.Status, reason string) bool {

@@ -70,15 +70,20 @@ const (
 	ByAllTags = licornev1.ClassBy_BY_ALL_TAGS
 )
 
-// Retry says when to connect again after a loss. The wait is random, between 0 and a ceiling that
-// starts at Initial. The ceiling doubles with every failure up to Maximum, and starts over after a
-// connection that lasted for Stable. A field of 0 means its default.
+// Retry says when to connect again after a loss. The wait is random, between 0 and three quarters of a
+// ceiling. The ceiling starts at Initial and doubles with every failure. With the defaults no wait is
+// longer than 1.5 s, so that a server that is back is joined within 2 s. A wait that the server asks
+// for is kept: it takes that long, and up to half as much more. A field of 0 means its default.
 type Retry struct {
 	// Initial is the first ceiling; 100 ms by default.
 	Initial time.Duration
-	// Maximum is the last ceiling; 30 s by default.
+	// Maximum is the last ceiling; 2 s by default.
 	Maximum time.Duration
-	// Stable is how long a connection has to last to count as sound; a minute by default.
+	// Exhausted is the last ceiling while the server answers that it has no room, if that is more than
+	// Maximum; 30 s by default.
+	Exhausted time.Duration
+	// Stable is how long a stream has to last for its welcome to take the ceiling back to Initial; 2 s
+	// by default. Otherwise a server that welcomes and drops its clients would be overrun by them.
 	Stable time.Duration
 	// GiveUpAfter ends the client with a LostError after that time without a session. 0 means never.
 	GiveUpAfter time.Duration

@@ -83,7 +83,7 @@ func (c *Client) configure(ctx context.Context, address, queues string, extra ma
 		return registrationError(answer)
 	}
 	var unauthorized *UnauthorizedError
-	if errors.As(fatal(err), &unauthorized) {
+	if errors.As(refused(err), &unauthorized) {
 		return unauthorized
 	}
 	return &LostError{textOf(answer)}

@@ -5,9 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"licorne.dev/clients/go/licornev1"
@@ -27,8 +27,21 @@ type connection struct {
 	redirect string
 	// redirects counts those since the last session.
 	redirects int
+	// refusedAt is how far the client had come at the last refusal; zero before the first.
+	refusedAt point
 	// downSince is when the last session was lost, or the first one sought.
 	downSince time.Time
+}
+
+// point is how far a client has come. Nothing was dealt with between two equal ones.
+type point struct {
+	// refused says that a message was refused there.
+	refused bool
+	// live says that no replay is needed, and processed is the last request that was dealt with then.
+	live      bool
+	processed uint64
+	// replays is how many were complete.
+	replays uint64
 }
 
 // run opens streams until the client leaves, or returns the error that ends it. The end of ctx breaks
@@ -84,7 +97,7 @@ func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 	if retryAfter <= 0 {
 		retryAfter = c.retry.Initial
 	}
-	return retryAfter + rand.N(retryAfter/2+1), nil
+	return c.backoff.told(retryAfter), nil
 }
 
 func (c *connection) stream(ctx context.Context, address string) (*stream, error) {
@@ -127,18 +140,22 @@ func (c *connection) givesUp(address, text string) error {
 // lost decides what follows a failure. It returns how long to wait before the next stream, or the
 // error that ends the client.
 func (c *connection) lost(st *stream, address string, reason error) (time.Duration, error) {
+	refusal := refused(reason)
 	var protocolError *ProtocolError
 	if errors.As(reason, &protocolError) {
-		return 0, reason
+		refusal = protocolError
 	}
-	if err := fatal(reason); err != nil {
-		if refusesRegistration(err) && c.fallBack(address, err) {
+	if refusal != nil {
+		if refusesRegistration(refusal) && c.fallBack(address, refusal) {
 			return c.backoff.next(), nil
 		}
-		return 0, err
+		if !mayPass(refusal) || c.refusedAgain(st) {
+			return 0, refusal
+		}
 	}
 	text := reason.Error()
-	if answer, isStatus := status.FromError(reason); isStatus {
+	answer, isStatus := status.FromError(reason)
+	if isStatus {
 		text = textOf(answer)
 	}
 	s := c.state
@@ -160,7 +177,38 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	}
 	// The target knows where to redirect us now.
 	c.redirect = ""
-	return c.backoff.next(), nil
+	switch wait := wantedWait(answer); {
+	case !isStatus:
+		return c.backoff.next(), nil
+	case wait > 0:
+		return c.backoff.told(wait), nil
+	case answer.Code() == codes.ResourceExhausted:
+		return c.backoff.nextExhausted(), nil
+	default:
+		return c.backoff.next(), nil
+	}
+}
+
+// refusedAgain notes a refused message. One byte that was changed on the way is enough for a refusal, so
+// the message is sent again: by a resumption, or by a replay if the replay was refused. If nothing was
+// dealt with since the last refusal, a replay takes the place of the resumption. It returns true if that
+// was refused too, so that it would be refused for ever.
+func (c *connection) refusedAgain(st *stream) bool {
+	s := c.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := point{refused: true, replays: s.stats.Replayed}
+	if st != nil && !st.welcomedAt.IsZero() && !s.cache.replaying {
+		at.live, at.processed = true, s.session.processed
+	}
+	again := at == c.refusedAt
+	c.refusedAt = at
+	if again || !at.live {
+		// The cache has everything that is queued.
+		s.session.forget()
+		s.out.close()
+	}
+	return again && !at.live
 }
 
 // fallBack makes the next hello say a registration that was accepted before, and tells of the refusal.

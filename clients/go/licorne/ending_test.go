@@ -8,34 +8,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 	"google.golang.org/grpc/codes"
 
 	"licorne.dev/clients/go/licorne"
 	"licorne.dev/clients/go/licornev1"
 )
 
-// finalErrors are the ends of a stream after which no further try can help, and what each is.
+// finalErrors are the ends of a stream after which no further try can help, what each is, and whether a
+// changed byte may be the reason, so that it has to come twice.
 var finalErrors = map[string]struct {
 	status error
 	is     func(error) bool
+	twice  bool
 }{
-	"unauthenticated": {refusal(codes.Unauthenticated, "who?", ""), isA[*licorne.UnauthorizedError]},
-	"permission":      {refusal(codes.PermissionDenied, "not you", ""), isA[*licorne.UnauthorizedError]},
-	"aborted":         {refusal(codes.Aborted, "fenced", ""), isA[*licorne.FencedError]},
-	"fenced":          {refusal(codes.FailedPrecondition, "older", "INSTANCE_FENCED"), isA[*licorne.FencedError]},
-	"protocol":        {refusal(codes.FailedPrecondition, "protocol 1", "PROTOCOL_UNKNOWN"), isA[*licorne.ProtocolError]},
-	"unimplemented":   {refusal(codes.Unimplemented, "no such service", ""), isA[*licorne.ProtocolError]},
-	"argument":        {refusal(codes.InvalidArgument, "a number is wrong", "", "number"), isA[*licorne.ProtocolError]},
+	"unauthenticated": {refusal(codes.Unauthenticated, "who?", ""), isA[*licorne.UnauthorizedError], false},
+	"permission":      {refusal(codes.PermissionDenied, "not you", ""), isA[*licorne.UnauthorizedError], false},
+	"aborted":         {refusal(codes.Aborted, "fenced", ""), isA[*licorne.FencedError], false},
+	"fenced":          {refusal(codes.FailedPrecondition, "older", "INSTANCE_FENCED"), isA[*licorne.FencedError], false},
+	"protocol":        {refusal(codes.FailedPrecondition, "protocol 1", "PROTOCOL_UNKNOWN"), isA[*licorne.ProtocolError], true},
+	"unimplemented":   {refusal(codes.Unimplemented, "no such service", ""), isA[*licorne.ProtocolError], true},
+	"argument":        {refusal(codes.InvalidArgument, "a number is wrong", "", "number"), isA[*licorne.ProtocolError], true},
 	"registration": {
 		refusal(codes.InvalidArgument, "registration of RM failed: version is too long", "", "version"),
-		isA[*licorne.RegistrationError],
+		isA[*licorne.RegistrationError], true,
 	},
 	"configuration": {
 		refusal(codes.InvalidArgument, "registration of RM failed: one\ntwo", "CONFIG_INVALID", "queues"),
 		func(err error) bool {
 			var invalid *licorne.ConfigError
 			return errors.As(err, &invalid) && strings.Join(invalid.Problems, "|") == "one|two"
-		},
+		}, true,
 	},
 }
 
@@ -46,6 +49,9 @@ func TestFinalErrors(t *testing.T) {
 			server := serve(t)
 			r := run(t, server.address)
 			server.accept().end(c.status)
+			if c.twice {
+				server.accept().end(c.status)
+			}
 			err := r.awaitEnd()
 			if !c.is(err) {
 				t.Fatalf("Run returned %T: %v", err, err)
@@ -75,6 +81,33 @@ func TestOtherErrors(t *testing.T) {
 	}
 	server.register()
 	r.ready()
+}
+
+// A message that was refused once is sent again: on the resumed session, then in a replay. If every replay
+// is refused too, the client ends.
+func TestRefusedForEver(t *testing.T) {
+	server := serve(t)
+	r := run(t, server.address)
+	refused := refusal(codes.InvalidArgument, "malformed message", "")
+	first, _ := server.register()
+	r.ready()
+	r.nodes(node("n1", si.NodeInfo_CREATE))
+	number := first.next().GetNumber()
+	first.end(refused)
+	second := server.resume(first, number-1)
+	expectSaid(t, []*licornev1.UpdateRequest{second.next()}, "CREATE n1")
+	second.end(refused)
+	for range 2 {
+		stream := server.accept()
+		if stream.hello.GetResumeToken() != "" {
+			t.Fatal("a refused session is resumed again")
+		}
+		stream.welcome(&licornev1.Welcome{}, 0)
+		stream.end(refused)
+	}
+	if err := r.awaitEnd(); !isA[*licorne.ProtocolError](err) {
+		t.Fatalf("Run returned %v", err)
+	}
 }
 
 // A session that does not come in time ends the client, if that is wanted.

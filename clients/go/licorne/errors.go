@@ -19,7 +19,9 @@ type FencedError struct{ Text string }
 // UnauthorizedError says that the server does not know who we are, or does not let us act as this RM.
 type UnauthorizedError struct{ Text string }
 
-// ProtocolError says that the server does not speak the protocol of this client, and where they differ.
+// ProtocolError says that the server does not speak the protocol of this client, and where they differ. A
+// message was refused, sent again and refused again. If the versions of client and server agree, look at
+// the log of the server, and at what changes bytes on the way; TLS notices that.
 type ProtocolError struct{ Text string }
 
 // RegistrationError says that the server refused the RM's id, its version, policy group, build info or
@@ -28,6 +30,13 @@ type RegistrationError struct{ Text string }
 
 // LostError says that there was no session for longer than Retry.GiveUpAfter, or no answer to a call.
 type LostError struct{ Text string }
+
+// mayPass says whether a refusal is of a message that was perhaps changed on its way. The others end the
+// client at once.
+func mayPass(refusal error) bool {
+	var protocolError *ProtocolError
+	return errors.As(refusal, &protocolError) || refusesRegistration(refusal)
+}
 
 // ConfigError says that the server refused the queue configuration.
 type ConfigError struct {

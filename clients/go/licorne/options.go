@@ -94,8 +94,9 @@ func (r Retry) complete() (Retry, error) {
 		usual time.Duration
 	}{
 		{"Retry.Initial", &r.Initial, 100 * time.Millisecond},
-		{"Retry.Maximum", &r.Maximum, 30 * time.Second},
-		{"Retry.Stable", &r.Stable, time.Minute},
+		{"Retry.Maximum", &r.Maximum, 2 * time.Second},
+		{"Retry.Exhausted", &r.Exhausted, 30 * time.Second},
+		{"Retry.Stable", &r.Stable, 2 * time.Second},
 		{"Retry.GiveUpAfter", &r.GiveUpAfter, 0},
 	}
 	for _, t := range times {
@@ -106,7 +107,7 @@ func (r Retry) complete() (Retry, error) {
 			*t.value = t.usual
 		}
 	}
-	for _, t := range times[:2] {
+	for _, t := range times[:3] {
 		// The wait is doubled, which must not be too much for its type.
 		if *t.value > math.MaxInt64/4 {
 			return r, invalid(t.field, t.value.String(), "it must be below 70 years")

@@ -90,8 +90,13 @@ func (s *session) welcome(response *licornev1.UpdateResponse) ([]*batch, error) 
 		return nil, fmt.Errorf("the server answers for epoch %d, session %d; we are at epoch %d, session %d",
 			at.epoch, at.session, s.stamp.epoch, s.stamp.session)
 	}
-	if s.token == "" && response.GetWelcome().GetResumed() {
-		return nil, errors.New("the session was given up since the hello: a replay is needed")
+	if response.GetWelcome().GetResumed() {
+		if s.token == "" {
+			return nil, errors.New("the session was given up since the hello: a replay is needed")
+		}
+		if err := s.checkAcknowledged(response.GetAcknowledged()); err != nil {
+			return nil, err
+		}
 	}
 	s.stamp = at
 	s.token = response.GetWelcome().GetResumeToken()
@@ -135,13 +140,21 @@ func (s *session) acknowledge(request *licornev1.UpdateRequest) {
 }
 
 // accepts says whether to apply a response. Repeats and responses of an older session are dropped.
-// A gap is an error, and makes the next hello ask for a new session: only a replay makes it good.
+// A gap is an error, and so is an acknowledgement of what was never sent. They make the next hello ask for
+// a new session: only a replay makes that good. A stamp above that of the welcome is an error too, as no
+// server sends it: the response was changed on the way, and is repeated when the session is resumed.
 func (s *session) accepts(response *licornev1.UpdateResponse) (bool, error) {
 	at := stampOf(response)
 	if at.before(s.stamp) {
 		return false, nil
 	}
-	s.stamp = at
+	if s.stamp.before(at) {
+		return false, fmt.Errorf("a response is for epoch %d, session %d; its stream is for epoch %d, session %d",
+			at.epoch, at.session, s.stamp.epoch, s.stamp.session)
+	}
+	if err := s.checkAcknowledged(response.GetAcknowledged()); err != nil {
+		return false, err
+	}
 	s.dropProcessed(response.GetAcknowledged())
 	number := response.GetNumber()
 	if number == 0 {
@@ -163,6 +176,14 @@ func (s *session) consume(at stamp, number uint64) {
 	if at == s.stamp && number > s.consumed {
 		s.consumed = number
 	}
+}
+
+func (s *session) checkAcknowledged(number uint64) error {
+	if number <= s.sent {
+		return nil
+	}
+	s.forget()
+	return fmt.Errorf("request %d is acknowledged, but %d were sent", number, s.sent)
 }
 
 func (s *session) dropProcessed(number uint64) {

@@ -1,6 +1,16 @@
 """The gRPC channel, and what the status codes of its calls mean for the client."""
 
+from collections.abc import Iterator
+from typing import TypeVar
+
 import grpc
+from google.protobuf.message import DecodeError, Message
+from google.rpc.error_details_pb2 import (  # type: ignore[import-untyped]
+    BadRequest,
+    ErrorInfo,
+    RetryInfo,
+)
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from grpc import aio
 
 from licorne.errors import (
@@ -13,6 +23,8 @@ from licorne.errors import (
 )
 from licorne.options import TlsConfig
 
+M = TypeVar("M", bound=Message)
+
 REGISTRATION_FAILED = "registration of RM failed"
 STATUS_DETAILS = "grpc-status-details-bin"
 
@@ -21,10 +33,12 @@ OPTIONS = [
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # The client waits between tries by itself; the channel must not add waits of its own.
-    ("grpc.initial_reconnect_backoff_ms", 100),
+    # A channel lives for one try, and connects once: the client waits between tries by itself. So
+    # the channel's own wait is longer than it lives. `min` is also the time that a connection may
+    # take to come about.
+    ("grpc.initial_reconnect_backoff_ms", 5_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 5_000),
     # A stream cannot be repeated, and gRPC leaks the broken streams that it retries.
     ("grpc.enable_retries", 0),
     # Two clients in one process share no connection, so that one cannot slow the other.
@@ -45,8 +59,8 @@ def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
     return aio.secure_channel(target, tls.credentials(), options=options)
 
 
-def fatal_error(error: aio.AioRpcError) -> LicorneError | None:
-    """The error that ends the client, or None if another try may help."""
+def refusal(error: aio.AioRpcError) -> LicorneError | None:
+    """What the server has refused, or None if a later try of the same may be taken."""
     text = text_of(error)
     match error.code():
         case grpc.StatusCode.UNAUTHENTICATED | grpc.StatusCode.PERMISSION_DENIED:
@@ -74,21 +88,41 @@ def text_of(error: aio.AioRpcError) -> str:
 def registration_error(error: aio.AioRpcError) -> LicorneError:
     """The error for a refused registration or change of it: of the configuration or of the rest."""
     text = text_of(error)
-    if not (_has_reason(error, "CONFIG_INVALID") or _has_reason(error, "config")):
+    of_config = any(
+        violation.field == "config"
+        for request in _details(error, BadRequest)
+        for violation in request.field_violations
+    )
+    if not (of_config or _has_reason(error, "CONFIG_INVALID")):
         return RegistrationInvalid(text)
     # The text has a prefix and then one problem a line; without a prefix it is one problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 
 
-def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
-    """Whether the status details have that reason code, or are about the field of that name.
+def wanted_wait(error: aio.AioRpcError) -> float | None:
+    """The seconds after which the server wants the next try; None if it does not say."""
+    for info in _details(error, RetryInfo):
+        seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
+        if seconds > 0:
+            return float(seconds)
+    return None
 
-    Both texts are the first field of their messages. They are searched for in the bytes, because
-    the message types belong to a package that the client does not depend on.
-    """
-    first_field = b"\n" + bytes([len(reason)]) + reason.encode()
-    return any(
-        name == STATUS_DETAILS and isinstance(value, bytes) and first_field in value
-        for name, value in error.trailing_metadata()
-    )
+
+def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
+    return any(info.reason == reason for info in _details(error, ErrorInfo))
+
+
+def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
+    """The details of that kind which the server has added to its status."""
+    for name, value in error.trailing_metadata():
+        if name != STATUS_DETAILS or not isinstance(value, bytes):
+            continue
+        try:
+            for packed in Status.FromString(value).details:
+                detail = kind()
+                if packed.Unpack(detail):
+                    yield detail
+        except DecodeError:
+            # A status whose details are not theirs still has its code and its text.
+            return

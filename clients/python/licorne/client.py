@@ -292,7 +292,8 @@ class Client:
             extra_config=extra_config,
         )
         try:
-            response = await AdminStub(self._connection.channel()).UpdateConfiguration(request)
+            async with self._connection.channel() as channel:
+                response = await AdminStub(channel).UpdateConfiguration(request)
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
                 raise registration_error(error) from error

@@ -2,19 +2,32 @@
 
 import asyncio
 import logging
-import random
 
+import grpc
 from grpc import aio
 
 from licorne.backoff import Backoff
-from licorne.channel import fatal_error, open_channel, text_of
-from licorne.errors import ConnectionLost, LicorneError
+from licorne.channel import open_channel, refusal, text_of, wanted_wait
+from licorne.errors import (
+    ConfigInvalid,
+    ConnectionLost,
+    LicorneError,
+    ProtocolError,
+    RegistrationInvalid,
+)
 from licorne.options import RetryConfig, TlsConfig
 from licorne.state import ClientState
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub
 
 LOG = logging.getLogger("licorne")
+
+MAY_PASS = (ProtocolError, RegistrationInvalid, ConfigInvalid)
+"""Refusals of a message that was perhaps changed on its way. The others end the client at once."""
+LOOK_AT = (
+    "It was refused again, and nothing was dealt with in between. Look at the versions of client "
+    "and server, at what the server logged, and at what changes bytes on the way; TLS notices that."
+)
 
 
 class Connection:
@@ -31,13 +44,15 @@ class Connection:
         """The address to connect to: the target, or where it has redirected us."""
         self._tls = tls
         self._retry = retry
-        self._backoff = Backoff(initial=retry.initial, maximum=retry.maximum, stable=retry.stable)
-        self._channel: aio.Channel | None = None
+        self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
         """When the last session was lost, or the first one sought, by the loop's clock."""
         self._redirects = 0
         """How often the client was redirected since the last session."""
+        self._refused_at: tuple[int, int | None] | None = None
+        """How far the client had come at the last refusal: complete replays, and the number of the
+        last request that was dealt with, which is None within a replay. None before the first."""
 
     def start(self) -> None:
         """Begin to connect in the background."""
@@ -56,10 +71,12 @@ class Connection:
         self._state.end(None)
 
     def channel(self) -> aio.Channel:
-        """The channel, also for calls beside the stream. Raises OSError for bad certificates."""
-        if self._channel is None:
-            self._channel = open_channel(self._address, self._tls)
-        return self._channel
+        """A new channel to the present address. Raises OSError for unreadable certificates.
+
+        Each stream and each call beside it has its own. So a try is never answered by the failure
+        of an earlier one, and reads certificates that may have been renewed.
+        """
+        return open_channel(self._address, self._tls)
 
     async def _run(self) -> None:
         failure: LicorneError | None = None
@@ -74,7 +91,6 @@ class Connection:
             failure = LicorneError(f"a defect of the client: {error!r}")
         finally:
             self._state.end(failure)
-            await self._close_channel()
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -91,25 +107,25 @@ class Connection:
         stream = None
         try:
             self._state.stats.streams += 1
-            stream = Stream(self._state, SessionStub(self.channel()).Update())
-            await stream.run()
+            async with self.channel() as channel:
+                stream = Stream(self._state, SessionStub(channel).Update())
+                await stream.run()
         except aio.AioRpcError as error:
-            fatal = fatal_error(error)
-            if fatal is not None:
-                raise fatal from error
-            return await self._lost(stream, text_of(error))
+            return self._ended(stream, error)
+        except ProtocolError as error:
+            return self._refused(stream, error)
         except (ConnectionLost, OSError) as error:
-            return await self._lost(stream, str(error))
+            self._lost(stream, str(error))
+            return self._backoff.next()
         if stream.redirect:
-            return await self._redirected(stream.redirect)
+            return self._redirected(stream.redirect)
         self._backoff.reset()
         self._redirects = 0
         self._down_since = asyncio.get_running_loop().time()
-        retry_after = stream.retry_after or self._retry.initial
-        return random.uniform(retry_after, 1.5 * retry_after)
+        return self._backoff.told(stream.retry_after or self._retry.initial)
 
-    async def _redirected(self, address: str) -> float:
-        """Go on at another address. Returns and raises what `_lost` does.
+    def _redirected(self, address: str) -> float:
+        """Go on at another address. Returns the seconds to wait, and raises what `_lost` does.
 
         Only the first redirect is followed at once, so that servers which send the client to each
         other are not overrun.
@@ -118,7 +134,7 @@ class Connection:
         wait = self._backoff.next() if self._redirects > 1 else 0.0
         LOG.info("redirected from %s to %s, waiting %.3f s", self._address, address, wait)
         self._check_patience(f"redirected {self._redirects} times, to {address} last")
-        await self._go_to(address)
+        self._address = address
         return wait
 
     def _check_patience(self, reason: str) -> None:
@@ -128,8 +144,44 @@ class Connection:
         if patience is not None and down >= patience:
             raise ConnectionLost(f"no session with {self._target} for {patience} s: {reason}")
 
-    async def _lost(self, stream: Stream | None, reason: str) -> float:
-        """Decide what follows a failure. Returns the seconds to wait before the next stream.
+    def _ended(self, stream: Stream | None, error: aio.AioRpcError) -> float:
+        """Decide what follows a stream that ended with a status.
+
+        Returns the seconds to wait before the next stream. Raises the error that ends the client.
+        """
+        refused = refusal(error)
+        if isinstance(refused, MAY_PASS):
+            return self._refused(stream, refused)
+        if refused is not None:
+            raise refused from error
+        self._lost(stream, text_of(error))
+        wait = wanted_wait(error)
+        if wait is not None:
+            return self._backoff.told(wait)
+        return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
+
+    def _refused(self, stream: Stream | None, error: LicorneError) -> float:
+        """Decide what follows a refused message. Returns and raises what `_ended` does.
+
+        One byte that was changed on the way is enough for a refusal, so the message is sent again:
+        by a resumption, or by a replay if the replay was refused. If nothing was dealt with since
+        the last refusal, a replay takes the place of the resumption. If that was refused too, it
+        would be refused for ever.
+        """
+        state = self._state
+        live = stream is not None and stream.was_live
+        reached = (state.stats.replayed, state.session.processed if live else None)
+        again, self._refused_at = reached == self._refused_at, reached
+        if again and not live:
+            error.add_note(LOOK_AT)
+            raise error
+        if again or not live:
+            state.give_up_session()
+        self._lost(stream, f"a message was refused, and is sent again: {error}")
+        return self._backoff.next()
+
+    def _lost(self, stream: Stream | None, reason: str) -> None:
+        """Note the failure of a stream, or to open one.
 
         Raises ConnectionLost after `give_up_after` seconds without a session.
         """
@@ -140,17 +192,5 @@ class Connection:
             self._redirects = 0
             self._down_since = now
         self._check_patience(reason)
-        if self._tls is not None or self._address != self._target:
-            # A new channel reads certificates that may have been renewed, and the target knows
-            # where to redirect us now.
-            await self._go_to(self._target)
-        return self._backoff.next()
-
-    async def _go_to(self, address: str) -> None:
-        await self._close_channel()
-        self._address = address
-
-    async def _close_channel(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        # The target knows where to redirect us now.
+        self._address = self._target

@@ -24,7 +24,11 @@ class Unauthorized(LicorneError):
 
 
 class ProtocolError(LicorneError):
-    """The server does not speak the protocol of this client; the text says where they differ."""
+    """The server does not speak the protocol of this client; the text says where they differ.
+
+    A message was refused, sent again and refused again, and nothing was dealt with in between. The
+    error's note says what to look at.
+    """
 
 
 class RegistrationInvalid(LicorneError):

@@ -42,22 +42,30 @@ def _read(path: Path | None) -> bytes | None:
 class RetryConfig:
     """When to try again. All times are in seconds.
 
-    The wait is random, between 0 and a ceiling that starts at `initial`. The ceiling doubles with
-    every failure, up to `maximum`. It starts over after a connection that lasted `stable` seconds.
-    The client fails with `ConnectionLost` after `give_up_after` seconds without a session; it
-    never does with None, the default.
+    The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial`
+    and doubles with every failure. With the defaults no wait is longer than 1.5 s, so that a
+    server that is back is joined within 2 s. A wait that the server asks for is kept: it takes
+    that long, and up to half as much more.
 
     Raises ValueError for a time that is negative or no number.
     """
 
     initial: float = 0.1
-    maximum: float = 30.0
-    stable: float = 60.0
+    """The first ceiling."""
+    maximum: float = 2.0
+    """The last ceiling."""
+    exhausted: float = 30.0
+    """The last ceiling while the server answers that it has no room (``RESOURCE_EXHAUSTED``), if
+    that is more than `maximum`."""
+    stable: float = 2.0
+    """A welcome takes the ceiling back to `initial`, but not if its stream is lost sooner than
+    this. Otherwise a server that welcomes and drops its clients would be overrun by them."""
     give_up_after: float | None = None
+    """The client fails with `ConnectionLost` after so long without a session; None for never."""
 
     def __post_init__(self) -> None:
         """Check the times."""
-        for name in ("initial", "maximum", "stable", "give_up_after"):
+        for name in ("initial", "maximum", "exhausted", "stable", "give_up_after"):
             value = getattr(self, name)
             unset = name == "give_up_after" and value is None
             if not unset and (problem := seconds(name, value)):

@@ -63,6 +63,11 @@ class Session:
         return bool(self._token) and self._processed >= self._lost
 
     @property
+    def processed(self) -> int:
+        """Number of the last request that the server has processed."""
+        return self._processed
+
+    @property
     def unacknowledged(self) -> int:
         """How many responses the caller has dealt with that the server has not been told of."""
         return self._consumed - self._acknowledged
@@ -100,6 +105,8 @@ class Session:
             raise ConnectionLost(f"the server answers for {stamp}, we are at {self.stamp}")
         if response.welcome.resumed and self._given_up:
             raise ConnectionLost("the server resumed a session that was given up meanwhile")
+        if response.welcome.resumed:
+            self._check_acknowledged(response.acknowledged)
         self.stamp = stamp
         self._token = response.welcome.resume_token
         if response.welcome.resumed:
@@ -136,13 +143,17 @@ class Session:
     def accepts(self, response: UpdateResponse) -> bool:
         """Whether to apply a response. Repeats and responses of an older session are dropped.
 
-        Raises ConnectionLost if a response is missing before it, and makes the next hello ask for
-        a new session, as only a replay can make that good.
+        Raises ConnectionLost if a response is missing before it, or if it acknowledges what was
+        never sent. It makes the next hello ask for a new session then, as only a replay can make
+        that good. Raises it too for a stamp above that of the welcome, which no server sends: such
+        a response was changed on the way, and is repeated when the session is resumed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
             return False
-        self.stamp = stamp
+        if stamp > self.stamp:
+            raise ConnectionLost(f"a response is for {stamp}, its stream is for {self.stamp}")
+        self._check_acknowledged(response.acknowledged)
         self._drop_processed(response.acknowledged)
         if not response.number:
             return True
@@ -160,6 +171,11 @@ class Session:
         """Note that the caller has dealt with the responses of a session up to that number."""
         if stamp == self.stamp and number > self._consumed:
             self._consumed = number
+
+    def _check_acknowledged(self, number: int) -> None:
+        if number > self._sent:
+            self.forget()
+            raise ConnectionLost(f"request {number} is acknowledged, but {self._sent} were sent")
 
     def _drop_processed(self, number: int) -> None:
         self._processed = max(self._processed, number)

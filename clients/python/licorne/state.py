@@ -94,11 +94,14 @@ class ClientState:
             return
         self.queue(add, items)
         if not await self.outgoing.room():
-            # Too much is queued and no stream takes it. The cache has everything, so the queue is
-            # given up for a replay.
-            self.session.forget()
-            self.outgoing.close()
+            # Too much is queued and no stream takes it.
+            self.give_up_session()
         self.check()
+
+    def give_up_session(self) -> None:
+        """Make the next stream begin with a replay. The cache has everything that is queued."""
+        self.session.forget()
+        self.outgoing.close()
 
     def _answer(self, stamp: Stamp, answer: PredicateAnswer | PreemptionAnswer) -> None:
         """Send an answer, unless the session that asked has ended: nobody waits for it then."""

@@ -62,6 +62,8 @@ class Stream:
         """Whether the server has said goodbye."""
         self.welcomed_at: float | None = None
         """When the server welcomed us, by the loop's clock; None before."""
+        self.was_live = False
+        """Whether the session needed no replay at the end of the stream."""
         self.redirect = ""
         """The address that the server sent us to; empty if it welcomed us itself."""
         self.retry_after: float | None = None
@@ -86,6 +88,7 @@ class Stream:
             raise ConnectionLost(f"the stream broke: {error}") from error
         finally:
             self._call.cancel()
+            self.was_live = self._state.live.is_set()
             self._state.live.clear()
             if self._replaying:
                 self._state.session.forget()
@@ -103,6 +106,7 @@ class Stream:
             raise ConnectionLost("the server cancelled the call") from None
         if not isinstance(response, UpdateResponse):
             await self._raise_for_status()
+            _check_parsed(response)
             raise ConnectionLost("the stream ended before its welcome")
         if not response.HasField("welcome"):
             raise ProtocolError("the server's first message is no welcome")
@@ -163,7 +167,7 @@ class Stream:
             self._reading_since = self._loop.time()
             response = await self._call.read()
             if not isinstance(response, UpdateResponse):
-                return
+                return _check_parsed(response)
             self._reading_since = None
             if session.accepts(response):
                 self._take(response)
@@ -287,3 +291,9 @@ class Stream:
             return False
         state.wake.clear()
         return True
+
+
+def _check_parsed(response: object) -> None:
+    """Raise ProtocolError for what gRPC returns in place of a response that it cannot parse."""
+    if response is None:
+        raise ProtocolError("a response cannot be parsed; the logger `grpc` has the details")

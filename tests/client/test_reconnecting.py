@@ -1,0 +1,124 @@
+"""When a client comes back: tries are counted, not timed."""
+
+import asyncio
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from grpc import aio
+
+from licorne import Client, RetryConfig
+from licorne import connection as client_connection
+from licorne.backoff import Backoff
+from licorne.channel import wanted_wait
+from licorne_server.testing import serve
+from support.proxy import Proxy
+from support.scripted import QUICK, ScriptedStream, scripted
+from support.shim import eventually
+
+
+class Recorded(Backoff):
+    """A back-off that notes what it was asked for, and never waits long."""
+
+    def __init__(self, retry: RetryConfig) -> None:
+        """Nothing was asked for yet."""
+        super().__init__(retry)
+        self.asked: list[float | str] = []
+
+    def next(self, *, exhausted: bool = False) -> float:
+        """Note whether the server had no room."""
+        self.asked.append("exhausted" if exhausted else "lost")
+        return 0.0
+
+    def told(self, seconds: float) -> float:
+        """Note what the server wanted."""
+        self.asked.append(seconds)
+        return 0.0
+
+
+async def test_every_try_is_a_connection_of_its_own() -> None:
+    """No try is answered by the failure of an earlier one, and gRPC makes none by itself.
+
+    So the waits of the client alone say how soon it is back, and how often it knocks.
+    """
+    async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=QUICK) as rm:
+        await eventually(lambda: rm.stats.streams > 5)
+        # The last try may not have come to its connection yet.
+        assert proxy.connections in (rm.stats.streams, rm.stats.streams - 1)
+
+
+async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
+    """However many tries have failed, the first one after the return of the server succeeds."""
+    async with (
+        serve() as server,
+        Proxy() as proxy,
+        Client(proxy.target, rm_id="rm1", retry=QUICK) as rm,
+    ):
+        await eventually(lambda: rm.stats.streams > 5)
+        proxy.upstream, before = server.target, proxy.connections
+        await asyncio.wait_for(rm.ready(), 60)
+        # One connection may have been under way, to nobody.
+        assert proxy.connections <= before + 2
+
+
+def refused(code: grpc.StatusCode, *details: bytes) -> aio.AioRpcError:
+    """An error of a call with such details."""
+    trailing = aio.Metadata(*[("grpc-status-details-bin", detail) for detail in details])
+    return aio.AioRpcError(code, aio.Metadata(), trailing, "not now")
+
+
+def with_delay(**duration: int) -> bytes:
+    """Details that want the next try after a time."""
+    status = status_pb2.Status(code=8)
+    status.details.add().Pack(error_details_pb2.ErrorInfo(reason="TOO_MANY_RMS"))
+    status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=Duration(**duration)))
+    raw: bytes = status.SerializeToString()
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("details", "seconds"),
+    [
+        ((with_delay(seconds=7, nanos=500_000_000),), 7.5),
+        ((with_delay(),), None),
+        ((with_delay(seconds=-1),), None),
+        ((b"\x07 no status",), None),
+        ((), None),
+    ],
+)
+def test_a_status_says_when_to_come_back(details: tuple[bytes, ...], seconds: float | None) -> None:
+    """The delay is read from the details; where none is told, or no sound one, there is none."""
+    assert wanted_wait(refused(grpc.StatusCode.RESOURCE_EXHAUSTED, *details)) == seconds
+
+
+async def test_a_server_without_room_says_how_long_to_stay_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A delay is obeyed; without one a full server is given more time than one that is away."""
+    monkeypatch.setattr(client_connection, "Backoff", Recorded)
+    full = grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    async def waits(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.end(full, with_delay(seconds=7))
+
+    async def is_full(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(full, "full")
+
+    async def is_away(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(grpc.StatusCode.UNAVAILABLE, "away")
+
+    async def welcomes(stream: ScriptedStream) -> None:
+        await stream.welcome()
+        await stream.replay()
+        await stream.until_goodbye()
+
+    scripts = (waits, is_full, is_away, welcomes)
+    async with scripted(*scripts) as target, Client(target, rm_id="rm1") as rm:
+        await asyncio.wait_for(rm.ready(), 60)
+        backoff = rm._connection._backoff
+    assert isinstance(backoff, Recorded)
+    assert backoff.asked[:3] == [7.0, "exhausted", "lost"]

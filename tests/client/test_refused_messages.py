@@ -1,0 +1,165 @@
+"""Messages that one side refuses: changed on the way, or refused for ever."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from licorne import (
+    Client,
+    Event,
+    LicorneError,
+    Node,
+    ProtocolError,
+    RegistrationInvalid,
+)
+from licorne_server.testing import FakeRM, serve
+from support.books import read_books
+from support.garbler import Garbler, Side
+from support.scripted import QUICK, Script, ScriptedStream, listening, scripted
+from support.shim import eventually
+
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: "*", queues: [{name: default}]}]
+"""
+MALFORMED = "malformed message"
+
+
+def refusing(code: grpc.StatusCode, text: str) -> Script:
+    """A script that refuses the hello."""
+
+    async def refuse(stream: ScriptedStream) -> None:
+        await stream.read()
+        await stream.abort(code, text)
+
+    return refuse
+
+
+async def welcoming(stream: ScriptedStream) -> None:
+    """Take the replay and wait for the goodbye."""
+    await stream.welcome()
+    await stream.replay()
+    await stream.until_goodbye()
+
+
+@pytest.mark.parametrize("side", Side)
+async def test_a_changed_byte_costs_no_more_than_a_new_stream(side: Side) -> None:
+    """A message that arrives garbled is sent again on the next stream, and the session goes on."""
+    async with (
+        serve() as server,
+        Garbler(server.target) as network,
+        FakeRM(network.target, config=CONFIG, retry=QUICK) as rm,
+    ):
+        await rm.add_nodes(1)
+        await rm.submit("app")
+        for number in (1, 2):
+            network.garble(side)
+            await rm.ask("app", 1)
+            await rm.allocated(number)
+            await rm.until(lambda n=number: rm.client.stats.resumed == n, "a resumption")  # type: ignore[misc]
+        assert network.garbled == 2
+        assert rm.client.stats.replayed == 1
+        assert (await read_books(server.target)).allocations == rm.allocations
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "error"),
+    [
+        (grpc.StatusCode.INVALID_ARGUMENT, MALFORMED, ProtocolError),
+        (grpc.StatusCode.UNIMPLEMENTED, "no such method", ProtocolError),
+        (grpc.StatusCode.FAILED_PRECONDITION, "protocol 7", ProtocolError),
+        (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "registration of RM failed: version is too long",
+            RegistrationInvalid,
+        ),
+    ],
+)
+async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
+    code: grpc.StatusCode, text: str, error: type[LicorneError]
+) -> None:
+    """After one refusal the client tries again; the second ends it, and says where to look."""
+    refuse = refusing(code, text)
+    async with scripted(refuse, welcoming) as target, listening(target) as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+    async with scripted(refuse, refuse) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:
+        with pytest.raises(error, match=text) as raised:
+            await asyncio.wait_for(rm.ready(), 10)
+        assert rm.stats.streams == 2
+        [note] = raised.value.__notes__
+        assert "what the server logged" in note
+        assert "TLS" in note
+
+
+class Refused:
+    """Scripts of a server that refuses the node n2 whenever it is told of it."""
+
+    def __init__(self) -> None:
+        """No stream was opened yet."""
+        self.number = 0
+        """That of the request with the node."""
+        self.tokens: list[str] = []
+        """What each hello wanted to resume."""
+
+    async def at_first(self, stream: ScriptedStream) -> None:
+        """Refuse it when it comes, after a replay without it."""
+        self.tokens.append((await stream.welcome()).hello.resume_token)
+        await stream.replay()
+        request = await stream.read()
+        assert request is not None
+        self.number = request.number
+        await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
+
+    async def resumed(self, stream: ScriptedStream) -> None:
+        """Refuse it when it comes again."""
+        hello = await stream.welcome(resumed=True)
+        self.tokens.append(hello.hello.resume_token)
+        request = await stream.read()
+        assert request is not None
+        assert request.number == self.number
+        await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
+
+    async def replayed(self, stream: ScriptedStream) -> None:
+        """Refuse it in a replay."""
+        stream.session = len(self.tokens) + 1
+        self.tokens.append((await stream.welcome()).hello.resume_token)
+        await stream.read_replay()
+        await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
+
+    async def relents(self, stream: ScriptedStream) -> None:
+        """Take it in a replay."""
+        stream.session = len(self.tokens) + 1
+        self.tokens.append((await stream.welcome()).hello.resume_token)
+        assert len(await stream.replay()) == 3
+        await stream.until_goodbye()
+
+
+async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
+    """The session is resumed once; if that does not help it is given up, and told anew."""
+    server = Refused()
+    scripts = (server.at_first, server.resumed, server.relents)
+    async with scripted(*scripts) as target, listening(target) as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+        await rm.add_nodes([Node(node_id="n2", capacity={})])
+        await eventually(lambda: rm.stats.replayed == 2)
+    assert server.tokens == ["", "token", ""]
+
+
+async def all_events(rm: Client) -> list[Event]:
+    """Every event until the client ends. Raises what has ended it."""
+    return [event async for event in rm.events()]
+
+
+async def test_a_request_that_is_refused_for_ever_ends_the_client() -> None:
+    """If every replay is refused too the client ends; it does not go on for ever."""
+    server = Refused()
+    scripts = (server.at_first, server.resumed, server.replayed, server.replayed)
+    async with scripted(*scripts) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:
+        await asyncio.wait_for(rm.ready(), 10)
+        await rm.add_nodes([Node(node_id="n2", capacity={})])
+        await eventually(lambda: len(server.tokens) == 4)
+        with pytest.raises(ProtocolError, match=MALFORMED):
+            await asyncio.wait_for(all_events(rm), 10)
+    assert server.tokens == ["", "token", "", ""]
