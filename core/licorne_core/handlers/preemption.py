@@ -251,7 +251,7 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
     _, app, request, node, _ = beneficiary
     for reservation in list(node.reservations.values()):
         if reservation is not request.reservation and not reservation.required:
-            partition.reservations.end(reservation, now)
+            partition.reservations.lose_node(reservation, now)
     own = request.reservation
     if own is not None and own.node_id != node.node_id:
         partition.reservations.end(own, now)
