@@ -233,6 +233,14 @@ PREEMPTION = (
         "an ask that loses its node loses what was promised to it in its queues",
         (_REFUSED, _RESTING),
     ),
+    Defect(
+        "lost-node-for-good",
+        _GROUPS,
+        "return waits(place) and (reservation is None or reservation.node_id is None)",
+        "return waits(place) and reservation is None",
+        "an ask that has lost its node cannot have another one reserved",
+        (_RESTING,),
+    ),
     # What is promised to an ask that has another size
     Defect(
         "resized-promise-ends",
