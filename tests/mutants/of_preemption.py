@@ -278,8 +278,8 @@ PREEMPTION = (
     Defect(
         "daemon-takes-in-vain",
         _REQUIRED,
-        "return tuple(victims) if enough else ()",
-        "return tuple(victims)",
+        "return tuple(victims) if covers(collected, short) and covers(collected, beyond) else ()",
+        "return tuple(victims) if covers(collected, beyond) else ()",
         "victims go for a daemon that still has no room then",
         (_DAEMONS,),
     ),

@@ -200,8 +200,8 @@ def _settle(
             settled.again.append(assumed)
         elif reason is not None:
             roll_back(partition, app, request, PairEvent.REFUSED, now)
+            request.group.refusals += reason is not NO_ANSWER
             if reason is not NO_ANSWER:
-                request.group.refusals += 1
                 partition.reservations.refused(request, node, now)
         else:
             request.group.refusals = 0
