@@ -84,7 +84,7 @@ class Allocations:
         allocation = Allocation(request.ask, node.node_id, request.create_time, now)
         _book(request, allocation, app, node)
         if request.reservation is not None:
-            self._reservations.end(request.reservation, now)
+            self._reservations.placed(request, now)
         if node.reservations and request.ask.ask_class.required_node is not None:
             self._reservations.give_way(node, now)
         if app.reserved and app.allocation_count == 1:
@@ -92,7 +92,7 @@ class Allocations:
         self._changes.allocated(app, leaf, same_priority=app.priorities.top == top)
         return allocation
 
-    def confirm(self, app: Application, request: Request) -> Allocation:
+    def confirm(self, app: Application, request: Request, now: float) -> Allocation:
         """The RM agrees to an assumed request's node, and counts the ask as placed there."""
         allocation, node = self._where(request)
         self._end_assumption(app, request)
@@ -101,6 +101,7 @@ class Allocations:
             self._placeholders.keep(app, request)
         else:
             request.follow(RequestEvent.CONFIRM)
+        self._reservations.placed(request, now)
         self._note_results_void(node, void=forget_results(node))
         return allocation
 
@@ -116,6 +117,7 @@ class Allocations:
         request.follow(RequestEvent.ROLL_BACK)
         self._asks.enter(app, request, now)
         request.group.assumed -= 1
+        self._reservations.resume(request)
         self._freed(app, node)
         self._note_not_allocating(app)
 

@@ -42,7 +42,9 @@ def _underway(partition: Partition, request: Request) -> PreemptionCheck | None:
     if promise is not None and reservation is not None:
         victims = ", ".join(f"{v.ask.app_id}/{v.key}" for v in promise.outstanding)
         waits = f"waits for the end of {victims}" if victims else "its victims are gone"
-        text = f"node {reservation.node_id} is kept for it, and {waits}"
+        node_id = reservation.node_id
+        kept = "what was promised to it" if node_id is None else f"node {node_id}"
+        text = f"{kept} is kept for it, and {waits}"
         return PreemptionCheck(code=UNDER_WAY, text=text, passed=True)
     if request.triggered:
         text = "victims were told to stop for it once, and that is never done again"

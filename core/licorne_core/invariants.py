@@ -11,8 +11,8 @@ A4  An application's totals are the sums of its allocations and asks.
 A5  What a user or a group has in a queue is what its applications there have. No tracker is kept
     for which no application counts.
 A6  Applications and nodes agree on every allocation and reservation, queues and partition on every
-    application; a reservation is for a pending ask, and the only one on its node but for those that
-    can go nowhere else.
+    application; a reservation is for a pending ask, or for an assumed one with a promise, and the
+    only one on its node but for those that can go nowhere else. Without a promise it has a node.
 A7  No total is below zero or beyond int64; only what is available may be below zero.
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer.
 L2  Who has a deadline is there: applications, reservations, applications that are remembered.
@@ -22,8 +22,8 @@ G1  Each placeholder that came is open, or was replaced or timed out, once. Part
     other, and their states are a row of `gang_rules.PAIRS`. What keeps room has an end.
 P2  What is being preempted in a queue, for a user and for a group is the sum of the victims there.
     Who waits for victims waits for such as were told to stop.
-P4  What was promised is the sum of what pending asks want that have a node reserved and have had
-    victims stopped.
+P4  What was promised is the sum of what was promised to pending asks that have had victims
+    stopped. None wants less than was promised to it.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
@@ -248,19 +248,24 @@ def _check_reservations(partition: Partition) -> None:
         _same(
             "A6",
             f"{app!r}: reserved",
-            {r.key for r in app.pending() if r.reservation},
+            {r.key for r in app.requests.values() if r.reservation},
             {*app.reserved},
         )
         for key, request in app.reserved.items():
             reservation = request.reservation
             assert reservation is not None, f"{request!r} is listed as reserved"
-            node = partition.nodes.by_id.get(reservation.node_id)
             at = f"reservation of {reservation.node_id} for {app.app_id}/{key}"
-            _require("A6", request.is_pending, f"{at}, which does not wait")
-            listed = node and node.reservations.get((app.app_id, key))
-            _require("A6", listed is reservation, f"{at} is not the node's")
+            promised = request.promise is not None
+            waits = request.is_pending or (promised and request.state is RequestState.ASSUMED)
+            _require("A6", waits, f"{at}, which does not wait")
             timer = Timer(Due.UNRESERVE, app.app_id, key)
             _require("L1", timer in partition.timers, f"{at} has no end")
+            if reservation.node_id is None:
+                _require("A6", promised, f"{at} is of no node, and nothing is promised")
+                continue
+            node = partition.nodes.by_id.get(reservation.node_id)
+            listed = node and node.reservations.get((app.app_id, key))
+            _require("A6", listed is reservation, f"{at} is not the node's")
             known.add(reservation)
     for node in partition.nodes.by_id.values():
         there = list(node.reservations.values())

@@ -21,8 +21,8 @@ def check_preemption(partition: Partition) -> None:
             for quota in app.quotas:
                 if request.state is RequestState.PREEMPTING:
                     stopping.setdefault(quota, []).append(request.ask.ask_class.resources)
-                if request.promise is not None:
-                    promised.setdefault(quota, []).append(request.ask.ask_class.resources)
+                if request.promise is not None and request.is_pending:
+                    promised.setdefault(quota, []).append(dict(request.promise.items))
                     kept.setdefault(quota, []).append(_kept(request, quota))
     for node in partition.nodes.by_id.values():
         going = [
@@ -46,12 +46,12 @@ def _kept(request: Request, quota: Quota) -> Resources:
         for victim, app in request.promise.outstanding.items()
         if quota in app.quotas
     )
-    wanted = request.ask.ask_class.resources
-    return {name: max(0, value - covered.get(name, 0)) for name, value in wanted.items()}
+    items = request.promise.items
+    return {name: max(0, value - covered.get(name, 0)) for name, value in items}
 
 
 def _check_promise(partition: Partition, app: Application, request: Request) -> None:
-    """P4: a promise is for a pending ask that has its node, and that has had victims stopped."""
+    """P4: a promise is for an ask that has had victims stopped; it rests while that is assumed."""
     at = f"{request!r} of {app.app_id}"
     reservation = request.reservation
     promise = None if reservation is None else partition.reservations.promises.find(reservation)
@@ -59,8 +59,13 @@ def _check_promise(partition: Partition, app: Application, request: Request) -> 
         raise InvariantBroken(f"P4: {at} was promised {request.promise}, by {promise}")
     if promise is None:
         return
-    if not (request.is_pending and request.triggered and promise.request is request):
+    if not (request.triggered and promise.request is request):
         raise InvariantBroken(f"P4: {at} has a promise, and does not wait for it")
+    if promise.is_resting is request.is_pending:
+        raise InvariantBroken(f"P4: {at} has a promise that rests, or should")
+    wanted = request.ask.ask_class.resources
+    if any(value > wanted.get(name, 0) for name, value in promise.items):
+        raise InvariantBroken(f"P4: {at} was promised {promise.items}, which it does not want")
     for victim in promise.outstanding:
         if victim.state is not RequestState.PREEMPTING:
             raise InvariantBroken(f"P2: {at} waits for the end of {victim!r}")

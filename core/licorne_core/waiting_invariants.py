@@ -71,8 +71,8 @@ def _check_at_rest(partition: Partition) -> None:
 
 
 def _first_of_each_group(app: Application) -> Iterator[Request]:
-    """Asks of a group fit alike; those that a node is reserved for are looked at one by one."""
+    """Asks of a group fit alike; those with a reservation are looked at one by one."""
     for group in app.groups.values():
         if group.waiting:
             yield group.first().request
-    yield from app.reserved.values()
+    yield from (request for request in app.reserved.values() if request.is_pending)

@@ -10,7 +10,9 @@ _MEASURES = "core/licorne_core/scheduling/measures.py"
 _PROMISES = "core/licorne_core/scheduling/promises.py"
 _QUOTA_CHANGE = "core/licorne_core/preemption/quota_change.py"
 _QUOTAS = "core/licorne_core/quotas.py"
+_REFUSALS = "core/licorne_core/handlers/predicates.py"
 _REQUIRED = "core/licorne_core/preemption/required_node.py"
+_RESERVED = "core/licorne_core/scheduling/reserved.py"
 _RESERVING = "core/licorne_core/scheduling/reserving.py"
 _SCENARIO = "tests/scenarios/test_scenarios.py::test_scenario"
 _SHARES = _SCENARIO + "[preemption]"
@@ -19,6 +21,9 @@ _JUDGED = _SCENARIO + "[preemption_judged]"
 _OFF = _SCENARIO + "[preemption_off]"
 _KEPT = _SCENARIO + "[promises]"
 _ENDED = _SCENARIO + "[promises_that_end]"
+_REFUSED = _SCENARIO + "[promises_refused]"
+_RESIZED = _SCENARIO + "[promises_resized]"
+_RESTING = _SCENARIO + "[promises_that_rest]"
 _DAEMONS = _SCENARIO + "[required_node]"
 _MAXIMA = _SCENARIO + "[quota_change]"
 _TIMES = _SCENARIO + "[quota_change_times]"
@@ -162,6 +167,104 @@ PREEMPTION = (
         "        if lacking < 0 and going:\n",
         "victims go where others are on their way out already",
         (_OTHERS,),
+    ),
+    # What is promised while the RM is asked, and when it refuses
+    Defect(
+        "assumption-ends-the-promise",
+        _RESERVING,
+        "if promise is None or request.state is not ASSUMED:",
+        "if promise is None or request.state is not None:",
+        "an ask whose node the RM refuses has nothing promised to it any more",
+        (_REFUSED, _RESTING),
+    ),
+    Defect(
+        "resting-promise-is-tried",
+        _RESERVED,
+        "super().wake(item for item in items if self._owners[item].request.is_pending)",
+        "super().wake(items)",
+        "an ask about which the RM is asked is tried once more",
+        (_RESTING,),
+    ),
+    Defect(
+        "resting-promise-is-kept-twice",
+        _RESERVING,
+        "            promise.unbook()\n            promise.is_resting = True",
+        "            promise.is_resting = True",
+        "what was promised to an ask is kept free beside the ask while the RM is asked",
+        (_RESTING,),
+    ),
+    Defect(
+        "promise-rests-for-ever",
+        _RESERVING,
+        "            promise.is_resting = False\n            promise.book()\n",
+        "",
+        "nothing is kept for an ask that the RM has refused a node",
+        (_REFUSED, _RESTING),
+    ),
+    Defect(
+        "refused-node-is-kept",
+        _RESERVING,
+        "if not (promise.reservation.required or promise.waits_on(node.node_id)):",
+        "if promise is None:",
+        "nobody gets the node that the RM does not want for the ask",
+        (_REFUSED,),
+    ),
+    Defect(
+        "refused-too-early",
+        _RESERVING,
+        "if not (promise.reservation.required or promise.waits_on(node.node_id)):",
+        "if not promise.reservation.required:",
+        "the node is given up while victims are still to go from it",
+        (_REFUSED,),
+    ),
+    Defect(
+        "silence-takes-the-node",
+        _REFUSALS,
+        "            if reason is not NO_ANSWER:\n",
+        "            if reason:\n",
+        "the node is given up when the RM does not answer",
+        (_REFUSED,),
+    ),
+    Defect(
+        "promise-goes-with-its-node",
+        _RESERVING,
+        "if reservation.required or self.promises.find(reservation) is None:",
+        "if reservation.node_id is not None:",
+        "an ask that loses its node loses what was promised to it in its queues",
+        (_REFUSED, _RESTING),
+    ),
+    Defect(
+        "lost-node-for-good",
+        _GROUPS,
+        "return waits(place) and (reservation is None or reservation.node_id is None)",
+        "return waits(place) and reservation is None",
+        "an ask that has lost its node cannot have another one reserved",
+        (_RESTING,),
+    ),
+    # What is promised to an ask that has another size
+    Defect(
+        "resized-promise-ends",
+        "core/licorne_core/handlers/allocations.py",
+        "    if promise is not None:\n        partition.reservations.take_over(promise, other)\n",
+        "",
+        "an ask that is given another size has nothing promised to it any more",
+        (_RESIZED,),
+    ),
+    Defect(
+        "promise-grows-with-its-ask",
+        _RESERVING,
+        "min(value, wanted.get(name, 0))",
+        "wanted.get(name, 0)",
+        "more is promised to an ask than was freed for it",
+        (_RESIZED,),
+    ),
+    Defect(
+        "promise-never-shrinks",
+        _RESERVING,
+        "min(value, wanted.get(name, 0))",
+        "max(value, 0)",
+        "what an ask does not want any more is kept for it",
+        (_RESIZED,),
     ),
     # Required nodes
     Defect(

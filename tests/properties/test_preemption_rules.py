@@ -11,6 +11,7 @@ from support.worlds.answering import Answers
 from support.worlds.confirming import Confirmations
 from support.worlds.evictions import Evictions
 from support.worlds.playing import REST
+from support.worlds.resizing import Resizes
 
 SWEEP = 10
 """Commands after which the core's books are added up."""
@@ -23,6 +24,7 @@ class _Play:
         self.driver = Driver(sweep=SWEEP)
         self.answers = Answers(self.driver.scheduler)
         self.confirmations = Confirmations()
+        self.resizes = Resizes(self.driver.scheduler)
         self.evictions = Evictions(self.driver.scheduler)
 
     def send(self, command: Command) -> None:
@@ -36,6 +38,7 @@ class _Play:
         effects = self.driver.send(command)
         self.answers.hear(effects)
         self.confirmations.hear(effects)
+        self.resizes.hear(effects)
         self.evictions.after(effects, decided=isinstance(command, Tick) and command.decisions > 0)
 
     def settle(self, turns: int) -> None:
@@ -52,7 +55,8 @@ def victims_in(world: World) -> int:
     play = _Play()
     for now, command in world.steps:
         play.driver.now = now
-        for reply in [*play.answers.due(), *play.confirmations.due()]:
+        due = [*play.answers.due(), *play.confirmations.due(), *play.resizes.due()]
+        for reply in due:
             play.send(reply)
         if command is REST:
             play.settle(1000)

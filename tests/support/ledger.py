@@ -24,9 +24,8 @@ from licorne_core.effects import (
 from licorne_core.ids import AllocationKey, AppId, PartitionName
 from licorne_core.partition import Partition
 from licorne_core.queues.access import takes_applications
-from licorne_core.reservations import Reservation
 from licorne_core.scheduler import Scheduler
-from support.requests import allocations, assumed, placed_elsewhere, reservations
+from support.requests import Kept, allocations, assumed, placed_elsewhere, reservations
 
 Key = tuple[str, str, str]
 
@@ -37,7 +36,7 @@ class Ledger:
     def __init__(self) -> None:
         """Nothing yet."""
         self._live: dict[Key, str] = {}
-        self._reserved: dict[Key, Reservation] = {}
+        self._reserved: dict[Key, Kept] = {}
         self._assumed: dict[Allocation, Partition] = {}
         self._elsewhere: dict[Allocation, Partition] = {}
 
@@ -70,11 +69,11 @@ class Ledger:
             elif isinstance(effect, ApplicationsAnswered):
                 for app_id in effect.accepted:
                     check_placement(scheduler, effect.rm_id, app_id)
-        reserved: dict[Key, Reservation] = {
-            (partition.name, app.app_id, key): reservation
+        reserved: dict[Key, Kept] = {
+            (partition.name, app.app_id, key): kept
             for partition in scheduler.partitions.values()
             for app in partition.applications.values()
-            for key, reservation in reservations(app).items()
+            for key, kept in reservations(app).items()
         }
         for allocation, partition in new.items():
             own = self._reserved.get(_key(partition, allocation))
@@ -93,16 +92,17 @@ class Ledger:
         self._reserved, self._assumed, self._elsewhere = reserved, now_assumed, elsewhere
 
     def _check_reserved(
-        self, partition: Partition, allocation: Allocation, reserved: dict[Key, Reservation]
+        self, partition: Partition, allocation: Allocation, reserved: dict[Key, Kept]
     ) -> None:
         """D3: those for whom the node was reserved all the time are not passed over."""
         node_id = allocation.node_id
         others = [
             key
-            for key, reservation in reserved.items()
+            for key, kept in reserved.items()
             if key[0] == partition.name
-            and reservation.node_id == node_id
-            and self._reserved.get(key) is reservation
+            and key != _key(partition, allocation)
+            and kept.node_id == node_id
+            and self._reserved.get(key) == kept
         ]
         required = allocation.ask.ask_class.required_node
         assert required or not others, f"D3: {allocation.key} on {node_id}, kept for {others}"

@@ -1,9 +1,11 @@
 """What an application of the core wants and has, as tests ask for it."""
 
+from typing import NamedTuple
+
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import TO_REPLACE, Place, Request, RequestState
 from licorne_core.asks import Allocation, Ask
-from licorne_core.ids import AllocationKey
+from licorne_core.ids import AllocationKey, NodeId
 from licorne_core.reservations import Reservation
 
 
@@ -44,12 +46,20 @@ def placed_elsewhere(app: Application) -> dict[AllocationKey, Allocation]:
     }
 
 
-def reservations(app: Application) -> dict[AllocationKey, Reservation]:
+class Kept(NamedTuple):
+    """A node that is kept for an ask, and the reservation that keeps it."""
+
+    node_id: NodeId
+    reservation: Reservation
+
+
+def reservations(app: Application) -> dict[AllocationKey, Kept]:
     """The nodes that are kept for its asks."""
+    found = {key: request.reservation for key, request in app.reserved.items()}
     return {
-        key: request.reservation
-        for key, request in app.reserved.items()
-        if request.reservation is not None
+        key: Kept(reservation.node_id, reservation)
+        for key, reservation in found.items()
+        if reservation is not None and reservation.node_id is not None
     }
 
 

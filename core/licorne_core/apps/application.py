@@ -110,7 +110,7 @@ class Application:
     assumed_count: int
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
-    """The pending requests that a node is reserved for."""
+    """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
     pending_total: dict[str, int]
     """What its pending requests want, by resource name."""
     allocated: dict[str, int]

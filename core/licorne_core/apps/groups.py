@@ -303,7 +303,8 @@ class ReservationRequest(AgedAsks):
 
     def qualifies(self, place: Place) -> bool:
         """Whether the ask has no node reserved."""
-        return waits(place) and place.request.reservation is None
+        reservation = place.request.reservation
+        return waits(place) and (reservation is None or reservation.node_id is None)
 
 
 class PreemptionRequest(AgedAsks):

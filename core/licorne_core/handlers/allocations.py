@@ -162,14 +162,20 @@ def _ask_again(
 def _resize_ask(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float
 ) -> None:
-    """A pending ask of another size keeps its place, and its node if that can ever hold it."""
-    reservation = request.reservation
+    """A pending ask of another size keeps its place, and its node if that can ever hold it.
+
+    Of what was promised to it it keeps what it still wants.
+    """
+    reservation, promise = request.reservation, request.promise
+    own = None if reservation is None else reservation.node_id
     other = partition.asks.replace(app, request, ask, now)
-    if reservation is not None:
-        node = partition.nodes.by_id[reservation.node_id]
+    if reservation is not None and own is not None:
+        node = partition.nodes.by_id[own]
         if reservation.required or node.holds(ask.ask_class.items):
             partition.reservations.reserve(app, other, node, reservation.time, now)
             partition.cluster.changed(node)
+    if promise is not None:
+        partition.reservations.take_over(promise, other)
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:

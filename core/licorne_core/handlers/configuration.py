@@ -159,7 +159,7 @@ def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
     partition.tree.reload(config.root)
     partition.tree.root.max = partition.nodes.total
     partition.config = config
-    promises = list(partition.reservations.promises)
+    promises = partition.reservations.promises.booked()
     for promise in promises:
         promise.unbook()
     partition.limits.rejoin(partition.applications.values(), partition.leaf_of)

@@ -201,16 +201,19 @@ def _settle(
         elif reason is not None:
             roll_back(partition, app, request, PairEvent.REFUSED, now)
             request.group.refusals += reason is not NO_ANSWER
+            if reason is not NO_ANSWER:
+                partition.reservations.refused(request, node, now)
         else:
             request.group.refusals = 0
             _confirm(partition, app, request, now, outcome)
             if check.allocate:
                 settled.confirmed.append(node)
     for reservation in check.reservations:
-        live = partition.nodes.by_id.get(reservation.node_id)
+        own = reservation.node_id
+        live = None if own is None else partition.nodes.by_id.get(own)
         stands = live is not None and reservation in live.reservations.values()
-        if stands and reservation.node_id in refused:
-            partition.reservations.end(reservation, now)
+        if stands and own in refused:
+            partition.reservations.lose_node(reservation, now)
 
 
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
@@ -246,7 +249,7 @@ def _confirm(
         placeholder = partition.pairs.agree(app, request)
         outcome.release(partition, make_way(app, placeholder, request))
         return
-    allocation = partition.allocations.confirm(app, request)
+    allocation = partition.allocations.confirm(app, request, now)
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)

@@ -132,7 +132,7 @@ def _settle(
         partition.changes.app_is_due(app)
         return
     search = partition.preemption.search
-    for _, plan, upto in choices if _is_allowed(partition, app, wants.group) else ():
+    for _, plan, upto in choices if _is_allowed(partition, app, wants.group, now) else ():
         if search.stands(app, request, plan, upto, now):
             victims = plan.victims_upto(upto)
             rule = PreemptionRule.GUARANTEE
@@ -144,7 +144,7 @@ def _settle(
     partition.escalation.pause(wants, now)
 
 
-def _is_allowed(partition: Partition, app: Application, group: AskGroup) -> bool:
+def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: float) -> bool:
     """Whether victims may be stopped for asks of the group now, as if they were tried (§ 9.2).
 
     That the RM owes very many answers is no reason against it: it is not asked anything.
@@ -152,6 +152,10 @@ def _is_allowed(partition: Partition, app: Application, group: AskGroup) -> bool
     if partition.holds or app.state not in SCHEDULABLE:
         return False
     scene = partition.scene
+    if 0 < app.backoff_until <= now:
+        # It is over, though its deadline comes behind the one that is dealt with now.
+        scene.escalation.on_time(app, now)
+        partition.changes.app_is_due(app)
     blocker = application_blocker(scene, app) or stops_preemption(scene, app, group)
     if blocker is None or blocker is scene.predicates.owed:
         return True
@@ -251,7 +255,7 @@ def _keep_node(partition: Partition, beneficiary: Beneficiary, now: float) -> No
     _, app, request, node, _ = beneficiary
     for reservation in list(node.reservations.values()):
         if reservation is not request.reservation and not reservation.required:
-            partition.reservations.end(reservation, now)
+            partition.reservations.lose_node(reservation, now)
     own = request.reservation
     if own is not None and own.node_id != node.node_id:
         partition.reservations.end(own, now)

@@ -190,9 +190,9 @@ class Cycle:
             )
         if blocker is not None:
             return blocker
-        node = self._nodes[reservation.node_id]
-        if node.takes(ask_class, reserved=True):
-            return node
+        own = reservation.node_id
+        if own is not None and self._nodes[own].takes(ask_class, reserved=True):
+            return self._nodes[own]
         return None if reservation.required else self._index.best(ask_class)
 
     # Applications with placeholders

@@ -1,25 +1,45 @@
 """What was promised to asks for which victims were told to stop (spec § 9.4.8).
 
 The ask has its node reserved. What it wants is promised to it in its queues, and to its user and
-group, from when the victims are told until it is placed or gone. Each promise is kept by itself: in
-every quota others have to leave free what the victims that have yet to go do not cover. So nobody
-else gets what they free, in whatever order they go.
+group, from when the victims are told until it is placed or gone, but no longer than the hour of its
+reservation. Each promise is kept by itself: in every quota others have to leave free what the
+victims that have yet to go do not cover. So nobody else gets what they free, in whatever order they
+go.
+
+While the RM is asked about a node for the ask, the promise rests: the ask itself is booked in its
+quotas, and nobody else gets the node that was promised. If the RM does not agree, or is not asked
+any more, the promise goes on as it was.
+
+The promise goes on without its node if the node is lost, or can never hold the ask, or is claimed
+by an ask that requires it, or if the RM refuses it. A refusal that comes before all victims on the
+node are gone does not count: without them the RM may agree. Nor does silence. From then on others
+may have the node. The ask may go to any node, and may have another one reserved. An ask that
+requires its node keeps it for as long as it is there.
+
+An ask that is given another size keeps what was promised to it as far as it still wants that. What
+was freed for it is no more than that, and nobody else is to have it.
+
+An ask that is to replace a placeholder has the placeholder's room: its promise ends.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
 from licorne_core.books import book_promise, unbook_promise
+from licorne_core.ids import NodeId
 from licorne_core.quotas import Quota
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, charge, refund
 
 
 class Promise:
-    """One ask's; `outstanding` are the victims that are not gone yet, with their applications."""
+    """One ask's; `outstanding` are the victims that are not gone yet, with their applications.
 
-    __slots__ = ("app", "kept", "outstanding", "request", "reservation")
+    `items` is what was promised, which may be less than the ask wants by now.
+    """
+
+    __slots__ = ("app", "is_resting", "items", "kept", "outstanding", "request", "reservation")
 
     def __init__(
         self,
@@ -27,14 +47,25 @@ class Promise:
         request: Request,
         reservation: Reservation,
         victims: Mapping[Request, Application],
+        items: Items,
     ) -> None:
         """The victims were told to stop."""
         self.app = app
+        self.items = items
         self.request = request
         self.reservation = reservation
         self.outstanding = dict(victims)
         self.kept: dict[Quota, Items] = {}
         """By quota, what others have to leave free for it now."""
+        self.is_resting = False
+        """Whether the ask is booked itself, as the RM is asked about a node for it."""
+
+    def waits_on(self, node_id: NodeId) -> bool:
+        """Whether a victim on the node is not gone yet."""
+        return any(
+            victim.allocation is not None and victim.allocation.node_id == node_id
+            for victim in self.outstanding
+        )
 
     def lacks(self, quota: Quota) -> Items:
         """What the ask needs in a quota beside what is left free for it there; zero for nothing.
@@ -47,26 +78,28 @@ class Promise:
 
     def book(self) -> None:
         """Book it in all quotas of its application."""
-        book_promise(self.request.ask.ask_class.items, self.app)
+        book_promise(self.items, self.app)
         for quota in self.app.quotas:
             self._keep(quota)
 
     def unbook(self) -> None:
         """The inverse of `book`."""
-        unbook_promise(self.request.ask.ask_class.items, self.app)
+        unbook_promise(self.items, self.app)
         for quota, kept in self.kept.items():
             refund(quota.kept, kept)
         self.kept.clear()
 
     def follow(self, victim_app: Application) -> None:
         """A victim of the application is gone or has another size: more or less is to be kept."""
+        if self.is_resting:
+            return
         for quota in self.app.quotas:
             if quota in victim_app.quotas:
                 refund(quota.kept, self.kept.pop(quota, ()))
                 self._keep(quota)
 
     def _keep(self, quota: Quota) -> None:
-        uncovered = dict(self.request.ask.ask_class.items)
+        uncovered = dict(self.items)
         for victim, app in self.outstanding.items():
             if quota in app.quotas:
                 for name, value in victim.ask.ask_class.items:
@@ -81,8 +114,9 @@ class Promise:
 class Promises:
     """The promises of one partition.
 
-    Always true: an ask with a promise is pending and has the node reserved that it was promised.
-    Each victim that was told to stop for an ask, and is not gone, is outstanding for it alone.
+    Always true: an ask with a promise has a reservation, and is pending; or it is assumed, and the
+    promise rests. Each victim that was told to stop for an ask, and is not gone, is outstanding for
+    it alone.
     """
 
     __slots__ = ("_by_reservation", "_by_victim")
@@ -125,13 +159,14 @@ class Promises:
             return None
         for victim in promise.outstanding:
             del self._by_victim[victim]
-        promise.unbook()
+        if not promise.is_resting:
+            promise.unbook()
         promise.request.promise = None
         return promise
 
-    def __iter__(self) -> Iterator[Promise]:
-        """All of them, in the order in which they were made."""
-        return iter(self._by_reservation.values())
+    def booked(self) -> list[Promise]:
+        """Those that do not rest, in the order in which they were made."""
+        return [promise for promise in self._by_reservation.values() if not promise.is_resting]
 
     def __len__(self) -> int:
         """How many there are."""

@@ -1,5 +1,6 @@
-"""The asks that a node is reserved for: they come before all others (spec § 8.6)."""
+"""The asks that something is reserved for: they come before all others (spec § 8.6)."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -21,7 +22,10 @@ class Owner(NamedTuple):
 
 
 class ReservedAsks(Foremost[Reservation]):
-    """All reservations of a partition; one that was tried in vain waits for its node as well."""
+    """All reservations of a partition; one that was tried in vain waits for its node as well.
+
+    Nobody is tried who is not pending: while the RM is asked about an ask its promise rests.
+    """
 
     __slots__ = ("_owners",)
 
@@ -41,9 +45,17 @@ class ReservedAsks(Foremost[Reservation]):
 
     def remove(self, reservation: Reservation) -> Owner:
         """One that has ended; whose it was."""
+        self.rest(reservation)
+        return self._owners.pop(reservation)
+
+    def wake(self, items: Iterable[Reservation]) -> None:
+        """Something changed for them: those that are pending are worth a try."""
+        super().wake(item for item in items if self._owners[item].request.is_pending)
+
+    def rest(self, reservation: Reservation) -> None:
+        """Its ask is not pending at the moment."""
         self.unblock(reservation)
         self.set_aside(reservation)
-        return self._owners.pop(reservation)
 
     def owner(self, reservation: Reservation) -> Owner:
         """Whose it is."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import ASSUMED, Request
 from licorne_core.apps.states import AppState
 from licorne_core.events import Journal
 from licorne_core.facts.nodes import NodeReserved, ReservationEnded
@@ -54,22 +54,30 @@ class Reservations:
     ) -> Reservation:
         """Keep the node for the ask; it counts from unix seconds `since` on.
 
-        An ask that may go nowhere else ends the reservations of those that may.
+        An ask that may go nowhere else ends the reservations of those that may. One that has a
+        promise without a node has this one from now on, for as long as the promise lasts.
         """
-        ask = request.ask
-        required = ask.ask_class.required_node is not None
-        if required:
+        if request.ask.ask_class.required_node is not None:
             self.give_way(node, now)
-        reservation = Reservation(app.app_id, ask.key, node.node_id, since, required)
-        request.reservation = reservation
-        app.reserved[ask.key] = request
+        reservation = request.reservation or self._start(app, request, since)
+        reservation.node_id = node.node_id
         node.add_reservation(reservation)
+        self._wakeups.reserved.wake((reservation,))
+        self._escalation.rank_all(request.group, now)
+        self._changes.app_changed(app)
+        size = request.ask.ask_class.resources
+        self._journal.note(NodeReserved(now, node.node_id, request.key, size))
+        return reservation
+
+    def _start(self, app: Application, request: Request, since: float) -> Reservation:
+        """A reservation that has no node yet."""
+        required = request.ask.ask_class.required_node is not None
+        reservation = Reservation(app.app_id, request.key, None, since, required)
+        request.reservation = reservation
+        app.reserved[request.key] = request
         self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)
-        self._escalation.rank_all(request.group, now)
-        self._changes.app_changed(app)
-        self._journal.note(NodeReserved(now, node.node_id, ask.key, ask.ask_class.resources))
         return reservation
 
     def promise(
@@ -80,8 +88,58 @@ class Reservations:
         assert reservation is not None, f"{request!r} has its node"
         reservation.time = now
         self._timers.set(_timer(reservation), now + RESERVATION_TIME)
-        self.promises.make(Promise(app, request, reservation, victims))
+        items = request.ask.ask_class.items
+        self.promises.make(Promise(app, request, reservation, victims, items))
         self._wake(reservation)
+
+    def take_over(self, promise: Promise, request: Request) -> None:
+        """The ask of a promise that has ended comes back as `request`, in another size.
+
+        Its promise goes on, as far as it still wants that, with a node or without.
+        """
+        wanted = dict(request.ask.ask_class.items)
+        still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
+        items = tuple((name, value) for name, value in still if value)
+        if items:
+            app = promise.app
+            reservation = request.reservation
+            if reservation is None:
+                reservation = self._start(app, request, promise.reservation.time)
+            self.promises.make(Promise(app, request, reservation, promise.outstanding, items))
+
+    def placed(self, request: Request, now: float) -> None:
+        """The ask is booked: its reservation ends.
+
+        But not that of a promise, as long as the RM has to agree to the place.
+        """
+        reservation, promise = request.reservation, request.promise
+        if reservation is None:
+            return
+        if promise is None or request.state is not ASSUMED:
+            self.end(reservation, now)
+        else:
+            promise.unbook()
+            promise.is_resting = True
+            self._wakeups.reserved.rest(reservation)
+
+    def resume(self, request: Request) -> None:
+        """The ask is pending again: its promise goes on, if it has one."""
+        promise = request.promise
+        if promise is not None:
+            promise.is_resting = False
+            promise.book()
+            self._wake(promise.reservation)
+
+    def refused(self, request: Request, node: Node, now: float) -> None:
+        """The RM has refused the node to the ask, as it is now.
+
+        What was promised to it is of no use there, unless victims are still to go.
+        """
+        promise = request.promise
+        if promise is None or promise.reservation.node_id != node.node_id:
+            return
+        if not (promise.reservation.required or promise.waits_on(node.node_id)):
+            self.lose_node(promise.reservation, now)
 
     def victim_gone(self, victim: Request) -> None:
         """A victim is gone: is there room now for the ask that it had to go for?"""
@@ -98,41 +156,61 @@ class Reservations:
         _, app, request = self._wakeups.reserved.remove(reservation)
         request.reservation = None
         del app.reserved[reservation.key]
-        node = self._nodes.by_id[reservation.node_id]
-        node.drop_reservation(reservation)
         self._timers.cancel(_timer(reservation))
         note_allocating(app)
         if not app.is_allocating:
             self._wakeups.may_run_again(app.leaf.lineage)
         promise = self.promises.end(reservation)
+        self._leave_node(reservation, app, request, now)
+        if promise is not None:
+            self._wakeups.room_in(app.quotas)
+
+    def lose_node(self, reservation: Reservation, now: float) -> None:
+        """The node is not for the ask any more; what was promised to it is, if there is more.
+
+        Of an ask that may go nowhere else nothing is left.
+        """
+        if reservation.required or self.promises.find(reservation) is None:
+            self.end(reservation, now)
+            return
+        _, app, request = self._wakeups.reserved.owner(reservation)
+        self._leave_node(reservation, app, request, now)
+        self._wake(reservation)
+
+    def _leave_node(
+        self, reservation: Reservation, app: Application, request: Request, now: float
+    ) -> None:
+        """The node, if there is one, is for others, and the ask may have another one."""
+        node_id, reservation.node_id = reservation.node_id, None
         if request.is_pending:
             wants = request.group.reservation_request
             if wants is not None:
                 wants.add(request.place, now)
                 self._escalation.rank(wants, now)
         self._changes.app_changed(app)
-        self._wakeups.node_improved(node)
-        if promise is not None:
-            self._wakeups.room_in(app.quotas)
-        size = request.ask.ask_class.resources
-        self._journal.note(ReservationEnded(now, node.node_id, reservation.key, size))
+        if node_id is not None:
+            node = self._nodes.by_id[node_id]
+            node.drop_reservation(reservation)
+            self._wakeups.node_improved(node)
+            size = request.ask.ask_class.resources
+            self._journal.note(ReservationEnded(now, node_id, reservation.key, size))
 
     def give_way(self, node: Node, now: float) -> None:
         """An ask that requires the node takes it from those that do not (spec § 8.7)."""
         for reservation in [r for r in node.reservations.values() if not r.required]:
-            self.end(reservation, now)
+            self.lose_node(reservation, now)
 
     def leave(self, node: Node, now: float) -> None:
         """The node goes: nothing is reserved there any more."""
         for reservation in list(node.reservations.values()):
-            self.end(reservation, now)
+            self.lose_node(reservation, now)
 
     def shrunk(self, node: Node, now: float) -> None:
         """The node has another capacity: asks that it can never hold need another one."""
         for reservation in list(node.reservations.values()):
             request = self._wakeups.reserved.owner(reservation).request
             if not (reservation.required or node.holds(request.ask.ask_class.items)):
-                self.end(reservation, now)
+                self.lose_node(reservation, now)
 
 
 def note_allocating(app: Application) -> None:

@@ -116,8 +116,10 @@ def _task_group_report(group: TaskGroup) -> TaskGroupReport:
 
 def _reservations(app: Application) -> Iterator[ReservationReport]:
     for request in app.reserved.values():
-        if request.reservation is not None:
-            yield reservation_report(request.reservation)
+        reservation = request.reservation
+        node_id = None if reservation is None else reservation.node_id
+        if reservation is not None and node_id is not None:
+            yield reservation_report(reservation, node_id)
 
 
 def _known(app: Application) -> Iterator[tuple[Request, Allocation]]:
@@ -144,7 +146,7 @@ def _ask_reports(app: Application, places: Iterable[Place]) -> Iterator[AskRepor
             log,
             group is not None and group.attempted,
             request.reported,
-            "" if reservation is None else reservation.node_id,
+            "" if reservation is None else reservation.node_id or "",
             _assumed_node(request),
             "" if request.partner is None else request.partner.key,
             request.triggered,

@@ -110,7 +110,8 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding]:
     for (app_id, key), reservation in node.reservations.items():
         app = partition.applications.get(app_id)
         request = None if app is None else app.requests.get(key)
-        if request is None or not request.is_pending or request.reservation is not reservation:
+        waits = request is not None and (request.is_pending or request.promise is not None)
+        if request is None or not waits or request.reservation is not reservation:
             text = f"{at} is reserved for {key} of application {app_id}, which does not wait for it"
             yield Finding(Concern.RESERVATION, text)
 

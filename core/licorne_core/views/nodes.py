@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from licorne_core.apps.requests import SHOWN_AS_ASKS, Request
 from licorne_core.asks import Allocation
 from licorne_core.explain import why_stopped
-from licorne_core.ids import AllocationKey, AppId
+from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.nodes.sorting import utilization
 from licorne_core.partition import Partition
@@ -82,13 +82,13 @@ def reservations(partition: Partition, start: str = "") -> Iterator[ReservationR
 
 def _in_order(node: Node) -> list[ReservationReport]:
     found = sorted(node.reservations.values(), key=lambda item: (item.time, item.app_id, item.key))
-    return [reservation_report(reservation) for reservation in found]
+    return [reservation_report(reservation, node.node_id) for reservation in found]
 
 
-def reservation_report(reservation: Reservation) -> ReservationReport:
+def reservation_report(reservation: Reservation, node_id: NodeId) -> ReservationReport:
     """Which ask a node is kept free for."""
     return ReservationReport(
-        node_id=reservation.node_id,
+        node_id=node_id,
         app_id=reservation.app_id,
         key=reservation.key,
         time=reservation.time,

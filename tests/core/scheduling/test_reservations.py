@@ -26,9 +26,9 @@ def reserved(core: Driver, rm: str = "rm1") -> dict[str, str]:
     """The node that is reserved for each ask, by application and key."""
     partition = core.scheduler.partitions[f"[{rm}]default"]  # type: ignore[index]
     return {
-        f"{owner.app_id}/{key}": reservation.node_id
+        f"{owner.app_id}/{key}": kept.node_id
         for owner in partition.applications.values()
-        for key, reservation in reservations_of(owner).items()
+        for key, kept in reservations_of(owner).items()
     }
 
 

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup, group_key
+from licorne_core.apps.requests import Request
 from licorne_core.ids import AllocationKey, AppId
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling import waiting
 from licorne_core.scheduling.blockers import Blocker, RunningLimit
+from licorne_core.scheduling.reserved import Owner
 from licorne_core.scheduling.waiting import Parked
 from support.builders import ask
 from support.waiting_world import NODE, QUOTAS, World
@@ -225,6 +227,9 @@ def test_a_blocker_is_kept_as_long_as_it_blocks_somebody() -> None:
     world = World()
     limit = world.limit(0)
     reservation = Reservation(AppId("x"), AllocationKey("k"), NODE, 0.0, required=False)  # type: ignore[arg-type]
+    request = Request(ask("x", "k", vcore=1), 0.0, 1)
+    group = world.groups[0]
+    world.reserved.add(reservation, Owner(group.app.leaf, group.app, request))
     world.reserved.park(reservation, (limit,))
     world.waiting.park(world.groups[0], limit)
     world.waiting.park(world.groups[3], limit)

@@ -43,12 +43,13 @@ REPLACED, TIMED_OUT = "replaced", "timed out"
 class ReservationRecord:
     """A node is kept for an ask, since a time in unix seconds.
 
-    `promised`: `victims` were told to stop for it, so its queues keep room for it too (§ 9.4).
+    `promised`: `victims` were told to stop for it, so its queues keep so much for it too (§ 9.4).
+    That stays its own when the node is not any more, and is None.
     """
 
-    node_id: str
+    node_id: str | None
     since: float
-    promised: bool = False
+    promised: Amounts = field(default_factory=dict)
     victims: list["AllocationRecord"] = field(default_factory=list)
 
 
@@ -83,7 +84,26 @@ class AskRecord:
     @property
     def is_promised(self) -> bool:
         """Whether it is to have what its victims free."""
-        return self.reservation is not None and self.reservation.promised
+        return self.reservation is not None and bool(self.reservation.promised)
+
+    def lose_node(self) -> None:
+        """The node is not kept for it any more; what was promised is, if it may go elsewhere."""
+        if self.reservation is not None and self.is_promised and self.required_node is None:
+            self.reservation.node_id = None
+        else:
+            self.reservation = None
+
+    def resize(self, size: Amounts) -> None:
+        """It wants so much now; of what was promised to it, it keeps what it still wants."""
+        self.size = size
+        kept = self.reservation
+        if kept is not None:
+            still = {name: min(size.get(name, 0), value) for name, value in kept.promised.items()}
+            promised = {name: value for name, value in still.items() if value}
+            # Another one from then on: what the RM says of the old size means nothing to it.
+            self.reservation = ReservationRecord(kept.node_id, kept.since, promised, kept.victims)
+            if not promised and kept.node_id is None:
+                self.reservation = None
 
     @property
     def kind(self) -> Kind:

@@ -86,8 +86,6 @@ def _reserved_pass(look: Look) -> Decision | Preemption | None:
 
     Or the first that may not, and for which its node can be cleared (§ 9.5).
     """
-    if not look.usage.reserved:
-        return None
     for app in apps_in_order(look, newcomers=True):
         for ask in app.asks_in_order():
             if ask.reservation is None:
@@ -96,21 +94,21 @@ def _reserved_pass(look: Look) -> Decision | Preemption | None:
                 continue
             if not within_limits(look, app, ask, reserved=True):
                 continue
-            decision = _decide_for_reserved(look, app, ask, look.nodes[ask.reservation.node_id])
+            decision = _decide_for_reserved(look, app, ask, ask.reservation.node_id)
             if decision is not None:
                 return decision
     return None
 
 
 def _decide_for_reserved(
-    look: Look, app: AppRecord, ask: AskRecord, node: NodeRecord
+    look: Look, app: AppRecord, ask: AskRecord, own: str | None
 ) -> Decision | Preemption | None:
     """A full cluster is no reason not to clear the node; another full queue is."""
     if within_maxima(look, app, ask, reserved=True):
         if not may_be_asked_about(look, ask):
             return None
-        if fits(look, node, ask):
-            return Decision(app.app_id, ask.key, node.node_id)
+        if own is not None and fits(look, look.nodes[own], ask):
+            return Decision(app.app_id, ask.key, own)
     elif not exceeds_cluster_only(look, app, ask, reserved=True) or ask.required_node is None:
         return None
     if ask.required_node is not None:
@@ -190,7 +188,8 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
 
 def _node_to_reserve(look: Look, ask: AskRecord) -> str | None:
     """The node that is to be kept for an ask that fits on none (§§ 8.5, 8.7)."""
-    if not look.reserving or ask.reservation is not None:
+    has_one = ask.reservation is not None and ask.reservation.node_id is not None
+    if not look.reserving or has_one:
         return None
     if ask.required_node is not None:
         return ask.required_node if ask.required_node in look.nodes else None

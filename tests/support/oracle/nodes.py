@@ -41,7 +41,7 @@ def _unreserve_too_large(partition: PartitionOracle, node: NodeRecord) -> None:
     for _, ask in partition.reserved_asks():
         here = ask.reservation is not None and ask.reservation.node_id == node.node_id
         if here and ask.required_node is None and not node.holds(ask.size):
-            ask.reservation = None
+            ask.lose_node()
 
 
 def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
@@ -51,7 +51,7 @@ def _lose(partition: PartitionOracle, node: NodeRecord, now: float) -> None:
     del partition.nodes[node.node_id]
     for _, ask in partition.reserved_asks():
         if ask.reservation and ask.reservation.node_id == node.node_id:
-            ask.reservation = None
+            ask.lose_node()
     for app in partition.apps.values():
         for key in [key for key, pair in app.pairs.items() if pair.node_id == node.node_id]:
             app.add(unlink(app, key))

@@ -113,11 +113,11 @@ class PartitionOracle:
                 self.clean_later(queue.path, now)
 
     def reserved_asks(self) -> list[tuple[AppRecord, AskRecord]]:
-        """All asks that a node is reserved for."""
+        """All asks that something is kept for; of those that wait for an answer it is kept too."""
         return [
             (app, ask)
             for app in self.apps.values()
-            for ask in app.asks.values()
+            for ask in (*app.asks.values(), *(app.waiting_ask(key) for key in app.assumed_keys()))
             if ask.reservation is not None
         ]
 

@@ -1,7 +1,7 @@
 """Time and answers: what happens to one partition without a decision (spec §§ 5.4, 8.3-8.6)."""
 
 from licorne_core.commands import FailMode
-from support.oracle.books import AppRecord
+from support.oracle.books import AppRecord, AskRecord
 from support.oracle.feed import newly_waiting
 from support.oracle.judging import accepted, first_standing, is_current, starts, still_waits
 from support.oracle.lives import completing_is_over, placeholders_overdue
@@ -178,6 +178,8 @@ def _settle(
             again.append((app_id, key))
         elif not accepted:
             put_back(app, key)
+            if refused[node.node_id] != NO_ANSWER:
+                _note_refused(partition, app.asks[key], node.node_id)
         elif key in app.allocations:
             confirm(partition, app, key, now)
             confirmed.append(node.node_id)
@@ -188,8 +190,22 @@ def _settle(
                 confirmed.append(node.node_id)
     for _, ask in partition.reserved_asks():
         if ask.reservation in check.reservations and ask.reservation.node_id in refused:
-            ask.reservation = None
+            ask.lose_node()
     return confirmed
+
+
+def _note_refused(partition: PartitionOracle, ask: AskRecord, node_id: str) -> None:
+    """The RM does not want the ask on the node: it is kept only if somebody there is to stop."""
+    if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node_id:
+        return
+    here = [
+        victim
+        for victim in ask.reservation.victims
+        for app in partition.apps.values()
+        if any(one is victim for one in app.allocations.values()) and victim.node_id == node_id
+    ]
+    if ask.required_node is None and not here:
+        ask.lose_node()
 
 
 def _node_of(app: AppRecord, key: str) -> str:

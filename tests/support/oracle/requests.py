@@ -10,7 +10,6 @@ from support.oracle.books import (
     AppRecord,
     AskRecord,
     PairRecord,
-    ReservationRecord,
 )
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
 from support.oracle.order import SCHEDULABLE
@@ -92,15 +91,13 @@ def _resize(partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Am
     if ask.size == size:
         return
     del app.asks[ask.key]
-    ask.size = size
+    ask.resize(size)
     ask.attempted = False
     ask.forms += 1
     app.add(ask)
-    kept = ask.reservation
-    if kept is not None:
-        stays = ask.required_node is not None or partition.nodes[kept.node_id].holds(size)
-        # Another one from then on, if another class: answers about the old size mean nothing to it.
-        ask.reservation = ReservationRecord(kept.node_id, kept.since) if stays else None
+    node_id = None if ask.reservation is None else ask.reservation.node_id
+    if ask.required_node is None and node_id and not partition.nodes[node_id].holds(size):
+        ask.lose_node()
 
 
 def _resize_allocation(

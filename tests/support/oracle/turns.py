@@ -117,7 +117,8 @@ def carry_out(
     if ask.required_node is not None:
         _make_way(partition, ask.required_node)
     if decision.reserves:
-        ask.reservation = ReservationRecord(node.node_id, now)
+        ask.reservation = ask.reservation or ReservationRecord(None, now)
+        ask.reservation.node_id = node.node_id
         if ask.required_node is None and partition.must_ask(ask, node, allocate=False):
             check = _ask(partition, app, ask, node, now, allocate=False)
             check.reservations.append(ask.reservation)
@@ -127,7 +128,8 @@ def carry_out(
         waits_for = _ask(partition, app, ask, node, now, allocate=True)
         waits_for.assumed.append((app.app_id, ask.key))
     del app.asks[ask.key]
-    ask.reservation = None
+    if not (assumed and ask.is_promised):
+        ask.reservation = None
     partition.book(app, ask, node.node_id, ASSUMED, ask.created, now)
     if not assumed:
         node.changed()
@@ -141,6 +143,7 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
     What the RM said of the node before is void; what it is still to say it says knowing of this.
     """
     allocation = app.allocations[key]
+    allocation.ask.reservation = None
     partition.nodes[allocation.node_id].results.clear()
     partition.tell_made(app, key)
     if allocation.ask.placeholder:
@@ -169,12 +172,13 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
     for _, other in partition.reserved_asks():
         here = other.reservation is not None and other.reservation.node_id == decision.node_id
         if here and other is not ask and other.required_node is None:
-            other.reservation = None
+            other.lose_node()
     if ask.reservation is None or ask.reservation.node_id != decision.node_id:
         ask.reservation = ReservationRecord(decision.node_id, now)
     ask.reservation.since = now
     ask.reservation.victims = stopped
-    ask.reservation.promised = ask.triggered = True
+    ask.reservation.promised = dict(ask.size)
+    ask.triggered = True
 
 
 def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> None:
@@ -234,4 +238,4 @@ def _make_way(partition: PartitionOracle, node_id: str) -> None:
     """An ask that requires the node takes it from those that do not (spec § 8.7)."""
     for _, ask in partition.reserved_asks():
         if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
-            ask.reservation = None
+            ask.lose_node()

@@ -64,7 +64,9 @@ class Usage:
         self.app_allocated[app.app_id] = total(ask.size for ask in reals)
         add_to(self.allocated[app.queue], allocated)
         self.running[app.queue] += app.state == "Running" or app.allocating
-        self.reserved |= {ask.reservation.node_id for ask in app.asks.values() if ask.reservation}
+        for ask in (*app.asks.values(), *(one.ask for one in app.allocations.values())):
+            if ask.reservation is not None and ask.reservation.node_id is not None:
+                self.reserved.add(ask.reservation.node_id)
         for node_id, size in app.booked():
             add_to(self.available[node_id], {name: -value for name, value in size.items()})
         if app.allocations:
@@ -80,7 +82,7 @@ class Usage:
 
     def _keep(self, app: AppRecord, ask: AskRecord, apps: dict[str, AppRecord]) -> None:
         """Keep for an ask what those victims of it that are not gone do not cover (spec § 9.4)."""
-        assert ask.reservation is not None, f"{ask} was promised a node"
+        assert ask.reservation is not None, f"nothing is kept for {ask}"
         leaving = [
             (other, one)
             for other in apps.values()
@@ -91,7 +93,7 @@ class Usage:
             covered = total(one.ask.size for other, one in leaving if quota in _quotas(other))
             rest = {
                 name: value - covered.get(name, 0)
-                for name, value in ask.size.items()
+                for name, value in ask.reservation.promised.items()
                 if value > covered.get(name, 0)
             }
             add_to(self.kept.setdefault(quota, {}), rest)

@@ -14,6 +14,7 @@ from support.oracle.books import (
     PLACEHOLDER,
     PREEMPTING,
     AllocationRecord,
+    Amounts,
     AppRecord,
     AskRecord,
     seconds,
@@ -117,10 +118,15 @@ def _used_in_the_end(look: Look, name: str) -> int:
     """What all have together when victims are gone and those are placed that they go for."""
     apps = look.apps.values()
     stopping = [one for app in apps for one in app.allocations.values() if one.state == PREEMPTING]
-    promised = [ask for app in apps for ask in app.asks.values() if ask.is_promised]
+    promised = [
+        ask.reservation.promised
+        for app in apps
+        for ask in app.asks.values()
+        if ask.reservation is not None
+    ]
     used: int = look.usage.allocated["root"].get(name, 0)
     used -= sum(one.ask.size.get(name, 0) for one in stopping)
-    return used + sum(ask.size.get(name, 0) for ask in promised)
+    return used + sum(amounts.get(name, 0) for amounts in promised)
 
 
 # Asks below a guarantee
@@ -243,13 +249,13 @@ def _legal(tried: BruteForce, before: Victims, more: Sequence[RequestRecord]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class _Request(RequestRecord):
-    """A request of which it is known whether anything was promised to it."""
+    """A request of which it is known what was promised to it."""
 
-    promised: bool = False
+    earmarked: Amounts = field(default_factory=dict)
 
     @property
-    def is_promised(self) -> bool:
-        return self.promised
+    def promised(self) -> Amounts:
+        return self.earmarked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,12 +324,7 @@ def _settings(properties: dict[str, str]) -> QueueSettings:
 
 def _requests(app: AppRecord) -> Iterator[RequestRecord]:
     for ask in app.asks.values():
-        kept = ask.reservation
-        hold = None
-        if kept is not None:
-            required = ask.required_node is not None
-            hold = Hold(node=kept.node_id, time=kept.since, required=required)
-        yield _request(app, ask, RequestState.PENDING, None, hold=hold)
+        yield _request(app, ask, RequestState.PENDING, None)
     for one in app.allocations.values():
         yield _request(app, one.ask, RequestState(one.state), one.node_id, started=one.started)
     for pair in app.pairs.values():
@@ -337,8 +338,13 @@ def _request(
     node_id: str | None,
     *,
     started: float = 0.0,
-    hold: Hold | None = None,
 ) -> RequestRecord:
+    kept, hold, earmarked = ask.reservation, None, {}
+    if kept is not None and kept.node_id is not None:
+        required = ask.required_node is not None
+        hold = Hold(node=kept.node_id, time=kept.since, required=required)
+    if kept is not None and state is RequestState.PENDING:
+        earmarked = kept.promised
     return _Request(
         app=app.app_id,
         key=ask.key,
@@ -357,5 +363,5 @@ def _request(
         tags={"licorne/preemption-cost": str(ask.terms.cost)},
         triggered=ask.triggered,
         hold=hold,
-        promised=ask.is_promised,
+        earmarked=earmarked,
     )

@@ -108,8 +108,8 @@ def _add(built: Built, record: RequestRecord) -> None:
             app.app_id, request.key, NodeId(hold.node), hold.time, hold.required
         )
         request.reservation = reservation
-        built.nodes.by_id[reservation.node_id].add_reservation(reservation)
-    if record.is_promised:
+        built.nodes.by_id[NodeId(hold.node)].add_reservation(reservation)
+    if record.promised:
         for quota in app.quotas:
             charge(quota.promised, items)
 

@@ -69,9 +69,10 @@ class RequestRecord:
         return self.state in BOOKED
 
     @property
-    def is_promised(self) -> bool:
-        """Whether victims were told to stop for it and it is not placed yet."""
-        return self.triggered and self.state is RequestState.PENDING and self.hold is not None
+    def promised(self) -> Size:
+        """What was promised to it, if victims were told to stop for it and it is not placed yet."""
+        waits = self.triggered and self.state is RequestState.PENDING and self.hold is not None
+        return self.size if waits else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +109,10 @@ class Cluster:
         stays = [
             one
             for one in self.inside(path)
-            if (one.counts and one.state is not RequestState.PREEMPTING) or one.is_promised
+            if one.counts and one.state is not RequestState.PREEMPTING
         ]
-        return total(stays, name)
+        promised = sum(one.promised.get(name, 0) for one in self.inside(path))
+        return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
         """What is left on a node once all victims there are gone."""

@@ -83,7 +83,7 @@ def _app_of_core(app: Application, now: float) -> tuple[Any, ...]:
         },
         _without_zeros(app.allocated),
         {
-            request.key: (request.triggered, bool(request.promise))
+            request.key: (request.triggered, dict(request.promise.items) if request.promise else {})
             for request in app.pending()
             if request.triggered
         },
@@ -104,7 +104,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     """What shows in no effect: nodes reserved, what is assumed, and the states of pairs."""
     apps = partition.applications.values()
     reserved: Keys = {
-        (app.app_id, key): request.reservation.node_id
+        (app.app_id, key): request.reservation.node_id or ""
         for app in apps
         for key, request in app.reserved.items()
         if request.reservation is not None
@@ -174,7 +174,11 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
         {key: (pair.state, pair.node_id) for key, pair in app.pairs.items()},
         {name: (*counts, counts.open) for name, counts in task_groups(app).items()},
         _without_zeros(usage.app_allocated[app.app_id]),
-        {key: (True, ask.is_promised) for key, ask in app.asks.items() if ask.triggered},
+        {
+            key: (True, ask.reservation.promised if ask.reservation is not None else {})
+            for key, ask in app.asks.items()
+            if ask.triggered
+        },
         {kind: wish.paused_until for kind, wish in app.wishes.items() if wish.paused_until > now},
     )
 
@@ -183,7 +187,7 @@ def unseen_by_oracle(partition: PartitionOracle) -> tuple[Keys, Keys, Keys]:
     """What the oracle has to show for that which shows in no effect."""
     apps = partition.apps.values()
     reserved: Keys = {
-        (app.app_id, ask.key): ask.reservation.node_id
+        (app.app_id, ask.key): ask.reservation.node_id or ""
         for app, ask in partition.reserved_asks()
         if ask.reservation
     }

@@ -40,6 +40,7 @@ from support.worlds.books import (
 )
 from support.worlds.confirming import Confirmations
 from support.worlds.playing import REST, TURN, Step
+from support.worlds.resizing import Resizes
 
 SWEEP = 7
 """Commands after which the core adds up its books; the oracle's are compared after each."""
@@ -84,6 +85,7 @@ class _Pair:
         self.oracle = oracle
         self.answers = Answers(self.driver.scheduler)
         self.confirmations = Confirmations()
+        self.resizes = Resizes(self.driver.scheduler)
         self.unwritten: list[NotePredicatesSent] = []
         self.decisions = 0
 
@@ -94,6 +96,7 @@ class _Pair:
         effects = self.driver.send(command)
         self.answers.hear(effects)
         self.confirmations.hear(effects)
+        self.resizes.hear(effects)
         asked = [
             effect for effect in effects if isinstance(effect, PredicatesAsked | PreemptionsAsked)
         ]
@@ -137,10 +140,10 @@ class _Pair:
     def hear_answers(self) -> bool:
         """Checks are written, and RMs answer what they have thought about long enough.
 
-        They confirm, too, what they were told to stop.
+        They confirm, too, what they were told to stop, and change the sizes of asks.
         """
         written, self.unwritten = self.unwritten, []
-        due = [*self.answers.due(), *self.confirmations.due()]
+        due = [*self.answers.due(), *self.confirmations.due(), *self.resizes.due()]
         for command in (*written, *due):
             self.hand_in(command)
         return bool(written or due)

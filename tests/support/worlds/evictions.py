@@ -179,9 +179,9 @@ def _check_due(app: Application, ask: Request) -> None:
 
 def _is_needed(partition: Partition, victim: Request, app: Application, ask: Request) -> bool:
     """Whether the ask could not be placed if this victim stayed."""
-    reservation = ask.reservation
-    assert reservation is not None, f"{ask} has no node"
-    node = partition.nodes.by_id[reservation.node_id]
+    node_id = None if ask.reservation is None else ask.reservation.node_id
+    assert node_id is not None, f"{ask} has no node"
+    node = partition.nodes.by_id[node_id]
     assert victim.allocation is not None, f"{victim} runs nowhere"
     gives = victim.ask.ask_class.resources
     free = dict(node.available)
