@@ -148,8 +148,8 @@ class Watchdog:
         elif not self._told:
             what = "the event loop" if self._loop_still >= self._limit else "the engine"
             self._told = f"{what} has not turned for {self._limit:g} s"
-            log.error("server stands still", reason=self._told, stack=self._stack())
             self._call(self._server.stalled, self._told)
+            log.error("server stands still", reason=self._told, at=self._stack())
         elif still >= 2 * self._limit:
             self._end(self._told)
 

@@ -91,7 +91,7 @@ def rendered(entry: EventDict) -> str:
 
     The work is bounded too: what finds no room is not looked at.
     """
-    ordered = {key: entry[key] for key in FIRST if key in entry} | entry
+    ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
     line = ""
     for room in ROOMS:
         # DEL is the one control character that JSON may have as it is.

@@ -4,8 +4,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from licorne_server.logs.drops import Drops
 from licorne_server.logs.lines import Lines
 from licorne_server.logs.writer import Writer
+from support.descriptors import full_disk, pipe, sealed
 
 PATIENCE = 60.0
 """Seconds after which a test gives up; never how long anything should take."""
@@ -36,32 +36,6 @@ def start(drops: Drops) -> Start:
         return writer
 
     return started
-
-
-@contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    """A pipe of one page, its reading end first; both are closed in the end if they are open."""
-    read, write = os.pipe()
-    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
-    try:
-        yield read, write
-    finally:
-        for end in (read, write):
-            try:
-                os.close(end)
-            except OSError:
-                continue  # the test has closed it
-
-
-@contextmanager
-def sealed() -> Iterator[int]:
-    """A file in memory that the system lets nobody write to."""
-    fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def read_all(fd: int) -> list[str]:
@@ -130,9 +104,9 @@ def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
 @pytest.mark.parametrize("reason", ["no_space", "closed", "write_failed"])
 def test_what_cannot_be_written_is_counted(start: Start, drops: Drops, reason: str) -> None:
     """A full disk, a closed pipe and a descriptor that takes nothing cost the lines alone."""
-    with pipe() as (read, write), Path("/dev/full").open("wb") as full, sealed() as other:
+    with pipe() as (read, write), full_disk() as full, sealed() as other:
         os.close(read)
-        fd = {"no_space": full.fileno(), "closed": write, "write_failed": other}[reason]
+        fd = {"no_space": full, "closed": write, "write_failed": other}[reason]
         writer = start(fd)
         for _ in range(3):
             writer.write("line")
