@@ -94,8 +94,7 @@ def rendered(entry: EventDict) -> str:
     ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
     line = ""
     for room in ROOMS:
-        # DEL is the one control character that JSON may have as it is.
-        line = json.dumps(_Fitting(room).fit(ordered)).replace("\x7f", "\\u007f")
+        line = json.dumps(_Fitting(room).fit(ordered))
         if len(line) <= MAX_LINE:
             break
     return line

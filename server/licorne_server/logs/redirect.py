@@ -17,6 +17,9 @@ STDERR = 2
 KIND = "grpc core"
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 16
+PAUSE_SECONDS = 0.01
+"""How long the thread rests after each message that there is no allowance for."""
+
 END_SECONDS = 1.0
 """How long the thread may take to read what is left in the end."""
 
@@ -33,6 +36,7 @@ class Redirect:
         self._write = write
         self._saved = -1
         self._read = -1
+        self._ending = threading.Event()
         self._thread = threading.Thread(target=self._drain, name="stderr reader", daemon=True)
 
     def begin(self, saved: int) -> None:
@@ -46,21 +50,25 @@ class Redirect:
     def end(self) -> None:
         """Lead it to where it was before, and read what is left."""
         os.dup2(self._saved, STDERR)
+        self._ending.set()
         self._thread.join(END_SECONDS)
 
     def _drain(self) -> None:
         while packet := os.read(self._read, READ_BYTES):
             text = packet.decode("utf-8", "backslashreplace").strip()
-            if text:
-                self._say(text)
+            if text and not self._say(text):
+                # So a flood costs little: what the pipe does not take is lost before it is read.
+                self._ending.wait(PAUSE_SECONDS)
         os.close(self._read)
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str) -> bool:
+        """Make a line of one message; whether there was an allowance for it."""
         head = _HEAD.match(text)
         level = _LEVELS[head[1]] if head else "warning"
         line = self._lines.foreign(KIND, level, KIND, text=text)
         if line:
             self._write(line)
+        return bool(line)
 
 
 def _pipe() -> tuple[int, int]:
