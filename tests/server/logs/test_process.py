@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,10 @@ def entry_of(line: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def logged(*flags: str) -> AsyncIterator[tuple[ServerProcess, Log]]:
+async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[ServerProcess, Log]]:
     """A server, and what it logs."""
     with pipe() as (read, write):
-        async with ServerProcess(*FLAGS, *flags, http=ANY_PORT, stderr=write) as server:
+        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write, program=program) as server:
             os.close(write)
             yield server, Log(read)
 
@@ -185,6 +185,18 @@ async def test_a_peer_cannot_forge_a_line() -> None:
     assert forged in next(entry["text"] for entry in entries if entry["event"] == "grpc core")
     assert [entry["rm_id"] for entry in entries if entry["event"] == "registered"] == ["rm"]
     assert "aiohttp.server" in {entry.get("logger") for entry in entries}
+
+
+@pytest.mark.parametrize(("verbosity", "is_told"), [("NONE", False), ("DEBUG", True)])
+async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_told: bool) -> None:
+    """GRPC_VERBOSITY is honoured, and whatever it brings comes in lines."""
+    async with logged(("env", f"GRPC_VERBOSITY={verbosity}", *PROGRAM)) as (server, log):
+        for sent in (goaway("text"), headers(b"\xff" * 8)):
+            async with raw_connection(server.target) as peer:
+                await peer.send(sent)
+                await peer.has_dealt_with_it()
+        await goes_on(server)
+    assert is_told == any(entry["event"] == "grpc core" for entry in log.entries())
 
 
 async def test_a_flood_of_messages_is_cut_and_counted() -> None:
