@@ -175,9 +175,9 @@ class Engine:
         while True:
             self.portions = self._chooser.choose()
             self._handle_inbox()
-            if self._deadline() <= self._clock.now():
+            if _deadline(self._scheduler) <= self._clock.now():
                 self._turn()
-            deadline = self._deadline()
+            deadline = _deadline(self._scheduler)
             self.busy = bool(self._inbox or self._answers) or deadline <= self._clock.now()
             self.rounds += 1
             if self.busy:
@@ -185,11 +185,6 @@ class Engine:
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
-
-    def _deadline(self) -> float:
-        """When the core wants its next turn, in unix seconds; infinite for never."""
-        deadline = self._scheduler.next_deadline()
-        return inf if deadline is None else deadline
 
     async def _wait(self, deadline: float) -> None:
         """Wait for a command or the deadline."""
@@ -304,3 +299,9 @@ class Engine:
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)
+
+
+def _deadline(scheduler: Scheduler) -> float:
+    """When the core wants its next turn, in unix seconds; infinite for never."""
+    deadline = scheduler.next_deadline()
+    return inf if deadline is None else deadline
