@@ -1,13 +1,12 @@
 """The `licorne` command. `serve` is here; the other commands are modules of `cli`."""
 
 import argparse
-import asyncio
 import os
-import signal
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
@@ -114,6 +113,14 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="keep nodes free for asks that wait long (on, unless DISABLE_RESERVATION is true)",
     )
     add("--drain", type=float, default=10.0, metavar="SECONDS", help="at the end (%(default)s)")
+    add(
+        "--stall",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="probes fail when nothing goes on for so long, and after as long again the process "
+        "ends; 0 for never (%(default)s)",
+    )
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
 
 
@@ -141,6 +148,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         reflection=args.reflection,
         reservations=args.reservations,
         drain=args.drain,
+        stall=args.stall,
         manage_gc=True,
     )
 
@@ -192,37 +200,18 @@ def _identities(pairs: Sequence[str]) -> dict[str, frozenset[str]]:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    from licorne_server.logs import set_up
-    from licorne_server.loop import ServerLoop
+    from licorne_server.logs import process_logs
+    from licorne_server.serve import serve
 
-    set_up(args.log_level)
     try:
-        with asyncio.Runner(loop_factory=ServerLoop) as runner:
-            runner.run(_serve_until_signal(settings_of(args)))
+        settings = settings_of(args)
+        with process_logs(args.log_level) as logs:
+            return serve(settings, logs)
     except SettingsError as error:
-        print(f"licorne: {error}", file=sys.stderr)
+        if sys.stderr is not None:
+            with suppress(OSError):  # stderr may take no more, and the exit code says it too
+                print(f"licorne: {error}", file=sys.stderr)
         return FAILED
-    return OK
-
-
-async def _serve_until_signal(settings: Settings) -> None:
-    from licorne_server.app import running
-
-    stop = asyncio.Event()
-
-    def signalled() -> None:
-        if stop.is_set():
-            os._exit(FAILED)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signalled)
-    async with running(settings) as server:
-        print(
-            f"listening grpc={server.grpc_address} http={server.http_address or 'off'}", flush=True
-        )
-        await stop.wait()
 
 
 def _healthcheck(url: str) -> int:

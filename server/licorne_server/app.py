@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import grpc
 import structlog
@@ -18,10 +18,12 @@ from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_out import nanoseconds
 from licorne_server.engine import Engine
+from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
+from licorne_server.logs import dropped
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
@@ -66,6 +68,8 @@ class Server:
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
     """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
+    failed: asyncio.Event
+    """Set when the engine has ended by itself: the server should be stopped."""
 
     def __init__(
         self, settings: Settings, scheduler: Scheduler | None = None, clock: Clock | None = None
@@ -85,6 +89,7 @@ class Server:
         self.events = EventLogs(self._extra)
         self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms, self.events)
         self.grpc_address = self.http_address = ""
+        self.failed = asyncio.Event()
         self._status = Status()
         self.config_thread = ConfigThread()
         self._share = Share(lambda: self.engine.busy)
@@ -136,8 +141,9 @@ class Server:
 
     async def _drain(self) -> None:
         """Stop scheduling, send what was decided, and wait until the streams have ended."""
-        for rm in self.rms.all():
-            await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
+        with suppress(Stopped):  # the engine may end in the middle
+            for rm in self.rms.all():
+                await self.engine.submit(SetHold(rm_id=rm.rm_id, hold=Hold.DRAINING, on=True))
         streams = self.rms.drain(self.settings.retry_after)
         try:
             async with asyncio.timeout(self.settings.drain):
@@ -223,9 +229,21 @@ class Server:
     def _extra(self, rm_id: RmId) -> ExtraConfig:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)
 
+    def stalled(self, reason: str) -> None:
+        """Tell the supervisor, through the probes, that nothing goes on; empty: that it does."""
+        self._status.stall = reason
+        if self._health is not None:
+            if reason:
+                self._health.stalled()
+            else:
+                self._health.well()
+
     def _failed(self, reason: str) -> None:
         """Tell the supervisor, through the probes, that only a restart will help."""
         self._status.failure = reason
+        self.failed.set()
+        if self._health is not None:
+            self._health.failed()
 
     def _figures(self) -> Figures:
         engine = self.engine
@@ -245,6 +263,7 @@ class Server:
             turns=engine.turns,
             turn_seconds=engine.turn_seconds,
             defects=engine.defects,
+            log_lines_dropped=dropped(),
         )
 
 

@@ -52,11 +52,13 @@ class Engine:
     on_idle: Callable[[int], None] | None
     """Called when there is nothing to do, with the number of commands and turns so far."""
     on_failure: Callable[[str], None] | None
-    """Called with the reason if the engine's own task breaks: nothing is handled any more."""
+    """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
     portions: Portions
     """How much is done at a time, chosen anew in every round."""
     busy: bool
     """Whether there was more to do at the end of the last round."""
+    rounds: int
+    """Rounds that have ended since the start. Any thread may read it."""
     turns: int
     """Turns of the core since the start."""
     turn_seconds: float
@@ -76,6 +78,8 @@ class Engine:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
+        # When the next round has to begin, in unix seconds. It is in the past during a round.
+        self._due = -inf
         # The most allocations that the core decides in the next turn.
         self._decisions = MAX_DECISIONS // 4
         self._chooser = PortionChooser(clock.now)
@@ -83,6 +87,7 @@ class Engine:
         self.on_idle = None
         self.on_failure = None
         self.busy = False
+        self.rounds = 0
         self.turns = 0
         self.turn_seconds = 0.0
         self.commands = 0
@@ -102,6 +107,11 @@ class Engine:
         """Whether commands are being handled."""
         return self._task is not None and not self._task.done()
 
+    @property
+    def has_work(self) -> bool:
+        """Whether a round has to end, or to begin. Any thread may ask."""
+        return self.running and (self._due <= self._clock.now() or self.inbox > 0)
+
     def start(self, sink: Sink) -> None:
         """Begin to handle commands, handing all effects to the sink."""
         self._sink = sink
@@ -110,10 +120,10 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop at the end of the round; whoever still waits for an answer gets `Stopped`."""
+        self._take_no_more()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        self._take_no_more()
 
     async def submit(
         self, command: Command, *, is_current: Callable[[], bool] | None = None
@@ -145,35 +155,36 @@ class Engine:
         while True:
             self.portions = self._chooser.choose()
             self._handle_inbox()
-            if self._deadline() <= self._clock.now():
+            if _deadline(self._scheduler) <= self._clock.now():
                 self._turn()
-            deadline = self._deadline()
+            deadline = _deadline(self._scheduler)
             self.busy = bool(self._inbox) or deadline <= self._clock.now()
+            self.rounds += 1
             if self.busy:
                 for _ in range(self.portions.rounds):
                     await asyncio.sleep(0)
             else:
                 await self._wait(deadline)
 
-    def _deadline(self) -> float:
-        """When the core wants its next turn, in unix seconds; infinite for never."""
-        deadline = self._scheduler.next_deadline()
-        return inf if deadline is None else deadline
-
     async def _wait(self, deadline: float) -> None:
         """Wait for a command or the deadline."""
         if self.on_idle is not None:
             self.on_idle(self.commands + self.turns)
         self._wake.clear()
+        self._due = deadline
         await self._clock.wait(None if deadline == inf else deadline, self._wake)
+        self._due = -inf
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The task has ended: if it broke, say so, and leave nobody waiting."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("engine stopped", exc_info=error)
-            self._take_no_more()
-            if self.on_failure is not None:
-                self.on_failure(f"engine stopped: {type(error).__name__}")
+        """The task has ended: if nobody has stopped it, say so, and leave nobody waiting."""
+        if self._stopped:
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        self._take_no_more()
+        # The log comes last: whatever becomes of it, the probes know.
+        if self.on_failure is not None:
+            self.on_failure(f"engine stopped: {type(error).__name__}")
+        log.error("engine stopped", exc_info=error)
 
     def _take_no_more(self) -> None:
         """Refuse what waits in the inbox and all that comes later."""
@@ -272,3 +283,9 @@ class Engine:
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)
+
+
+def _deadline(scheduler: Scheduler) -> float:
+    """When the core wants its next turn, in unix seconds; infinite for never."""
+    deadline = scheduler.next_deadline()
+    return inf if deadline is None else deadline

@@ -102,6 +102,9 @@ class Settings:
     """A session on which nothing is sent for so long gets a heartbeat."""
     drain: float = 10.0
     """How long streams may take to end, once the server stops, before they are cut off."""
+    stall: float = 30.0
+    """How long the event loop or the engine may stand still before the probes fail. After twice as
+    long `licorne serve` ends with an error. 0 for ever; other servers do not look."""
     retry_after: float = 1.0
     """After how long RMs are told to come back when the server stops."""
     bounds: Bounds = Bounds()
@@ -116,7 +119,7 @@ class Settings:
         Raises:
             SettingsError: with what to do about it.
         """
-        for name in ("heartbeat", "drain", "retry_after"):
+        for name in ("heartbeat", "drain", "stall", "retry_after"):
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")

@@ -6,6 +6,7 @@ from mutants.of_core import CORE
 from mutants.of_gangs import GANGS
 from mutants.of_intake import INTAKE
 from mutants.of_laws import LAWS
+from mutants.of_logs import LOGS
 from mutants.of_museum import MUSEUM
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
@@ -29,5 +30,6 @@ ALL = [
     *WIRE,
     *INTAKE,
     *SERVER,
+    *LOGS,
     *CLIENT,
 ]

@@ -5,7 +5,7 @@ import signal
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import grpc
@@ -171,6 +171,7 @@ async def test_second_server_on_the_port_does_not_start() -> None:
         (("--config", "/dev/zero"), "/dev/zero is larger than 2097152 bytes"),
         (("--drain", "nan"), "drain must be a number of seconds from 0 up: nan"),
         (("--drain", "-1"), "drain must be a number of seconds from 0 up: -1.0"),
+        (("--stall", "-1"), "stall must be a number of seconds from 0 up: -1.0"),
         (("--rm-identity", "a"), "--rm-identity: RM=NAME was expected: 'a'"),
         (("--rm-identity", "a=b"), "--rm-identity and --operator need --tls-client-ca"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
@@ -184,7 +185,7 @@ def test_what_cannot_be_served_is_refused_in_clear_words(
 ) -> None:
     """Wrong or unsafe settings end the command with 1 and a sentence on stderr."""
     # The logs of this process stay where they are.
-    monkeypatch.setattr("licorne_server.logs.set_up", lambda _: None)
+    monkeypatch.setattr("licorne_server.logs.process_logs", nullcontext)
     try:
         code: object = main(["serve", *FREE, *arguments])
     except SystemExit as ended:

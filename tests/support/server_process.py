@@ -3,20 +3,35 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 START_SECONDS = 20.0
+PROGRAM = (sys.executable, "-m", "licorne_server")
 
 
 class ServerProcess:
     """`licorne serve` on loopback. Started again, it listens on the same port."""
 
-    def __init__(self, *flags: str, http: str = "off") -> None:
-        """Not started. `http` is where it serves REST; more `flags` go to `licorne serve`."""
+    def __init__(
+        self,
+        *flags: str,
+        http: str = "off",
+        stderr: int | None = None,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
+        """Not started.
+
+        `http` is where it serves REST; more `flags` go to `licorne serve`. `stderr` is a descriptor
+        for its log, that of this process if not given. `program` is what is run in place of the
+        real `licorne`.
+        """
         self.target = "127.0.0.1:0"
         self.http = http
         self._flags = flags
+        self._stderr = stderr
+        self._program = program
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -35,10 +50,11 @@ class ServerProcess:
 
     async def start(self) -> None:
         """Start it and wait for the line that says where it listens."""
-        command = [sys.executable, "-m", "licorne_server", "serve", "--log-level", "error"]
+        command = [*self._program, "serve", "--log-level", "error"]
         self._process = await asyncio.create_subprocess_exec(
             *(*command, "--listen", self.target, "--http", self.http, *self._flags),
             stdout=asyncio.subprocess.PIPE,
+            stderr=self._stderr,
         )
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
@@ -56,6 +72,11 @@ class ServerProcess:
         """Let it stop in order; its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """Wait until it has ended; its exit code."""
+        assert self._process is not None
         return await self._process.wait()
 
     async def restart(self) -> None:

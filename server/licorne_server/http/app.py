@@ -59,7 +59,7 @@ def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
     app = web.Application(middlewares=[errors_as_json], client_max_size=MAX_BODY)
     app[MAKING] = asyncio.Lock()
     app.on_response_prepare.append(_no_advertising)
-    probes = Probes(sources.status, heartbeat)
+    probes = Probes(sources.status)
     scrape = Scrape(sources, heartbeat)
     app.add_routes(
         [

@@ -12,8 +12,6 @@ from aiohttp import web
 from licorne_server.http.sources import Status
 
 BEAT_SECONDS = 0.25
-DEAD_SECONDS = 10.0
-"""Without a beat for so long the loop is stuck."""
 
 
 class Heartbeat:
@@ -54,36 +52,36 @@ class Heartbeat:
         return worst
 
 
-def ill(status: Status, heartbeat: Heartbeat) -> str:
-    """Why the server should be restarted; empty if it should not."""
-    if status.failure:
-        return status.failure
-    silence = heartbeat.silence()
-    return f"no heartbeat for {silence:.1f} s" if silence > DEAD_SECONDS else ""
+def ill(status: Status) -> str:
+    """Why the server should be restarted; empty if it should not.
+
+    How late the loop is does not count: it turns, or nobody would ask. The watchdog's thread finds
+    out whether it has stood still.
+    """
+    return status.failure or status.stall
 
 
-def unready(status: Status, heartbeat: Heartbeat) -> str:
+def unready(status: Status) -> str:
     """Why RMs should not be sent here; empty if the server is ready."""
     if not status.started:
         return "starting"
-    return "draining" if status.draining else ill(status, heartbeat)
+    return "draining" if status.draining else ill(status)
 
 
 class Probes:
     """``/livez`` and ``/readyz``: 200 and ``ok``, or 503 and what is wrong."""
 
-    def __init__(self, status: Status, heartbeat: Heartbeat) -> None:
-        """Answer from these."""
+    def __init__(self, status: Status) -> None:
+        """Answer from it."""
         self._status = status
-        self._heartbeat = heartbeat
 
     async def live(self, request: web.Request) -> web.Response:
         """Whether the process works; it does while it drains."""
-        return _verdict(ill(self._status, self._heartbeat))
+        return _verdict(ill(self._status))
 
     async def ready(self, request: web.Request) -> web.Response:
         """Whether RMs may be sent here."""
-        return _verdict(unready(self._status, self._heartbeat))
+        return _verdict(unready(self._status))
 
 
 def _verdict(reason: str) -> web.Response:

@@ -10,7 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
-from licorne_server.http.families import Families
+from licorne_server.http.families import Families, Labels
 from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
 from licorne_server.http.sources import Sources
@@ -62,7 +62,7 @@ class Scrape:
 
     def _server(self, families: Families) -> None:
         figures = self._sources.figures()
-        ready = not unready(self._sources.status, self._heartbeat)
+        ready = not unready(self._sources.status)
         for name, text, value in (
             ("licorne_ready", "1 when RMs may be sent here.", 1 if ready else 0),
             ("licorne_inbox", "Commands that wait for the core.", figures.inbox),
@@ -80,6 +80,9 @@ class Scrape:
             ("licorne_defects_total", "Failures inside the core.", figures.defects),
         ):
             families.counter(name, text, (), {(): value})
+        text = "Log lines that were not written."
+        dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
+        families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
         for rm in figures.rms:
             where = (str(rm.rm_id),)
             for name, text, value in (

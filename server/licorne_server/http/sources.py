@@ -1,7 +1,7 @@
 """What the HTTP listener reads. `app` makes it and hands it over."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from licorne_core.config.extra import ExtraConfig
@@ -21,6 +21,8 @@ class Status:
     draining: bool = False
     failure: str = ""
     """Why nothing is scheduled any more; empty while all is well."""
+    stall: str = ""
+    """Why nothing is scheduled for now; empty while all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,8 @@ class Figures:
     turns: int = 0
     turn_seconds: float = 0.0
     defects: int = 0
+    log_lines_dropped: Mapping[str, int] = field(default_factory=dict)
+    """By reason, in the whole process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

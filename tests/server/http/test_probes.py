@@ -2,8 +2,7 @@
 
 import asyncio
 
-from licorne_server.http import Status
-from licorne_server.http.probes import DEAD_SECONDS, Heartbeat, ill, unready
+from licorne_server.http.probes import Heartbeat
 from support.http_site import Site
 
 
@@ -34,19 +33,13 @@ async def test_probes_say_why(site: Site) -> None:
     assert (await site.ask("/livez"))[2] == b"engine stopped: no memory\n"
 
 
-async def test_heartbeat_is_judged() -> None:
-    """A loop that has not come round for long counts as dead, one that beats as alive."""
-    time = 0.0
-    heartbeat = Heartbeat(clock=lambda: time)
-    heartbeat.start()
-    status = Status(started=True)
-    assert (ill(status, heartbeat), unready(status, heartbeat)) == ("", "")
-
-    time = DEAD_SECONDS + 0.5
-    assert ill(status, heartbeat) == unready(status, heartbeat) == "no heartbeat for 10.5 s"
-    heartbeat.beat()
-    assert ill(status, heartbeat) == ""
-    heartbeat.stop()
+async def test_a_standstill_is_over_when_the_server_goes_on(site: Site) -> None:
+    """Both probes fail with the reason, and no longer than it lasts."""
+    site.status.stall = "the engine has not turned for 30 s"
+    assert await verdicts(site) == (503, 503)
+    assert (await site.ask("/livez"))[2] == b"the engine has not turned for 30 s\n"
+    site.status.stall = ""
+    assert await verdicts(site) == (200, 200)
 
 
 async def test_lag_is_the_worst_since_last_asked() -> None:

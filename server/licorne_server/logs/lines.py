@@ -1,0 +1,136 @@
+"""From what is to be said to one line of JSON: limited in number, bounded in length, escaped."""
+
+import json
+from collections.abc import Mapping
+from itertools import takewhile
+from time import monotonic
+from typing import Any, NoReturn
+
+import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+from structlog.typing import EventDict
+
+from licorne_server.logs.drops import Dropped, Drops, Reason
+from licorne_server.logs.limits import FOREIGN, OWN, Allowance, Limits
+
+MAX_LINE = 16_384
+"""The longest line, in characters. All of them are ASCII."""
+
+MAX_KIND = 100
+MAX_TEXT = 4096
+"""Characters of a text that are kept."""
+
+ROOMS = (MAX_LINE, MAX_LINE // 4, MAX_LINE // 16)
+"""Characters that all values together may have, tried in turn: escaped they take up to six times as
+much."""
+
+VALUE_COST = 8
+"""What a value takes beside its own characters: quotes, commas, brackets."""
+
+MAX_NUMBER = 10**18
+MAX_DEPTH = 8
+FIRST = ("event", "level", "timestamp")
+"""What stands first in a line, and so is never left out of it."""
+
+MAX_FRAMES = 20
+
+_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+# The values of variables are left out: what RMs sent is in them, and they may be large.
+_render_exceptions = structlog.processors.ExceptionRenderer(
+    ExceptionDictTransformer(show_locals=False, max_frames=MAX_FRAMES)
+)
+
+
+class Lines:
+    """Makes lines, and is the last processor of structlog. Any thread may call any method."""
+
+    def __init__(self, drops: Drops) -> None:
+        """Count in `drops` the lines that are not made."""
+        self._drops = drops
+        self._limits = Limits(monotonic)
+
+    def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
+        """The line for an event of the server.
+
+        Raises:
+            structlog.DropEvent: the line is not to be written.
+        """
+        return self._make(str(entry.get("event"))[:MAX_KIND], OWN, entry)
+
+    def foreign(self, kind: str, level: str, event: str, **fields: Any) -> str:
+        """The line for what a library says, or the interpreter; empty if it is not to be written.
+
+        `kind` is what the number of lines is limited by, and must not be up to any peer.
+        """
+        try:
+            return self._make(kind, FOREIGN, {**fields, "event": event, "level": level})
+        except structlog.DropEvent:
+            return ""
+
+    def of_drops(self, dropped: Dropped) -> str:
+        """The line that says how many lines were dropped."""
+        entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning"}
+        return rendered(_stamp(None, "warning", entry))
+
+    def _make(self, kind: str, allowance: Allowance, entry: EventDict) -> str:
+        if not self._limits.admits(kind, allowance):
+            self._drop(kind, Reason.RATE)
+        try:
+            return rendered(_render_exceptions(None, "", _stamp(None, "", entry)))
+        except Exception:
+            # Whoever logs must not fail because a value has no text.
+            self._drop(kind, Reason.UNPRINTABLE)
+
+    def _drop(self, kind: str, reason: Reason) -> NoReturn:
+        self._drops.add(kind, reason)
+        raise structlog.DropEvent
+
+
+def rendered(entry: EventDict) -> str:
+    """The entry as a JSON object in ASCII without control characters, no longer than `MAX_LINE`.
+
+    The work is bounded too: what finds no room is not looked at.
+    """
+    ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
+    line = ""
+    for room in ROOMS:
+        line = json.dumps(_Fitting(room).fit(ordered))
+        if len(line) <= MAX_LINE:
+            break
+    return line
+
+
+class _Fitting:
+    """Takes of a value what there is room for."""
+
+    def __init__(self, room: int) -> None:
+        self._left = room
+
+    def fit(self, value: Any, depth: int = 0) -> Any:
+        """The value, texts cut and entries left out where there is no room for them."""
+        self._left -= VALUE_COST
+        if isinstance(value, str):
+            return self._text(value)
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, int) and abs(value) < MAX_NUMBER:
+            return int(value)
+        if isinstance(value, Mapping | list | tuple) and depth == MAX_DEPTH:
+            return "…"
+        if isinstance(value, Mapping):
+            return {
+                self._text(str(key)): self.fit(item, depth + 1)
+                for key, item in takewhile(self._has_room, value.items())
+            }
+        if isinstance(value, list | tuple):
+            return [self.fit(item, depth + 1) for item in takewhile(self._has_room, value)]
+        return self._text(repr(value))
+
+    def _has_room(self, _: object) -> bool:
+        return self._left > 0
+
+    def _text(self, text: str) -> str:
+        kept = max(0, min(len(text), MAX_TEXT, self._left))
+        self._left -= kept
+        more = len(text) - kept
+        return f"{text[:kept]} … and {more} characters more" if more else text

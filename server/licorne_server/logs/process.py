@@ -1,0 +1,87 @@
+"""The logs of a whole process: everything that would go to stderr goes through one writer."""
+
+import faulthandler
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from licorne_server.logs.drops import Drops
+from licorne_server.logs.lines import Lines
+from licorne_server.logs.redirect import STDERR, Redirect
+from licorne_server.logs.setting import set_up
+from licorne_server.logs.strays import Strays
+from licorne_server.logs.writer import Writer
+
+FLUSH_SECONDS = 2.0
+"""How long the process waits in the end for lines that are not written yet."""
+
+# A process has one stderr, and so one count.
+_drops = Drops()
+
+
+def dropped() -> Mapping[str, int]:
+    """How many log lines of this process were dropped, by reason; 0 where nobody took its logs."""
+    return _drops.totals()
+
+
+class ProcessLogs:
+    """What has taken the logs of the process over."""
+
+    def __init__(self, level: str) -> None:
+        """Nothing is taken over before `begin`."""
+        self._level = level
+        self._is_open = sys.stderr is not None
+        self._lines = Lines(_drops)
+        self._saved = -1
+        self._writer: Writer
+        self._redirect: Redirect
+        self._strays: Strays
+
+    def begin(self) -> None:
+        """Take over the logs of the server, of its libraries and of the interpreter."""
+        _fill_standard_descriptors()
+        saved = os.dup(STDERR)
+        self._writer = Writer(saved if self._is_open else None, _drops, self._lines.of_drops)
+        self._writer.start()
+        set_up(self._level, self._lines, self._writer.write)
+        self._strays = Strays(self._lines, self._writer.write)
+        self._strays.begin(logging.DEBUG if self._level == "debug" else logging.WARNING)
+        self._redirect = Redirect(self._lines, self._writer.write)
+        self._redirect.begin(saved)
+        # If the process crashes there is nobody left to make lines.
+        faulthandler.enable(file=saved)
+
+    def end(self) -> None:
+        """Give everything back, and wait a bounded time for what is not written yet."""
+        faulthandler.disable()
+        self._redirect.end()
+        self._strays.end()
+        self.flush()
+
+    def flush(self) -> None:
+        """Wait a bounded time for what is not written yet. Nothing is logged any more after it."""
+        self._writer.close(FLUSH_SECONDS)
+
+
+@contextmanager
+def process_logs(level: str) -> Iterator[ProcessLogs]:
+    """The process's logs are taken over inside the block.
+
+    This is for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
+    and Python's logging belong to the whole process.
+    """
+    logs = ProcessLogs(level)
+    logs.begin()
+    try:
+        yield logs
+    finally:
+        logs.end()
+
+
+def _fill_standard_descriptors() -> None:
+    """Open those of 0, 1 and 2 that are closed, or a connection may get their numbers."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        pass
+    os.close(fd)

@@ -1,0 +1,59 @@
+"""A process whose logs are taken over, and in which everything that can go wrong does."""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+import threading
+import warnings
+
+import structlog
+
+from licorne_server.logs import process_logs
+
+FORGED = 'x\n{"event": "registered"}\r\x1b[31m\u2028\u202e'
+
+
+class Failing:
+    """Fails where nobody can catch it."""
+
+    def __del__(self) -> None:
+        """Fail."""
+        raise RuntimeError(FORGED)
+
+
+def fail() -> None:
+    """Fail."""
+    raise RuntimeError(FORGED)
+
+
+async def careless() -> None:
+    """Leave behind a task that has failed, and a callback that does."""
+    asyncio.get_running_loop().call_soon(fail)
+    task = asyncio.ensure_future(asyncio.to_thread(fail))
+    await asyncio.wait([task])
+    del task
+    gc.collect()
+
+
+def main() -> None:
+    """Say the same text in every way there is."""
+    with process_logs("info"):
+        structlog.get_logger().info("own", text=FORGED)
+        logging.getLogger("aiohttp.server").error("%s", FORGED)
+        warnings.warn(FORGED, stacklevel=1)
+        thread = threading.Thread(target=fail, name="failing")
+        thread.start()
+        thread.join()
+        Failing()
+        gc.collect()
+        asyncio.run(careless())
+        os.write(2, FORGED.encode())
+        os.write(2, b"I1122 18:00:00.000000 1 transport.cc:1] " + FORGED.encode())
+        print(FORGED, file=sys.stderr)
+    print("after", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
