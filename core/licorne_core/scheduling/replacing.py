@@ -20,7 +20,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Key
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.foremost import Foremost, queue_keys
+from licorne_core.scheduling.foremost import Foremost
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.predicate_checks import PredicateChecks
 
@@ -68,13 +68,18 @@ class ReplacingApps(Foremost[Application]):
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
-    def key(self, item: Application, types: tuple[str, ...]) -> Key:
-        """The keys of its queues from root, and its own."""
-        return (*queue_keys(item.leaf, types), app_key(item, item.leaf))
+    def leaf(self, item: Application) -> Queue:
+        """The leaf that it is in."""
+        leaf: Queue = item.leaf
+        return leaf
+
+    def key(self, item: Application) -> Key:
+        """As in the regular pass."""
+        return app_key(item, item.leaf)
 
     def wake(self, items: Iterable[Application]) -> None:
         """Something changed for them: those that have a placeholder to replace are worth a try."""
-        super().wake(app for app in items if is_claimed(app))
+        super().wake(app for app in items if app not in self.ready and is_claimed(app))
 
     def watch(self, app: Application, found: InTheWay) -> None:
         """It was tried in vain, and waits for these."""
