@@ -100,19 +100,17 @@ class Pairs:
         self._changes.app_changed(app)
 
     def take_place(
-        self, app: Application, request: Request, step: PairStep, kept: Allocation, now: float
+        self, app: Application, request: Request, step: PairStep, now: float
     ) -> Allocation:
-        """The placeholder, which was booked as `kept`, is gone: its request has the place.
-
-        `step` is what the table said of that while the placeholder was there.
-        """
+        """The placeholder is gone: its request has the place. `step` is what the table says."""
         placeholder = _partner(request)
-        own = request.allocation
-        node = self._nodes.by_id[kept.node_id if own is None else own.node_id]
+        where = request.allocation or placeholder.allocation
+        assert where is not None, f"{placeholder!r} keeps room somewhere"
+        node = self._nodes.by_id[where.node_id]
         self._leave_node(request)
         self._take_step(app, request, step)
         request.partner = placeholder.partner = None
-        return self._allocations.take_place(app, request, node, kept.request_time, now)
+        return self._allocations.take_place(app, placeholder, request, node, now)
 
     def stop(self, app: Application, placeholder: Request) -> None:
         """The RM is told to stop a free placeholder that nobody replaces."""
