@@ -92,9 +92,8 @@ def after_gone(
     `freed` tells those who watch of an allocation that ended; with it they hear that the
     application starts to complete.
     """
-    timer = Timer(Due.PLACEHOLDERS, app.app_id)
-    if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):
-        partition.timers.cancel(timer)
+    if not (app.placeholder_count or app.gang.is_open):
+        partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     event = ON_GONE.get((app.state, gone, what_is_left(app)))
     if app.state is AppState.COMPLETING and Timer(Due.COMPLETE, app.app_id) in partition.timers:
         event = None

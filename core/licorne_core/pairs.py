@@ -96,7 +96,7 @@ class Pairs:
         else:
             del app.requests[request.key]
         if placeholder.state is RequestState.PLACEHOLDER:
-            app.gang.group_of(placeholder.ask).keep(placeholder)
+            app.gang.keep(placeholder)
         self._changes.app_changed(app)
 
     def take_place(
@@ -146,7 +146,7 @@ class Pairs:
         request.follow(event)
         self._asks.leave(app, request)
         request.partner, placeholder.partner = placeholder, request
-        app.gang.group_of(placeholder.ask).take(placeholder)
+        app.gang.take(placeholder)
         if elsewhere:
             self._enter_node(request, node, placeholder.create_time, now)
         if request.reservation is not None:

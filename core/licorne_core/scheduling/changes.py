@@ -63,8 +63,7 @@ class Changes:
         self._apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
-        gang = app.gang
-        if gang.groups and gang.has_free and app.pending_count:
+        if app.gang.free_count and app.pending_count:
             self._wakeups.replacing.wake((app,))
 
     def leaf_changed(self, leaf: Queue) -> None:
