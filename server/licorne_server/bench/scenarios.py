@@ -173,7 +173,7 @@ SCENARIOS = {
         ),
         Scenario(
             name="gang",
-            about="1,000 gangs of 50, placeholders replaced by real allocations",
+            about="1,000 gangs of 50; placeholders and their replacements both count as allocations",
             kind=Kind.GANG,
             queues=10,
             apps=100,
