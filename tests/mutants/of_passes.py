@@ -159,8 +159,8 @@ PASSES = (
     Defect(
         "counts-as-another",
         _CHECKS,
-        "if not may_start(quota, app.app_id):",
-        "if not may_start(quota, ):",
+        "not may_start(quota, app.app_id):",
+        "not may_start(quota, ''):",
         "an application that is about to run keeps itself from starting",
         (
             _TEST_RESERVATIONS,
