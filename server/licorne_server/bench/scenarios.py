@@ -173,7 +173,7 @@ SCENARIOS = {
         ),
         Scenario(
             name="gang",
-            about="1,000 gangs of 50; placeholders and their replacements both count as allocations",
+            about="1,000 gangs of 50: placeholders, then real allocations in their places; both count",
             kind=Kind.GANG,
             queues=10,
             apps=100,
