@@ -173,7 +173,7 @@ SCENARIOS = {
         ),
         Scenario(
             name="gang",
-            about="1,000 gangs of 50: placeholders, then real allocations in their places; both count",
+            about="1,000 gangs of 50: placeholders, then real allocations; both count",
             kind=Kind.GANG,
             queues=10,
             apps=100,
