@@ -76,8 +76,8 @@ GANGS = (
     Defect(
         "last-come-first-replaced",
         _GANG,
-        "insort(self.free, placeholder, key=_arrival)",
-        "self.free.insert(0, placeholder)",
+        "insort(self.group_of(placeholder.ask).free, placeholder, key=_arrival)",
+        "self.group_of(placeholder.ask).free.insert(0, placeholder)",
         "the placeholder that came last is replaced first",
         (_GANG_SCENE,),
     ),
@@ -164,8 +164,8 @@ GANGS = (
     Defect(
         "told-and-still-free",
         _PLACEHOLDERS,
-        "        group.take(placeholder)\n        self.time_out(group)",
-        "        self.time_out(group)",
+        "        app.gang.take(placeholder)\n        self.time_out(",
+        "        self.time_out(",
         "a placeholder that was told to stop is replaced",
         (_PREEMPTION, _TIMEOUTS),
     ),
@@ -189,8 +189,8 @@ GANGS = (
     Defect(
         "timer-of-no-placeholder",
         _LIFECYCLE,
-        "if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):",
-        "if timer in partition.timers and not app.arrivals:",
+        "if not (app.placeholder_count or app.gang.is_open):",
+        "if not app.arrivals:",
         "the time goes on when no placeholder is left, and is up too early for the next ones",
         (_CORNERS,),
     ),
