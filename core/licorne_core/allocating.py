@@ -8,7 +8,7 @@ from dataclasses import replace
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
 from licorne_core.asks import Allocation, Ask
-from licorne_core.books import book, book_preempting, unbook, unbook_preempting
+from licorne_core.books import book, book_as_real, book_preempting, unbook, unbook_preempting
 from licorne_core.counters import Counters
 from licorne_core.nodes.node import Node
 from licorne_core.pending import PendingAsks
@@ -138,12 +138,25 @@ class Allocations:
         return allocation
 
     def take_place(
-        self, app: Application, request: Request, node: Node, request_time: float, now: float
+        self, app: Application, placeholder: Request, request: Request, node: Node, now: float
     ) -> Allocation:
-        """Book a request everywhere that was linked to a placeholder, which is gone (§ 6.6)."""
-        allocation = Allocation(request.ask, node.node_id, request_time, now, placeholder_used=True)
-        _book(request, allocation, app, node)
-        self._note_known(node)
+        """End a placeholder, and book the request on the node that was linked to it (§ 6.6)."""
+        kept, place = self._where(placeholder)
+        asked = kept.request_time
+        allocation = Allocation(request.ask, node.node_id, asked, now, placeholder_used=True)
+        if node is place and request.ask.ask_class.items == kept.ask.ask_class.items:
+            # As for most. Nobody else can have any of it, so that nobody is woken.
+            self._placeholders.end(app, placeholder, RequestEvent.RELEASE)
+            _hand_over(placeholder, request, allocation, app, node)
+            if note_known_change(node, narrowed=True):
+                self._wakeups.node_improved(node)
+            else:
+                self._wakeups.victims_changed(node)
+            _count_release(self._counters, app)
+        else:
+            self.release(app, placeholder)
+            _book(request, allocation, app, node)
+            self._note_known(node)
         self._changes.app_changed(app)
         return allocation
 
@@ -202,9 +215,7 @@ class Allocations:
         self._freed(app, node)
         if request.ask.placeholder:
             self._note_not_allocating(app)
-        self._counters.allocations_released += 1
-        leaf: Queue = app.leaf
-        leaf.counters.allocations_released += 1
+        _count_release(self._counters, app)
         return allocation
 
     def _note_not_allocating(self, app: Application) -> None:
@@ -254,12 +265,36 @@ def _book(request: Request, allocation: Allocation, app: Application, node: Node
             tracker.applications[app.app_id] = None
 
 
+def _forget(request: Request, app: Application, node: Node) -> None:
+    """Where it is booked; the amounts are somebody else's matter."""
+    assert request.allocation is not None, f"{request!r} is booked"
+    del node.allocations[request.allocation]
+    request.allocation = None
+    app.allocation_count -= 1
+
+
 def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
     ask = allocation.ask
     unbook(ask.ask_class.items, node, app, placeholder=ask.placeholder)
-    del node.allocations[allocation]
-    request.allocation = None
-    app.allocation_count -= 1
+    _forget(request, app, node)
     if not app.allocation_count:
         for tracker in app.trackers:
             del tracker.applications[app.app_id]
+
+
+def _hand_over(
+    placeholder: Request, request: Request, allocation: Allocation, app: Application, node: Node
+) -> None:
+    """The request has what the placeholder had, and nothing is left of that."""
+    book_as_real(request.ask.ask_class.items, app)
+    _forget(placeholder, app, node)
+    placeholder.follow(RequestEvent.RELEASE)
+    del app.requests[placeholder.key]
+    node.allocations[allocation] = None
+    app.take(request, allocation)
+
+
+def _count_release(counters: Counters, app: Application) -> None:
+    counters.allocations_released += 1
+    leaf: Queue = app.leaf
+    leaf.counters.allocations_released += 1

@@ -45,6 +45,15 @@ def unbook(items: Items, node: Node, app: Application, *, placeholder: bool = Fa
     refund(app.placeholder_allocated if placeholder else app.allocated, items)
 
 
+def book_as_real(items: Items, app: Application) -> None:
+    """Book as a real allocation's what is booked as a placeholder's.
+
+    Only the application keeps the two apart.
+    """
+    refund(app.placeholder_allocated, items)
+    charge(app.allocated, items)
+
+
 def book_on_node(items: Items, node: Node) -> None:
     """Book the amounts on the node only."""
     allocated = node.allocated

@@ -15,6 +15,8 @@ _UNTOLD = frozenset({RequestState.PENDING, RequestState.ASSUMED, RequestState.PL
 def check_gang(partition: Partition, app: Application) -> None:
     """Raises InvariantBroken, naming the rule and who breaks it."""
     placeholders = [request for request in app.requests.values() if request.ask.placeholder]
+    free_count = sum(len(group.free) for group in app.gang.groups.values())
+    _require(free_count == app.gang.free_count, f"{app!r} has {free_count} free placeholders")
     for name, group in app.gang.groups.items():
         _check_group(app, group, [r for r in placeholders if r.ask.task_group == name])
     for request in app.requests.values():

@@ -110,9 +110,8 @@ def after_gone(
 
 def end_placeholder_time(partition: Partition, app: Application) -> None:
     """Without placeholders that are there or to come there is nothing to time out (spec § 6.7)."""
-    timer = Timer(Due.PLACEHOLDERS, app.app_id)
-    if timer in partition.timers and not (app.placeholder_count or app.gang.is_open):
-        partition.timers.cancel(timer)
+    if not (app.placeholder_count or app.gang.is_open):
+        partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
 
 
 def what_is_left(app: Application) -> Left:

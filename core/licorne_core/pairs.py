@@ -96,23 +96,21 @@ class Pairs:
         else:
             del app.requests[request.key]
         if placeholder.state is RequestState.PLACEHOLDER:
-            app.gang.group_of(placeholder.ask).keep(placeholder)
+            app.gang.keep(placeholder)
         self._changes.app_changed(app)
 
     def take_place(
-        self, app: Application, request: Request, step: PairStep, kept: Allocation, now: float
+        self, app: Application, request: Request, step: PairStep, now: float
     ) -> Allocation:
-        """The placeholder, which was booked as `kept`, is gone: its request has the place.
-
-        `step` is what the table said of that while the placeholder was there.
-        """
+        """The placeholder is gone: its request has the place. `step` is what the table says."""
         placeholder = _partner(request)
-        own = request.allocation
-        node = self._nodes.by_id[kept.node_id if own is None else own.node_id]
+        where = request.allocation or placeholder.allocation
+        assert where is not None, f"{placeholder!r} keeps room somewhere"
+        node = self._nodes.by_id[where.node_id]
         self._leave_node(request)
         self._take_step(app, request, step)
         request.partner = placeholder.partner = None
-        return self._allocations.take_place(app, request, node, kept.request_time, now)
+        return self._allocations.take_place(app, placeholder, request, node, now)
 
     def stop(self, app: Application, placeholder: Request) -> None:
         """The RM is told to stop a free placeholder that nobody replaces."""
@@ -148,7 +146,7 @@ class Pairs:
         request.follow(event)
         self._asks.leave(app, request)
         request.partner, placeholder.partner = placeholder, request
-        app.gang.group_of(placeholder.ask).take(placeholder)
+        app.gang.take(placeholder)
         if elsewhere:
             self._enter_node(request, node, placeholder.create_time, now)
         if request.reservation is not None:

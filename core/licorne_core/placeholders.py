@@ -19,23 +19,22 @@ class Placeholders:
     def keep(self, app: Application, placeholder: Request) -> None:
         """It is booked and the RM knows: a real ask may take its place."""
         app.placeholder_count += 1
-        app.gang.group_of(placeholder.ask).keep(placeholder)
+        app.gang.keep(placeholder)
         self._wakeups.replacing.wake((app,))
         self._wakeups.waiting.runnable = True
         note_allocating(app)
 
     def give_up(self, app: Application, placeholder: Request) -> None:
         """It is free, and keeps its room for nobody any more."""
-        group = app.gang.group_of(placeholder.ask)
-        group.take(placeholder)
-        self.time_out(group)
+        app.gang.take(placeholder)
+        self.time_out(app.gang.group_of(placeholder.ask))
 
     def end(self, app: Application, placeholder: Request, event: RequestEvent) -> None:
         """It is not booked any more. One that was told to stop has been counted already."""
         app.placeholder_count -= 1
         if placeholder.state is RequestState.PLACEHOLDER:
             if event is RequestEvent.ASK_BACK:
-                app.gang.group_of(placeholder.ask).take(placeholder)
+                app.gang.take(placeholder)
             else:
                 self.give_up(app, placeholder)
 

@@ -248,6 +248,7 @@ class AllocationEncoder:
         self._classes: dict[tuple[Shape, int], bytes] = {}
         self._nodes: dict[str, bytes] = {}
         self._apps: dict[str, bytes] = {}
+        self._groups: dict[str, bytes] = {}
         self._partitions: dict[str, bytes] = {}
 
     def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
@@ -272,7 +273,8 @@ class AllocationEncoder:
             if app is None:
                 app = self._keep(apps, ask.app_id, delimited(9, ask.app_id.encode()))
             key = ask.key.encode()
-            rest = _rare_pieces(ask)
+            rest = self._group(ask.task_group) if ask.task_group else b""
+            rest += _rare_pieces(ask)
             size = len(key) + len(what) + len(node) + len(app) + len(last) + len(rest)
             if len(key) < 0x80:
                 size += 2
@@ -292,6 +294,12 @@ class AllocationEncoder:
         piece = self._classes.get(key)
         return self._keep(self._classes, key, _class_piece(ask)) if piece is None else piece
 
+    def _group(self, name: str) -> bytes:
+        piece = self._groups.get(name)
+        if piece is None:
+            piece = self._keep(self._groups, name, delimited(11, name.encode()))
+        return piece
+
     @staticmethod
     def _keep(known: dict[Any, bytes], key: Any, piece: bytes) -> bytes:
         if len(known) >= _KEPT:
@@ -303,10 +311,6 @@ class AllocationEncoder:
 _BYTES = [bytes((value,)) for value in range(0x80)]
 
 
-def _text(number: int, value: str) -> bytes:
-    return delimited(number, value.encode()) if value else b""
-
-
 def _class_piece(ask: Ask) -> bytes:
     resource = si.Resource()
     for name, value in ask.ask_class.resources.items():
@@ -316,10 +320,8 @@ def _class_piece(ask: Ask) -> bytes:
 
 
 def _rare_pieces(ask: Ask) -> bytes:
-    """The fields that most asks do not have."""
+    """The fields behind the task group, which most asks do not have."""
     piece = b""
-    if ask.task_group:
-        piece += _text(11, ask.task_group)
     if ask.placeholder:
         piece += b"\x60\x01"
     if ask.originator:

@@ -8,12 +8,13 @@ from licorne_core.commands import (
     BeginReplay,
     EndReplay,
     Hold,
+    NodeRefusal,
     PredicatePolicy,
     SetHold,
     TerminationType,
 )
 from licorne_core.effects import AllocationsMade
-from licorne_core.ids import RmId
+from licorne_core.ids import NodeId, RmId
 from support.builders import (
     RM,
     answering,
@@ -45,6 +46,39 @@ def test_a_replacement_counts_from_its_placeholder() -> None:
     (allocation,) = made.allocations
     assert (allocation.key, allocation.placeholder_used) == ("r", True)
     assert (allocation.request_time, allocation.allocation_time) == (START, START + 7)
+
+
+def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
+    """What the RM said of the node, it said of one with the placeholder on it."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
+    driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 1})))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    (check,) = asked(driver.do(asks(ask("job", "x", predicate="x", memory=1))))
+    refused = NodeRefusal(node_id=NodeId("n1"), reason="no")
+    assert asked(driver.do(answering(check, [refused]))) == []
+    driver.do(asks(ask("job", "r", group="g", memory=1)))
+    why = TerminationType.PLACEHOLDER_REPLACED
+    effects = driver.do(releases(release("job", "p", why=why)))
+    assert keys(effects) == ["r"]
+    (again,) = asked(effects)
+    assert (again.key, again.nodes) == ("x", ["n1"])
+
+
+def test_a_replacement_on_its_node_makes_way_for_a_daemon() -> None:
+    """While the placeholder is being replaced nothing on the node can be stopped."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
+    driver.do(nodes(node("n2", memory=1)))
+    driver.do(apps(app("job", "root.a", gang={"memory": 1}), app("sys", "root.a")))
+    driver.do(asks(ask("job", "p", placeholder=True, group="g", memory=1)))
+    driver.do(asks(ask("job", "r", group="g", policy="s", memory=1)))
+    daemon = ask("sys", "d", priority=9, required_node="n1", policy="o", memory=1)
+    assert released(driver.do(asks(daemon))) == []
+    why = TerminationType.PLACEHOLDER_REPLACED
+    effects = driver.do(releases(release("job", "p", why=why)))
+    assert keys(effects) == ["r"]
+    assert [(key, how) for _, key, how, _ in released(effects)] == [("r", "PREEMPTED_BY_SCHEDULER")]
 
 
 def test_a_placeholder_that_the_rm_agrees_to_is_replaced_at_once() -> None:

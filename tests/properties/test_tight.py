@@ -7,7 +7,7 @@ import pytest
 from licorne_core import priorities, ranking
 from licorne_core.apps import groups
 from licorne_core.handlers import turn
-from licorne_core.scheduling import foremost, heaps, node_heap, predicate_checks, shelf
+from licorne_core.scheduling import heaps, node_heap, predicate_checks, shelf
 from properties.test_decisions import agree
 from support.worlds import compare
 
@@ -15,7 +15,7 @@ from support.worlds import compare
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Heaps and logs are compacted at every occasion, and two classes of asks have a heap."""
-    for module in (ranking, node_heap, shelf, foremost, priorities):
+    for module in (ranking, node_heap, shelf, priorities):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)

@@ -70,14 +70,6 @@ class TaskGroup:
         """Placeholders that a real ask may still replace, or is replacing (spec § 6.4)."""
         return self.count - self.replaced - self.timed_out
 
-    def keep(self, placeholder: Request) -> None:
-        """It keeps room, and no real ask is matched to it."""
-        insort(self.free, placeholder, key=_arrival)
-
-    def take(self, placeholder: Request) -> None:
-        """It is not free any more."""
-        del self.free[bisect_left(self.free, placeholder.arrival, key=_arrival)]
-
 
 def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
@@ -86,7 +78,7 @@ def _arrival(placeholder: Request) -> int:
 class Gang:
     """What an application said of its gang, and its task groups by name."""
 
-    __slots__ = ("groups", "placeholder_ask", "style", "timeout")
+    __slots__ = ("free_count", "groups", "placeholder_ask", "style", "timeout")
 
     def __init__(
         self,
@@ -100,6 +92,8 @@ class Gang:
         self.style = style
         self.timeout = timeout
         self.groups: dict[str, TaskGroup] = {}
+        self.free_count = 0
+        """Placeholders that keep room for real asks that are not there yet."""
 
     def group_of(self, ask: Ask) -> TaskGroup:
         """The task group of a placeholder."""
@@ -120,10 +114,16 @@ class Gang:
             self.groups[ask.task_group] = group
         group.count += 1
 
-    @property
-    def has_free(self) -> bool:
-        """Whether a placeholder keeps room for a real ask that is not there yet."""
-        return any(group.free for group in self.groups.values())
+    def keep(self, placeholder: Request) -> None:
+        """It keeps room, and no real ask is matched to it."""
+        insort(self.group_of(placeholder.ask).free, placeholder, key=_arrival)
+        self.free_count += 1
+
+    def take(self, placeholder: Request) -> None:
+        """It is not free any more."""
+        free = self.group_of(placeholder.ask).free
+        del free[bisect_left(free, placeholder.arrival, key=_arrival)]
+        self.free_count -= 1
 
     @property
     def is_open(self) -> bool:

@@ -103,7 +103,7 @@ ON_TIMEOUT: dict[tuple[AppState, GangStyle], Timeout] = {
 """By state and style (spec § 6.8); in other states no time is running."""
 
 
-class Gone(Enum):
+class Gone(StrEnum):
     """What of an application has gone."""
 
     ASK = "an ask"
@@ -111,7 +111,7 @@ class Gone(Enum):
     PLACEHOLDER = "a booked placeholder"
 
 
-class Left(Enum):
+class Left(StrEnum):
     """What an application has left."""
 
     NOTHING = "nothing"

@@ -1,9 +1,9 @@
 """The states of an application and what leads from one to another (spec § 5.1)."""
 
-from enum import Enum
+from enum import StrEnum
 
 
-class AppState(Enum):
+class AppState(StrEnum):
     """State names as the RM reads them."""
 
     NEW = "New"
@@ -18,7 +18,7 @@ class AppState(Enum):
     EXPIRED = "Expired"
 
 
-class AppEvent(Enum):
+class AppEvent(StrEnum):
     """What happens to an application; the value is the message where nothing better is known."""
 
     RUN = "runApplication"

@@ -49,13 +49,15 @@ def free(
     Otherwise there is something to tell those who watch, which is not noted yet.
     """
     heir = _heir(partition, app, request, now, with_node=with_node)
-    kept = partition.allocations.release(app, request)
+    kept = request.allocation
+    assert kept is not None, f"{request!r} is booked"
     freed = Freed(now, kept, app.owner, detail)
     partition.ledger.released(app.app_id, request.key, now)
     if heir is None:
+        partition.allocations.release(app, request)
         return freed
     partition.journal.note(freed)
-    allocation = partition.pairs.take_place(app, *heir, kept, now)
+    allocation = partition.pairs.take_place(app, *heir, now)
     outcome.made.setdefault(partition, []).append(allocation)
     leaf = partition.leaf_of(app)
     outcome.updates += allocation_made(partition, leaf, app, allocation, now)

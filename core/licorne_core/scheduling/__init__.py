@@ -39,7 +39,7 @@ node may open the way for many and have room for one. A blocker that lets nobody
 
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
-woken are compared by all keys from root down (`foremost.py`).
+woken have rankings of their own from root down, under the same keys (`foremost.py`).
 
 Time (`escalation.py`): each application has one heap of deadlines. At a deadline its back-off ends,
 or an ask of a group that found no node is old enough to have one reserved, or to preempt others. A

@@ -63,8 +63,7 @@ class Changes:
         self._apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
-        gang = app.gang
-        if gang.groups and gang.has_free and app.pending_count:
+        if app.gang.free_count and app.pending_count:
             self._wakeups.replacing.wake((app,))
 
     def leaf_changed(self, leaf: Queue) -> None:
@@ -123,8 +122,6 @@ class Changes:
             self._derive_shares()
         if not self._leaves:
             return
-        self._wakeups.reserved.stale = True
-        self._wakeups.replacing.stale = True
         for app in self._apps:
             self.rank_app(app)
         queues: dict[Queue, None] = {}
@@ -154,6 +151,7 @@ class Changes:
     def rank_app(self, app: Application) -> None:
         """Put the application in its place, or take it out when there is nothing to do for it."""
         leaf: Queue = app.leaf
+        self._wakeups.app_key_changed(app)
         if not self.is_state_aware(leaf):
             self._place(app, leaf, due=True)
             return
@@ -191,8 +189,9 @@ class Changes:
         parent = queue.parent
         if parent is None:
             return
+        key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
+        self._wakeups.queue_key_changed(queue, key)
         if queue.pending and queue.state is not QueueState.STOPPED:
-            key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
             parent.ranking.put(queue, key)
         else:
             parent.ranking.discard(queue)
@@ -200,6 +199,7 @@ class Changes:
     def _derive_shares(self) -> None:
         """Cluster size or settings changed: every share and key may have."""
         self._tree.shares_stale = False
+        self._wakeups.all_keys_changed()
         queues = list(self._tree.walk())
         for queue in reversed(queues):
             queue.denominators = denominators(queue)

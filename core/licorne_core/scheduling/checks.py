@@ -91,7 +91,7 @@ def _report_back_off(scene: Scene, app: Application) -> Iterable[Check]:
 def _may_start(scene: Scene, app: Application) -> Blocker | None:
     if app.state is AppState.ACCEPTED:
         for quota in app.quotas:
-            if not may_start(quota, app.app_id):
+            if quota.max_applications and not may_start(quota, app.app_id):
                 return scene.wakeups.running_limits.get(quota)
     return None
 

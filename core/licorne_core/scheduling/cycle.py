@@ -162,7 +162,7 @@ class Cycle:
         while reserved.ready:
             if self._is_spent():
                 return None
-            reservation = reserved.first(changes.types)
+            reservation = reserved.first(self._root, changes.types)
             leaf, app, request = reserved.owner(reservation)
             found = self._for_reserved(app, request, reservation)
             if isinstance(found, Node):
@@ -203,7 +203,7 @@ class Cycle:
         while replacing.ready:
             if self._is_spent():
                 return None
-            app = replacing.first(self._scene.changes.types)
+            app = replacing.first(self._root, self._scene.changes.types)
             found = self._replacements.find(app)
             if not isinstance(found, InTheWay):
                 return found

@@ -4,8 +4,7 @@ It comes behind the reserved asks and before the regular pass. An application is
 something of it has changed, when a node changes that the RM refused, or when one becomes free.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import heapify, heappop
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -20,7 +19,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Key
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.foremost import Foremost, queue_keys
+from licorne_core.scheduling.foremost import Foremost
 from licorne_core.scheduling.order import app_key
 from licorne_core.scheduling.predicate_checks import PredicateChecks
 
@@ -68,13 +67,20 @@ class ReplacingApps(Foremost[Application]):
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
-    def key(self, item: Application, types: tuple[str, ...]) -> Key:
-        """The keys of its queues from root, and its own."""
-        return (*queue_keys(item.leaf, types), app_key(item, item.leaf))
+    def leaf(self, item: Application) -> Queue:
+        """The leaf that it is in."""
+        leaf: Queue = item.leaf
+        return leaf
+
+    def key(self, item: Application) -> Key:
+        """As in the regular pass."""
+        return app_key(item, item.leaf)
 
     def wake(self, items: Iterable[Application]) -> None:
         """Something changed for them: those that have a placeholder to replace are worth a try."""
-        super().wake(app for app in items if is_claimed(app))
+        for app in items:
+            if app not in self.ready and is_claimed(app):
+                super().wake((app,))
 
     def watch(self, app: Application, found: InTheWay) -> None:
         """It was tried in vain, and waits for these."""
@@ -139,7 +145,8 @@ class ReplacementSearch:
         refused: dict[Node, None] = {}
         first: tuple[Request, Request] | None = None
         spreads: dict[TaskGroup, _Spread] = {}
-        for request, task_group in _claims(app):
+        for place, task_group in _claims(app):
+            request = place.request
             ask_class = request.ask.ask_class
             if ask_class.predicate is not None and self._predicates.full:
                 blockers.append(self._predicates.owed)
@@ -200,33 +207,36 @@ class _Spread:
         return [looks[arrival] for arrival in sorted(looks)]
 
 
-def _claims(app: Application) -> Iterator[tuple[Request, TaskGroup]]:
+def _claims(app: Application) -> list[tuple[Place, TaskGroup]]:
     """The first real ask of each kind that may replace a placeholder, in ask order.
 
     Asks of a kind fit alike, so the others need not be looked at.
     """
-    if app.state not in SCHEDULABLE or not app.gang.has_free:
-        return
-    heap: list[tuple[Place, TaskGroup]] = []
+    if app.state not in SCHEDULABLE or not app.gang.free_count:
+        return []
+    claims = []
     for group in app.groups.values():
-        free = free_for(app, group)
-        if free is not None:
-            heap.append((group.first(), free))
-    heapify(heap)
-    while heap:
-        place, task_group = heappop(heap)
-        yield place.request, task_group
+        if group.waiting:
+            free = free_for(app, group)
+            if free is not None:
+                claims.append((group.first(), free))
+    claims.sort()
+    return claims
 
 
 def is_claimed(app: Application) -> bool:
     """Whether a real ask of the application waits for one of its free placeholders."""
-    return any(free_for(app, group) is not None for group in app.groups.values())
+    if app.gang.free_count:
+        for group in app.groups.values():
+            if group.waiting and free_for(app, group) is not None:
+                return True
+    return False
 
 
 def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
     """The task group whose free placeholders the asks of a group may replace, if there are any."""
     _, name, is_placeholder = group.key
-    if is_placeholder or not group.waiting:
+    if is_placeholder:
         return None
     task_group = app.gang.groups.get(name)
     return task_group if task_group is not None and task_group.free else None
@@ -234,5 +244,7 @@ def free_for(app: Application, group: AskGroup) -> TaskGroup | None:
 
 def is_covered(wanted: AskClass, kept: AskClass) -> bool:
     """Whether a placeholder keeps as much of every type as the real ask wants (spec § 6.5a)."""
+    if wanted is kept:
+        return True
     room = kept.resources
     return all(room.get(name, 0) >= value for name, value in wanted.items)

@@ -9,7 +9,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Key
 from licorne_core.reservations import Reservation
-from licorne_core.scheduling.foremost import Foremost, queue_keys
+from licorne_core.scheduling.foremost import Foremost
 from licorne_core.scheduling.order import app_key
 
 
@@ -68,9 +68,12 @@ class ReservedAsks(Foremost[Reservation]):
     def wake_all(self) -> None:
         """Everything may have changed."""
         self.wake(self._owners)
-        self.stale = True
 
-    def key(self, item: Reservation, types: tuple[str, ...]) -> Key:
-        """The keys of its queues from root, of its application and of its ask."""
+    def leaf(self, item: Reservation) -> Queue:
+        """The leaf of its application."""
+        return self._owners[item].leaf
+
+    def key(self, item: Reservation) -> Key:
+        """The keys of its application and of its ask."""
         leaf, app, request = self._owners[item]
-        return (*queue_keys(leaf, types), app_key(app, leaf), request.place[:3])
+        return (app_key(app, leaf), request.place[:3])

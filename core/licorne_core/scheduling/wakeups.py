@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
 from licorne_core.nodes.node import Node
+from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, may_run_one_more
+from licorne_core.ranking import Key
 from licorne_core.scheduling.blockers import (
     GangWaits,
     QuotaShortages,
@@ -79,6 +81,25 @@ class Wakeups:
         blocker = self.gang_waits.find(task_group)
         if blocker is not None and blocker.lets_through():
             self.waiting.changed(blocker)
+
+    def app_key_changed(self, app: Application) -> None:
+        """The application, or its leaf's settings, changed: what is foremost may be ranked anew."""
+        self.replacing.key_changed(app)
+        for request in app.reserved.values():
+            if request.reservation is not None:
+                self.reserved.key_changed(request.reservation)
+
+    def queue_key_changed(self, queue: Queue, key: Key) -> None:
+        """The queue has this place among its siblings now."""
+        if self.reserved.ready:
+            self.reserved.queue_key_changed(queue, key)
+        if self.replacing.ready:
+            self.replacing.queue_key_changed(queue, key)
+
+    def all_keys_changed(self) -> None:
+        """Every key may be another one, and of another form."""
+        self.reserved.everything_changed()
+        self.replacing.everything_changed()
 
     def app_counts(self, app: Application) -> None:
         """The application counts in its quotas: its reserved asks need not wait for its start."""

@@ -17,12 +17,17 @@ from licorne_server.bench.server_process import ServerProcess
 
 
 async def gang(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
-    """From the first placeholder sent to the last real allocation received; both count."""
+    """From the first placeholder sent to the last real allocation received.
+
+    Both count as allocations: two for each member. A member is an ask for a placeholder, which is
+    placed; a real ask; the placeholder told to stop, confirmed; and the real allocation.
+    """
     async with prepared(server, scenario) as rm:
         await rm.add_applications(applications(scenario))
         gangs = Gangs(rm, scenario)
         load = await timed(server, gangs.come_together(), 2 * scenario.pods)
-        return replace(load, extra=gangs.figures(len(load.responses)))
+        figures = gangs.figures(len(load.responses))
+        return replace(load, extra={**figures, "members_per_second": scenario.pods / load.seconds})
 
 
 def applications(scenario: Scenario) -> Iterator[AddApplicationRequest]:

@@ -174,7 +174,7 @@ SCENARIOS = {
         ),
         Scenario(
             "gang",
-            "1,000 gangs of 50, placeholders replaced by real allocations",
+            "1,000 gangs of 50: placeholders, then real allocations; both count",
             Kind.GANG,
             queues=10,
             apps=100,

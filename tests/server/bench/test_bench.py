@@ -58,7 +58,7 @@ EXTRA = {
     },
     "memory": {"waiting_rss_mib"},
     "predicates": {"checks", "checks_per_allocation", "nodes_per_check", "requests", "responses"},
-    "gang": {"gangs", "confirmations", "requests", "responses"},
+    "gang": {"gangs", "members_per_second", "confirmations", "requests", "responses"},
     "preempt": {"victims", "victims_per_second", "requests", "responses"},
     "storm": {"quiet_per_second", "quiet_percent"},
 }
@@ -128,6 +128,7 @@ def test_every_placeholder_is_replaced() -> None:
     assert done.returncode == 0, done.stderr
     [run] = json.loads(done.stdout)["runs"]
     assert (run["gangs"], run["confirmations"], run["allocations"]) == (2, 100, 200)
+    assert run["allocations_per_second"] == pytest.approx(2 * run["members_per_second"], rel=0.01)
 
 
 @pytest.mark.bench
