@@ -19,6 +19,7 @@ from licorne_core.ids import (
     rm_of,
 )
 from licorne_core.partition import Partition
+from licorne_core.remains import Remains
 from licorne_core.rm_context import RmContext
 
 MAX_DEPARTED = 1024
@@ -193,6 +194,7 @@ class Registry:
         self.rms: dict[RmId, Rm] = {}
         self.partitions: dict[PartitionName, Partition] = {}
         self.agenda = Agenda()
+        self.remains = Remains()
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -237,6 +239,7 @@ class Registry:
         """Forget a partition."""
         del self.partitions[partition.name]
         self.agenda.leave(partition)
+        self.remains.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:
         """Forget an RM's partitions; one that the core failed to build was never taken in."""

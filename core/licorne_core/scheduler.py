@@ -7,6 +7,7 @@ same effects. Nothing in here reads a clock or talks to anybody: time is an argu
 
 from typing import assert_never
 
+from licorne_core.agenda import AT_ONCE
 from licorne_core.commands import (
     AnswerPredicates,
     AnswerPreemptions,
@@ -125,6 +126,8 @@ class Scheduler:
 
     def next_deadline(self) -> float | None:
         """When to handle a Tick next, in unix seconds; a time that has passed means now."""
+        if self._registry.remains:
+            return AT_ONCE
         return self._registry.agenda.next_deadline()
 
     def check_agenda(self) -> None:
@@ -200,6 +203,7 @@ class Scheduler:
         try:
             self._fire_due(now, effects, worked)
             self._give_turn(command.decisions, now, effects, worked)
+            self._registry.remains.take_apart()
         finally:
             for partition in worked:
                 _add_facts(effects, partition.rm_id, partition.journal)
