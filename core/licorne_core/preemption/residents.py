@@ -33,14 +33,14 @@ class OnNode(NamedTuple):
 class Residents:
     """The nodes of a partition in the order of their ids, and what is on each."""
 
-    __slots__ = ("_applications", "_by_age", "_in_order", "_newest", "_nodes", "_on")
+    __slots__ = ("_by_age", "_in_order", "_newest", "_nodes", "_on", "applications")
 
     def __init__(
         self, nodes: dict[NodeId, Node], applications: Mapping[AppId, Application]
     ) -> None:
         """The nodes are the partition's own, in the order of their births."""
         self._nodes = nodes
-        self._applications = applications
+        self.applications = applications
         self._by_age: dict[Node, tuple[int, list[Tenant]]] = {}
         self._in_order: list[Node] = []
         self._newest = 0
@@ -75,7 +75,7 @@ class Residents:
         if known is None or known[0] != node.version:
             tenants = []
             for allocation in node.allocations:
-                app = self._applications[allocation.ask.app_id]
+                app = self.applications[allocation.ask.app_id]
                 request = app.requests[allocation.ask.key]
                 tenants.append((age_of(request), app, request))
             tenants.sort(key=_age)
@@ -92,7 +92,7 @@ class Residents:
         """
         if not any(short):
             return 0
-        applications = self._applications
+        applications = self.applications
         there = [
             sizes
             for app_id, sizes in self.on(node).largest
@@ -111,14 +111,16 @@ class Residents:
 def _on(node: Node) -> OnNode:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
-    for allocation in node.allocations:
-        ask = allocation.ask
-        sizes = largest.setdefault(ask.app_id, {})
-        if ask.ask_class.required_node is None:
-            lowest = apps.get(ask.app_id)
-            if lowest is None or ask.priority < lowest:
-                apps[ask.app_id] = ask.priority
-        for name, amount in ask.ask_class.items:
+    asks = [allocation.ask for allocation in node.allocations]
+    # Most are alike: each kind is looked at once.
+    kinds = dict.fromkeys([(ask.app_id, ask.ask_class, ask.priority) for ask in asks])
+    for app_id, ask_class, priority in kinds:
+        sizes = largest.setdefault(app_id, {})
+        if ask_class.required_node is None:
+            lowest = apps.get(app_id)
+            if lowest is None or priority < lowest:
+                apps[app_id] = priority
+        for name, amount in ask_class.items:
             if amount > sizes.get(name, 0):
                 sizes[name] = amount
     return OnNode(node.version, tuple(apps.items()), tuple(largest.items()))

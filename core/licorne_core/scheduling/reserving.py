@@ -64,6 +64,7 @@ class Reservations:
         request.reservation = reservation
         app.reserved[ask.key] = request
         node.add_reservation(reservation)
+        self._nodes.changed.note(node)
         self._wakeups.reserved.add(reservation, Owner(app.leaf, app, request))
         self._timers.set(_timer(reservation), since + RESERVATION_TIME)
         note_allocating(app)

@@ -23,7 +23,7 @@ def test_an_old_search_finds_what_a_new_one_finds(part: range, glance: int) -> N
         for _ in range(12):
             changing.change()
             fresh = PreemptionSearch(
-                built.tree.root, built.nodes.by_id, built.applications, built.losses
+                built.tree.root, built.nodes, built.applications, built.reserved, built.losses
             )
             for most in (1, 3):
                 wanted = fresh.find(app, request, NOW, most=most, steps=ENDLESS)
