@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import MAY_GO, Request
 from licorne_core.preemption.laws import Law, Out, guaranteed, settled
 from licorne_core.preemption.plans import Refusal
 from licorne_core.preemption.ranks import seconds_run
-from licorne_core.preemption.victims import Candidates, Giver, is_running
+from licorne_core.preemption.victims import Candidates, Giver
 from licorne_core.queues.queue import Queue
 
 MOST_COUNTED = 2_000
@@ -44,7 +44,7 @@ def _running(leaf: Queue) -> Iterator[Request]:
     """What runs in the leaf, in no order that matters."""
     for app in leaf.applications.values():
         for request in app.booked():
-            if is_running(request):
+            if request.state in MAY_GO:
                 yield request
 
 

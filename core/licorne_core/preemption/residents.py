@@ -4,11 +4,14 @@ Everything here is derived from the nodes and applications themselves, and deriv
 have changed. Nobody has to say so.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import BOOKED, MAY_GO, Request
+from licorne_core.asks import Allocation
+from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AppId, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption.ranks import Age, age_of
@@ -135,64 +138,121 @@ MOST_LEAVES = 10_000
 
 
 MOST_ENDED = 64
-"""Allocations of a leaf that may have ended before its order is made anew."""
+"""Allocations of a leaf that may have ended before they are taken out of its order."""
 
 
 class Running(NamedTuple):
-    """What runs in a leaf, as it was at some time."""
+    """Something that ran in a leaf; it does no more if its request has another allocation now."""
 
-    made: int
-    released: int
-    allocated: dict[str, int]
-    requests: list[tuple[Age, Request]]
-    """The first to go by age first; a few may have ended since."""
-    largest: dict[str, int]
-    """By type, the largest amount of one allocation."""
+    age: Age
+    request: Request
+    allocation: Allocation
 
-    def holds(self, leaf: Queue) -> bool:
-        """Whether nothing came or grew since, and not much has ended."""
-        counters, allocated = leaf.counters, self.allocated
-        return (
-            counters.allocations_made == self.made
-            and counters.allocations_released - self.released <= MOST_ENDED
-            and all(amount <= allocated.get(name, 0) for name, amount in leaf.allocated.items())
-        )
+    @property
+    def may_go(self) -> bool:
+        """Whether it has its place for good, and was not told to stop."""
+        request = self.request
+        return request.allocation is self.allocation and request.state in MAY_GO
+
+
+class InLeaf:
+    """What runs in a leaf by age, kept from search to search.
+
+    Always true after `catch_up`: all that is booked in the leaf is in `order`, the first to go by
+    age first; beside it a few may be there that have ended. `largest` is by type the largest amount
+    of one allocation in `order`.
+    """
+
+    __slots__ = ("_known", "_leaf", "_released", "_seen", "largest", "order")
+
+    def __init__(self, leaf: Queue) -> None:
+        """Nothing is known of the leaf."""
+        self._leaf = leaf
+        self.order: list[Running] = []
+        self.largest: dict[str, int] = {}
+        # The allocations in the order, and what the leaf was like when they were all.
+        self._known: set[Allocation] = set()
+        self._seen: tuple[int, int, dict[str, int]] | None = None
+        # How many allocations had ended in the leaf when those were taken out.
+        self._released = 0
+
+    def catch_up(self) -> None:
+        """Take in what was booked since."""
+        leaf, counters = self._leaf, self._leaf.counters
+        now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
+        if now == self._seen:
+            return
+        self._seen = now
+        if counters.allocations_released - self._released > MOST_ENDED:
+            self._released = counters.allocations_released
+            self._take_out_ended()
+        came = [one for app in leaf.applications.values() for one in self._new_in(app)]
+        if len(came) > MOST_ENDED:
+            self.order += came
+            self.order.sort(key=_age_of)
+        else:
+            for one in came:
+                insort(self.order, one, key=_age_of)
+        self._note(came)
+
+    def check(self) -> None:
+        """Rule P5: all that is booked in the leaf is in the order. Raises InvariantBroken."""
+        self.catch_up()
+        kept = [one.allocation for one in self.order if one.request.allocation is one.allocation]
+        apps = self._leaf.applications.values()
+        booked = [request.allocation for app in apps for request in app.booked()]
+        if len(kept) != len(booked) or set(kept) != set(booked):
+            raise InvariantBroken(f"P5: {self._leaf!r}: {len(booked)} booked, {len(kept)} kept")
+
+    def _new_in(self, app: Application) -> Iterator[Running]:
+        """What was booked for the application since: the last one booked is last there."""
+        for request in reversed(app.requests.values()):
+            if request.state in BOOKED:
+                allocation = request.allocation
+                assert allocation is not None, f"{request!r} runs nowhere"
+                if allocation in self._known:
+                    return
+                yield Running(age_of(request), request, allocation)
+
+    def _take_out_ended(self) -> None:
+        self.order = [one for one in self.order if one.request.allocation is one.allocation]
+        self.largest = {}
+        self._known = set()
+        self._note(self.order)
+
+    def _note(self, came: Iterable[Running]) -> None:
+        largest = self.largest
+        for one in came:
+            self._known.add(one.allocation)
+            for name, amount in one.allocation.ask.ask_class.items:
+                if amount > largest.get(name, 0):
+                    largest[name] = amount
 
 
 class Leaves:
     """What runs in each leaf in the order of age, kept from search to search."""
 
-    __slots__ = ("_running",)
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         """No leaf was looked at yet."""
-        self._running: dict[Queue, Running] = {}
+        self._known: dict[Queue, InLeaf] = {}
 
-    def running(self, leaf: Queue) -> Running:
+    def of(self, leaf: Queue) -> InLeaf:
         """What runs in the leaf; not to be changed."""
-        known = self._running.get(leaf)
-        if known is None or not known.holds(leaf):
-            if len(self._running) > MOST_LEAVES:
-                self._running.clear()
-            known = self._running[leaf] = _running(leaf)
+        known = self._known.get(leaf)
+        if known is None:
+            if len(self._known) > MOST_LEAVES:
+                self._known.clear()
+            known = self._known[leaf] = InLeaf(leaf)
+        known.catch_up()
         return known
 
+    def check(self) -> None:
+        """Compare what is kept with the leaves; raises InvariantBroken for one that differs."""
+        for known in self._known.values():
+            known.check()
 
-def _running(leaf: Queue) -> Running:
-    requests = []
-    largest: dict[str, int] = {}
-    for app in leaf.applications.values():
-        for request in app.booked():
-            requests.append((age_of(request), request))
-            for name, amount in request.ask.ask_class.items:
-                if amount > largest.get(name, 0):
-                    largest[name] = amount
-    requests.sort()
-    counters = leaf.counters
-    return Running(
-        counters.allocations_made,
-        counters.allocations_released,
-        dict(leaf.allocated),
-        requests,
-        largest,
-    )
+
+def _age_of(running: Running) -> Age:
+    return running.age

@@ -177,8 +177,9 @@ class PreemptionSearch:
         return not any(room) and not any(beyond)
 
     def check(self) -> None:
-        """Compare what is kept from search to search with the nodes; raises InvariantBroken."""
+        """Compare what is kept with nodes and leaves; raises InvariantBroken (rule P5)."""
         self._place.prospects.check()
+        self._place.leaves.check()
 
     def _candidates(
         self, app: Application, entitled: Queue, request: Request, now: float

@@ -5,7 +5,7 @@ from heapq import merge
 from typing import Any, NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestState
+from licorne_core.apps.requests import MAY_GO, Request
 from licorne_core.config.properties import PreemptionPolicy, VictimOrder
 from licorne_core.ids import AppId, NodeId
 from licorne_core.nodes.node import Node
@@ -25,9 +25,6 @@ from licorne_core.preemption.whatif import Allowance, Candidate, Victim
 from licorne_core.queues.queue import Queue
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items
-
-ALLOCATED = RequestState.ALLOCATED
-PLACEHOLDER = RequestState.PLACEHOLDER
 
 
 class Place(NamedTuple):
@@ -161,18 +158,17 @@ class Candidates:
     def of(self, giver: Giver) -> Iterator[Candidate]:
         """Those of a leaf, in the order of age."""
         place = self._place
-        for _, request in place.leaves.running(giver.leaf).requests:
-            if is_running(request):
-                allocation = request.allocation
-                assert allocation is not None, f"{request!r} runs nowhere"
+        for running in place.leaves.of(giver.leaf).order:
+            if running.may_go:
+                request, node = running.request, place.nodes[running.allocation.node_id]
                 app = place.applications[request.ask.app_id]
-                judged = self.judge(app, request, place.nodes[allocation.node_id], giver)
+                judged = self.judge(app, request, node, giver)
                 if isinstance(judged, Candidate):
                     yield judged
 
     def largest(self, giver: Giver, name: str) -> int:
         """The largest amount of a type that one allocation of the leaf has."""
-        return self._place.leaves.running(giver.leaf).largest.get(name, 0)
+        return self._place.leaves.of(giver.leaf).largest.get(name, 0)
 
     def judge(
         self, app: Application, request: Request, node: Node, giver: Giver
@@ -197,7 +193,7 @@ class Candidates:
     def refusal(self, request: Request, giver: Giver) -> Out | None:
         """Why an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
-        if not is_running(request):
+        if request.state not in MAY_GO:
             return Out.NOT_RUNNING
         ask = request.ask
         ask_class = ask.ask_class
@@ -287,11 +283,6 @@ class Candidates:
             return {}
         lost = self._place.losses.lost(leaf.path, self.now)
         return {name: amount * UNIT - lost.get(name, 0) for name, amount in limit}
-
-
-def is_running(request: Request) -> bool:
-    """Whether it has its place for good, and was not told to stop."""
-    return request.state is ALLOCATED or request.state is PLACEHOLDER
 
 
 def _rank(candidate: Candidate) -> Any:

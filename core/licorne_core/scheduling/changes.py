@@ -123,7 +123,6 @@ class Changes:
             self._derive_shares()
         if not self._leaves:
             return
-        self._wakeups.reserved.stale = True
         self._wakeups.replacing.stale = True
         for app in self._apps:
             self.rank_app(app)
@@ -134,6 +133,7 @@ class Changes:
         for queue in queues:
             queue.share = share(queue)
             self._rank_queue(queue)
+        self._wakeups.reserved.moved(queues)
         self._apps.clear()
         self._leaves.clear()
 

@@ -58,6 +58,15 @@ class Foremost(ABC, Generic[T]):
                 self.ready[item] = None
                 self._new[item] = None
 
+    def moved_up(self, items: Iterable[T]) -> None:
+        """The keys of these, which are ready, may have become smaller.
+
+        Each gets another entry. When there are too many entries, the heap is made anew.
+        """
+        self._new.update(dict.fromkeys(items))
+        if len(self._heap) + len(self._new) > _SLACK + 2 * len(self.ready):
+            self.stale = True
+
     def park(self, item: T, blockers: Iterable[Blocker]) -> None:
         """It was tried in vain, and waits for any of these, or for somebody else to wake it."""
         self.set_aside(item)

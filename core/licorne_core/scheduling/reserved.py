@@ -1,6 +1,6 @@
 """The asks that a node is reserved for: they come before all others (spec § 8.6)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -62,6 +62,15 @@ class ReservedAsks(Foremost[Reservation]):
         """Everything may have changed."""
         self.wake(self._owners)
         self.stale = True
+
+    def moved(self, queues: Mapping[Queue, None]) -> None:
+        """Keys of these queues, or of what is in them, may have become smaller."""
+        owners = self._owners
+        self.moved_up(
+            reservation
+            for reservation in self.ready
+            if not queues.keys().isdisjoint(owners[reservation].leaf.lineage[:-1])
+        )
 
     def key(self, item: Reservation, types: tuple[str, ...]) -> Key:
         """The keys of its queues from root, of its application and of its ask."""

@@ -130,12 +130,16 @@ def carry_out(world: World, step: Step) -> None:
             world.ready |= {n for n, one in world.known.items() if one in woken}
         case "share":
             leaf = world.leaves[number % 2]
-            reserved.stale |= value < leaf.share
+            is_smaller = value < leaf.share
             leaf.share = float(value)
+            if is_smaller:
+                reserved.moved({leaf: None})
         case "time":
             app = world.apps[number % 4]
-            reserved.stale |= value < app.submission_time
+            is_smaller = value < app.submission_time
             app.submission_time = float(value)
+            if is_smaller:
+                reserved.moved({app.leaf: None})
         case "node":
             node = Node(NodeId(f"n{value % 4}"), {}, {}, schedulable=True)
             here = {n: one for n, one in world.known.items() if one.node_id == node.node_id}
@@ -181,6 +185,18 @@ def test_a_key_that_has_become_larger_is_noticed() -> None:
     assert world.first() == 6
     world.apps[2].submission_time = 5.0
     assert world.first() == 9
+
+
+def test_a_key_that_has_become_smaller_is_noticed_when_somebody_says_so() -> None:
+    """What is in a queue that has less than before comes earlier."""
+    world = World()
+    world.leaves[1].share = 1.0
+    for number in (0, 6, 9):
+        world.reserve(number)
+    assert world.first() == 0
+    world.leaves[0].share, world.leaves[1].share = 1.0, 0.5
+    world.reserved.moved({world.leaves[1]: None})
+    assert world.first() == 6
 
 
 def test_one_without_a_blocker_waits_for_its_node_only() -> None:

@@ -78,6 +78,7 @@ class Changing:
             unbook_preempting(items, node, app)
         unbook(items, node, app)
         request.follow(RequestEvent.RELEASE)
+        request.allocation = None
         del node.allocations[allocation], app.requests[request.key]
         app.leaf.counters.allocations_released += 1
         self._note(node)
@@ -120,6 +121,8 @@ class Changing:
         request.allocation = Allocation(request.ask, node.node_id, allocation.request_time, NOW - 1)
         book(request.ask.ask_class.items, node, app)
         node.allocations[request.allocation] = None
+        # What was booked last is last among its requests.
+        app.requests[request.key] = app.requests.pop(request.key)
         self._note(node)
 
     def _add_node(self) -> None:
