@@ -5,7 +5,7 @@ have changed. Nobody has to say so.
 """
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -158,12 +158,12 @@ class Running(NamedTuple):
 class InLeaf:
     """What runs in a leaf by age, kept from search to search.
 
-    Always true after `catch_up`: all that is booked in the leaf is in `order`, the first to go by
-    age first; beside it a few may be there that have ended. `largest` is by type the largest amount
-    of one allocation in `order`.
+    Always true after `catch_up`: all that may go from the leaf is in `order`, the first to go by
+    age first. Beside it others may be there that are booked, and a few that have ended. `largest`
+    is by type the largest amount of one allocation in `order`.
     """
 
-    __slots__ = ("_known", "_leaf", "_released", "_seen", "largest", "order")
+    __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
 
     def __init__(self, leaf: Queue) -> None:
         """Nothing is known of the leaf."""
@@ -173,8 +173,9 @@ class InLeaf:
         # The allocations in the order, and what the leaf was like when they were all.
         self._known: set[Allocation] = set()
         self._seen: tuple[int, int, dict[str, int]] | None = None
-        # How many allocations had ended in the leaf when those were taken out.
+        # Since those that have ended were taken out: how many had ended by then, and what came.
         self._released = 0
+        self._came = 0
 
     def catch_up(self) -> None:
         """Take in what was booked since."""
@@ -183,7 +184,9 @@ class InLeaf:
         if now == self._seen:
             return
         self._seen = now
-        if counters.allocations_released - self._released > MOST_ENDED:
+        # What was assumed and taken back is in no counter of those that have ended.
+        ended = counters.allocations_released - self._released
+        if max(ended, self._came - len(self.order) // 2) > MOST_ENDED:
             self._released = counters.allocations_released
             self._take_out_ended()
         came = [one for app in leaf.applications.values() for one in self._new_in(app)]
@@ -196,13 +199,13 @@ class InLeaf:
         self._note(came)
 
     def check(self) -> None:
-        """Rule P5: all that is booked in the leaf is in the order. Raises InvariantBroken."""
+        """Rule P5: all that may go is in the order. Raises InvariantBroken."""
         self.catch_up()
-        kept = [one.allocation for one in self.order if one.request.allocation is one.allocation]
+        kept = [one.request for one in self.order if one.may_go]
         apps = self._leaf.applications.values()
-        booked = [request.allocation for app in apps for request in app.booked()]
-        if len(kept) != len(booked) or set(kept) != set(booked):
-            raise InvariantBroken(f"P5: {self._leaf!r}: {len(booked)} booked, {len(kept)} kept")
+        here = [one for app in apps for one in app.booked() if one.state in MAY_GO]
+        if len(kept) != len(here) or set(kept) != set(here):
+            raise InvariantBroken(f"P5: {self._leaf!r}: {len(here)} may go, {len(kept)} are kept")
 
     def _new_in(self, app: Application) -> Iterator[Running]:
         """What was booked for the application since: the last one booked is last there."""
@@ -219,9 +222,11 @@ class InLeaf:
         self.largest = {}
         self._known = set()
         self._note(self.order)
+        self._came = 0
 
-    def _note(self, came: Iterable[Running]) -> None:
+    def _note(self, came: Sequence[Running]) -> None:
         largest = self.largest
+        self._came += len(came)
         for one in came:
             self._known.add(one.allocation)
             for name, amount in one.allocation.ask.ask_class.items:
