@@ -101,7 +101,9 @@ class Partition:
         self.ledger = Ledger()
         """Which allocations were preempted, for whom and why."""
         self.quota_clock = QuotaClock(enabled=config.quota_preemption_enabled)
-        search = PreemptionSearch(self.tree.root, self.nodes.by_id, self.applications, self.losses)
+        search = PreemptionSearch(
+            self.tree.root, self.nodes, self.applications, self.wakeups.reserved, self.losses
+        )
         self.preemption = Preemption(search, rm, enabled=config.preemption_enabled)
         self.scene = Scene(
             self.changes,

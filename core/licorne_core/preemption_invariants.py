@@ -1,4 +1,4 @@
-"""What must hold of victims and of those who wait for their end (rules P2 and P4)."""
+"""What must hold of victims and of those who wait for their end (rules P2, P4 and P5)."""
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request, RequestState
@@ -12,6 +12,7 @@ from licorne_core.resources import Resources, describe, equals, sum_of
 
 def check_preemption(partition: Partition) -> None:
     """Raises InvariantBroken, naming the rule and who breaks it."""
+    partition.preemption.search.check()
     stopping: dict[Quota, list[Resources]] = {}
     promised: dict[Quota, list[Resources]] = {}
     kept: dict[Quota, list[Resources]] = {}

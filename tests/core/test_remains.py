@@ -14,7 +14,7 @@ from licorne_core.commands import Command, RemoveRm, Tick
 from licorne_core.ids import RmId
 from licorne_core.nodes.node import Node
 from licorne_core.remains import MOST
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.driver import Driver
 
 KINDS = (Application, AskGroup, Request, Ask, Allocation, Node)
@@ -82,6 +82,6 @@ def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
     driver.do(nodes(node("g", partition="gpu", vcore=9)))
     driver.do(apps(app("job", "root.a", partition="gpu")))
     driver.do(asks(*(ask("job", f"k{i}", partition="gpu", vcore=1) for i in range(12))))
-    driver.reload(LEAF)
+    driver.send(reload(LEAF))
     driver.run()
     assert alive() == before

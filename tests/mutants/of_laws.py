@@ -141,8 +141,8 @@ LAWS = (
     Defect(
         "other-types-go",
         _VICTIMS,
-        "if max(gives) <= 0:",
-        "if max(gives) < 0:",
+        "if max([sizes.get(name, 0) for name in self.names]) <= 0:",
+        "if max([sizes.get(name, 0) for name in self.names]) < 0:",
         "who has nothing of what is wanted is a victim",
         ("tests/core/preemption/test_search.py", "tests/core/preemption/test_scenarios.py"),
     ),

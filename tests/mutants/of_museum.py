@@ -62,7 +62,7 @@ MUSEUM = (
     Defect(
         "victim-is-told-twice",
         _VICTIMS,
-        "if state is not ALLOCATED and state is not PLACEHOLDER:",
+        "if request.state not in MAY_GO:",
         "if request.allocation is None:",
         "who was told to stop may be a victim once more",
         (_MUSEUM + "test_the_next_ask_has_other_victims",),

@@ -7,6 +7,7 @@ import pytest
 from licorne_core import priorities, ranking
 from licorne_core.apps import groups
 from licorne_core.handlers import turn
+from licorne_core.preemption import residents
 from licorne_core.scheduling import heaps, node_heap, predicate_checks, shelf
 from properties.test_decisions import agree
 from support.worlds import compare
@@ -19,6 +20,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
+    monkeypatch.setattr(residents, "MOST_ENDED", -1)
     monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 

@@ -4,13 +4,14 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.ids import NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.nodes.sorting import NodeOrder, node_order
+from licorne_core.recent import Recent
 from licorne_core.resources import Resources, add, subtract, without_zeros
 
 
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("_births", "by_id", "order", "total")
+    __slots__ = ("_births", "by_id", "changed", "order", "total")
 
     order: NodeOrder
     """The order in which nodes are looked at."""
@@ -21,6 +22,8 @@ class NodeBook:
         self.order = node_order(policy)
         self.total: Resources = {}
         self._births = 0
+        self.changed: Recent[Node] = Recent()
+        """The nodes that are here, by their last changes: in size, use, victims or reservations."""
 
     def add(self, node: Node) -> None:
         """Take a node in."""
@@ -29,6 +32,7 @@ class NodeBook:
         self.by_id[node.node_id] = node
         self.total = add(self.total, node.capacity)
         self.order.add(node)
+        self.changed.note(node)
 
     def remove(self, node: Node) -> None:
         """Let a node go; it is not schedulable any more, whoever still refers to it."""
@@ -36,6 +40,7 @@ class NodeBook:
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
         self.order.remove(node)
+        self.changed.forget(node)
 
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""

@@ -67,8 +67,19 @@ def yields(
     return other.ask.priority < request.ask.priority and not other.triggered
 
 
+def is_taken(node: Node, applications: Mapping[AppId, Application]) -> bool:
+    """Whether the node is kept for an ask that nobody makes yield, whenever and whoever asks.
+
+    For that ask, no victims are searched for any more.
+    """
+    return any(
+        reservation.required or applications[reservation.app_id].requests[reservation.key].triggered
+        for reservation in node.reservations.values()
+    )
+
+
 def next_to_yield(
-    nodes: Iterable[Node],
+    reserved: Iterable[Reservation],
     request: Request,
     applications: Mapping[AppId, Application],
     now: float,
@@ -76,8 +87,7 @@ def next_to_yield(
     """When a lesser reservation that is too young to yield has its full time; None if none is."""
     times = [
         reservation.time + RESPECTED
-        for node in nodes
-        for reservation in node.reservations.values()
+        for reservation in reserved
         if reservation is not request.reservation
         and not yields(reservation, request, applications, now)
         and yields(reservation, request, applications, inf)

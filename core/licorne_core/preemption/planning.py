@@ -48,6 +48,15 @@ class Hosts(Protocol):
         """
         ...
 
+    @property
+    def are_many_new(self) -> bool:
+        """Whether to go through the others is costly, as many of them have changed."""
+        ...
+
+    def may_lack(self, most: Vector) -> bool:
+        """Whether any node may lack so much of each type at most; if not, none does."""
+        ...
+
     def lacking(self, node: Node) -> Vector | None:
         """What a node lacks; None if it could not be kept for the ask."""
         ...
@@ -110,6 +119,8 @@ class Planning:
 
     def _look(self, hosts: Hosts, plans: list[Found], most: int) -> None:
         """Try the other nodes, those first that take the fewest victims."""
+        if (self._failed or hosts.are_many_new) and self._is_hopeless(hosts):
+            return
         for fewest, node in hosts.others():
             worst = _worst(plans, most)
             if worst is not None:
@@ -121,6 +132,12 @@ class Planning:
             self._try(fewest, node, hosts.lacking(node), plans, most)
             if self._what_if.exhausted and (plans or self._what_if.steps > self._limit):
                 return
+            if self._failed and self._is_hopeless(hosts):
+                return
+
+    def _is_hopeless(self, hosts: Hosts) -> bool:
+        """Whether each node lacks more than all who may go have together."""
+        return not hosts.may_lack(self._elsewhere.most)
 
     def _try(
         self, fewest: int, node: Node, short: Vector | None, plans: list[Found], most: int

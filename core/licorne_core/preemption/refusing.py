@@ -1,8 +1,9 @@
 """Why a search found no victims, with the operands (spec § 9)."""
 
 from collections import Counter
+from collections.abc import Iterator
 
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import MAY_GO, Request
 from licorne_core.preemption.laws import Law, Out, guaranteed, settled
 from licorne_core.preemption.plans import Refusal
 from licorne_core.preemption.ranks import seconds_run
@@ -39,6 +40,14 @@ def why_no_candidates(candidates: Candidates, entitled: Queue, wanted: Request) 
     return plain._replace(out=dict(why.out), until=why.until())
 
 
+def _running(leaf: Queue) -> Iterator[Request]:
+    """What runs in the leaf, in no order that matters."""
+    for app in leaf.applications.values():
+        for request in app.booked():
+            if request.state in MAY_GO:
+                yield request
+
+
 class _Reasons:
     """Counts why leaves and allocations are no candidates, and notes when that changes."""
 
@@ -63,10 +72,10 @@ class _Reasons:
         candidates = self._candidates
         minimum = giver.leaf.settings.preemption_minimum_runtime
         if self._left > 0:
-            for request in candidates.running(giver):
+            for request in _running(giver.leaf):
                 self._left -= 1
-                judged = candidates.judged_now(request, giver)
-                if isinstance(judged, Out):
+                judged = candidates.refusal(request, giver)
+                if judged is not None:
                     self.out[judged] += 1
                 if judged is Out.TOO_YOUNG:
                     self._times.append(

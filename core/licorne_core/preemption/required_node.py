@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import MAY_GO, Request
 from licorne_core.ids import AppId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption.covering import covers
 from licorne_core.preemption.hosts import room_shortage
 from licorne_core.preemption.laws import quota_shortage
-from licorne_core.preemption.victims import ALLOCATED, PLACEHOLDER
 from licorne_core.preemption.whatif import Victim
 
 
@@ -54,7 +53,7 @@ def _candidates(
         other = app.requests[allocation.key]
         sizes = other.ask.ask_class.resources
         if (
-            other.state in (ALLOCATED, PLACEHOLDER)
+            other.state in MAY_GO
             and other.ask.priority <= request.ask.priority
             and other.ask.ask_class.required_node is None
             and any(sizes.get(name, 0) > 0 for name in wanted)

@@ -4,11 +4,14 @@ Everything here is derived from the nodes and applications themselves, and deriv
 have changed. Nobody has to say so.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request
+from licorne_core.apps.requests import BOOKED, MAY_GO, Request
+from licorne_core.asks import Allocation
+from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AppId, NodeId
 from licorne_core.nodes.node import Node
 from licorne_core.preemption.ranks import Age, age_of
@@ -33,14 +36,14 @@ class OnNode(NamedTuple):
 class Residents:
     """The nodes of a partition in the order of their ids, and what is on each."""
 
-    __slots__ = ("_applications", "_by_age", "_in_order", "_newest", "_nodes", "_on")
+    __slots__ = ("_by_age", "_in_order", "_newest", "_nodes", "_on", "applications")
 
     def __init__(
         self, nodes: dict[NodeId, Node], applications: Mapping[AppId, Application]
     ) -> None:
         """The nodes are the partition's own, in the order of their births."""
         self._nodes = nodes
-        self._applications = applications
+        self.applications = applications
         self._by_age: dict[Node, tuple[int, list[Tenant]]] = {}
         self._in_order: list[Node] = []
         self._newest = 0
@@ -75,7 +78,7 @@ class Residents:
         if known is None or known[0] != node.version:
             tenants = []
             for allocation in node.allocations:
-                app = self._applications[allocation.ask.app_id]
+                app = self.applications[allocation.ask.app_id]
                 request = app.requests[allocation.ask.key]
                 tenants.append((age_of(request), app, request))
             tenants.sort(key=_age)
@@ -92,7 +95,7 @@ class Residents:
         """
         if not any(short):
             return 0
-        applications = self._applications
+        applications = self.applications
         there = [
             sizes
             for app_id, sizes in self.on(node).largest
@@ -111,14 +114,16 @@ class Residents:
 def _on(node: Node) -> OnNode:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
-    for allocation in node.allocations:
-        ask = allocation.ask
-        sizes = largest.setdefault(ask.app_id, {})
-        if ask.ask_class.required_node is None:
-            lowest = apps.get(ask.app_id)
-            if lowest is None or ask.priority < lowest:
-                apps[ask.app_id] = ask.priority
-        for name, amount in ask.ask_class.items:
+    asks = [allocation.ask for allocation in node.allocations]
+    # Most are alike: each kind is looked at once.
+    kinds = dict.fromkeys([(ask.app_id, ask.ask_class, ask.priority) for ask in asks])
+    for app_id, ask_class, priority in kinds:
+        sizes = largest.setdefault(app_id, {})
+        if ask_class.required_node is None:
+            lowest = apps.get(app_id)
+            if lowest is None or priority < lowest:
+                apps[app_id] = priority
+        for name, amount in ask_class.items:
             if amount > sizes.get(name, 0):
                 sizes[name] = amount
     return OnNode(node.version, tuple(apps.items()), tuple(largest.items()))
@@ -133,64 +138,126 @@ MOST_LEAVES = 10_000
 
 
 MOST_ENDED = 64
-"""Allocations of a leaf that may have ended before its order is made anew."""
+"""Allocations of a leaf that may have ended before they are taken out of its order."""
 
 
 class Running(NamedTuple):
-    """What runs in a leaf, as it was at some time."""
+    """Something that ran in a leaf; it does no more if its request has another allocation now."""
 
-    made: int
-    released: int
-    allocated: dict[str, int]
-    requests: list[tuple[Age, Request]]
-    """The first to go by age first; a few may have ended since."""
-    largest: dict[str, int]
-    """By type, the largest amount of one allocation."""
+    age: Age
+    request: Request
+    allocation: Allocation
 
-    def holds(self, leaf: Queue) -> bool:
-        """Whether nothing came or grew since, and not much has ended."""
-        counters, allocated = leaf.counters, self.allocated
-        return (
-            counters.allocations_made == self.made
-            and counters.allocations_released - self.released <= MOST_ENDED
-            and all(amount <= allocated.get(name, 0) for name, amount in leaf.allocated.items())
-        )
+    @property
+    def may_go(self) -> bool:
+        """Whether it has its place for good, and was not told to stop."""
+        request = self.request
+        return request.allocation is self.allocation and request.state in MAY_GO
+
+
+class InLeaf:
+    """What runs in a leaf by age, kept from search to search.
+
+    Always true after `catch_up`: all that may go from the leaf is in `order`, the first to go by
+    age first. Beside it others may be there that are booked, and a few that have ended. `largest`
+    is by type the largest amount of one allocation in `order`.
+    """
+
+    __slots__ = ("_came", "_known", "_leaf", "_released", "_seen", "largest", "order")
+
+    def __init__(self, leaf: Queue) -> None:
+        """Nothing is known of the leaf."""
+        self._leaf = leaf
+        self.order: list[Running] = []
+        self.largest: dict[str, int] = {}
+        # The allocations in the order, and what the leaf was like when they were all.
+        self._known: set[Allocation] = set()
+        self._seen: tuple[int, int, dict[str, int]] | None = None
+        # Since those that have ended were taken out: how many had ended by then, and what came.
+        self._released = 0
+        self._came = 0
+
+    def catch_up(self) -> None:
+        """Take in what was booked since."""
+        leaf, counters = self._leaf, self._leaf.counters
+        now = (counters.allocations_made, counters.allocations_released, dict(leaf.allocated))
+        if now == self._seen:
+            return
+        self._seen = now
+        # What was assumed and taken back is in no counter of those that have ended.
+        ended = counters.allocations_released - self._released
+        if max(ended, self._came - len(self.order) // 2) > MOST_ENDED:
+            self._released = counters.allocations_released
+            self._take_out_ended()
+        came = [one for app in leaf.applications.values() for one in self._new_in(app)]
+        if len(came) > MOST_ENDED:
+            self.order += came
+            self.order.sort(key=_age_of)
+        else:
+            for one in came:
+                insort(self.order, one, key=_age_of)
+        self._note(came)
+
+    def check(self) -> None:
+        """Rule P5: all that may go is in the order. Raises InvariantBroken."""
+        self.catch_up()
+        kept = [one.request for one in self.order if one.may_go]
+        apps = self._leaf.applications.values()
+        here = [one for app in apps for one in app.booked() if one.state in MAY_GO]
+        if len(kept) != len(here) or set(kept) != set(here):
+            raise InvariantBroken(f"P5: {self._leaf!r}: {len(here)} may go, {len(kept)} are kept")
+
+    def _new_in(self, app: Application) -> Iterator[Running]:
+        """What was booked for the application since: the last one booked is last there."""
+        for request in reversed(app.requests.values()):
+            if request.state in BOOKED:
+                allocation = request.allocation
+                assert allocation is not None, f"{request!r} runs nowhere"
+                if allocation in self._known:
+                    return
+                yield Running(age_of(request), request, allocation)
+
+    def _take_out_ended(self) -> None:
+        self.order = [one for one in self.order if one.request.allocation is one.allocation]
+        self.largest = {}
+        self._known = set()
+        self._note(self.order)
+        self._came = 0
+
+    def _note(self, came: Sequence[Running]) -> None:
+        largest = self.largest
+        self._came += len(came)
+        for one in came:
+            self._known.add(one.allocation)
+            for name, amount in one.allocation.ask.ask_class.items:
+                if amount > largest.get(name, 0):
+                    largest[name] = amount
 
 
 class Leaves:
     """What runs in each leaf in the order of age, kept from search to search."""
 
-    __slots__ = ("_running",)
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         """No leaf was looked at yet."""
-        self._running: dict[Queue, Running] = {}
+        self._known: dict[Queue, InLeaf] = {}
 
-    def running(self, leaf: Queue) -> Running:
+    def of(self, leaf: Queue) -> InLeaf:
         """What runs in the leaf; not to be changed."""
-        known = self._running.get(leaf)
-        if known is None or not known.holds(leaf):
-            if len(self._running) > MOST_LEAVES:
-                self._running.clear()
-            known = self._running[leaf] = _running(leaf)
+        known = self._known.get(leaf)
+        if known is None:
+            if len(self._known) > MOST_LEAVES:
+                self._known.clear()
+            known = self._known[leaf] = InLeaf(leaf)
+        known.catch_up()
         return known
 
+    def check(self) -> None:
+        """Compare what is kept with the leaves; raises InvariantBroken for one that differs."""
+        for known in self._known.values():
+            known.check()
 
-def _running(leaf: Queue) -> Running:
-    requests = []
-    largest: dict[str, int] = {}
-    for app in leaf.applications.values():
-        for request in app.booked():
-            requests.append((age_of(request), request))
-            for name, amount in request.ask.ask_class.items:
-                if amount > largest.get(name, 0):
-                    largest[name] = amount
-    requests.sort()
-    counters = leaf.counters
-    return Running(
-        counters.allocations_made,
-        counters.allocations_released,
-        dict(leaf.allocated),
-        requests,
-        largest,
-    )
+
+def _age_of(running: Running) -> Age:
+    return running.age

@@ -15,13 +15,14 @@ whoever may go and helps is taken in rank order, and who turns out to be spare i
 steps, the best so far wins; with none so far, the other nodes are tried greedily.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
-from licorne_core.ids import AppId, NodeId
+from licorne_core.ids import AppId
+from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.preemption.covering import less
+from licorne_core.preemption.covering import covers, less
 from licorne_core.preemption.hosts import next_to_yield, room_lacking
 from licorne_core.preemption.laws import (
     Law,
@@ -40,6 +41,7 @@ from licorne_core.preemption.residents import Leaves, Residents
 from licorne_core.preemption.victims import Candidates, Giver, Place
 from licorne_core.preemption.whatif import Candidate, Vector, Victim, WhatIf
 from licorne_core.queues.queue import Queue
+from licorne_core.reservations import Reservation
 
 STEPS = 20_000
 """What-if steps of one search."""
@@ -47,6 +49,8 @@ NODES = 10
 """Plans for different nodes that a search answers with, as so many are shown to an RM."""
 GLANCE = 32
 """Nodes that are tried by id first: most searches end there."""
+MANY = 32
+"""With so many changed nodes it pays to see first whether any node is of use."""
 WALK = 8
 """So many times as many are looked at to find those."""
 
@@ -54,35 +58,36 @@ WALK = 8
 class PreemptionSearch:
     """Finds victims in one partition. It reads the live books and never changes them."""
 
-    __slots__ = ("_glance", "_looked_at", "_place", "_root")
+    __slots__ = ("_glance", "_place", "_root", "work")
+
+    work: int
+    """How much was looked at in all searches: allocations, leaves, nodes and what-if steps.
+
+    It only rises.
+    """
 
     def __init__(
         self,
         root: Queue,
-        nodes: dict[NodeId, Node],
+        nodes: NodeBook,
         applications: Mapping[AppId, Application],
+        reserved: Iterable[Reservation],
         losses: Losses,
         *,
         glance: int = GLANCE,
     ) -> None:
-        """The partition's things, which stay its own.
+        """The partition's things, which stay its own; `reserved` are all its reservations.
 
         `glance` nodes are tried by id before all others are compared. It decides nothing.
         """
         self._root = root
         self._glance = glance
-        residents = Residents(nodes, applications)
-        prospects = Prospects(residents)
-        self._place = Place(nodes, applications, losses, residents, Leaves(), prospects)
-        self._looked_at = 0
-
-    @property
-    def work(self) -> int:
-        """How much was looked at in all searches: allocations, leaves, nodes and what-if steps.
-
-        It only rises.
-        """
-        return self._looked_at + self._place.prospects.work
+        residents = Residents(nodes.by_id, applications)
+        prospects = Prospects(residents, nodes.changed)
+        self._place = Place(
+            nodes.by_id, applications, losses, reserved, residents, Leaves(), prospects
+        )
+        self.work = 0
 
     def find(
         self,
@@ -122,7 +127,7 @@ class PreemptionSearch:
             found = refusal(Law.RM_REFUSED, leaf, request)
         elif not found:
             found = self._refusal(candidates, hosts, entitled, request)
-        self._looked_at += what_if.steps + candidates.judged + hosts.looked_at
+        self.work += what_if.steps + candidates.judged + hosts.looked_at
         return found
 
     def _refusal(
@@ -133,8 +138,8 @@ class PreemptionSearch:
             found = why_no_candidates(candidates, entitled, request)
         else:
             found = refusal(Law.NO_NODE, entitled, request)
-        nodes, applications = self._place.residents.nodes(), self._place.applications
-        yields = next_to_yield(nodes, request, applications, candidates.now)
+        reserved, applications = self._place.reserved, self._place.applications
+        yields = next_to_yield(reserved, request, applications, candidates.now)
         times = [time for time in (found.until, yields) if time is not None]
         return found._replace(until=min(times, default=None))
 
@@ -168,8 +173,13 @@ class PreemptionSearch:
             if victim.node is node:
                 room = less(room, candidate.gives)
             beyond = less(beyond, candidate.gives)
-        self._looked_at += what_if.steps + candidates.judged
+        self.work += what_if.steps + candidates.judged
         return not any(room) and not any(beyond)
+
+    def check(self) -> None:
+        """Compare what is kept with nodes and leaves; raises InvariantBroken (rule P5)."""
+        self._place.prospects.check()
+        self._place.leaves.check()
 
     def _candidates(
         self, app: Application, entitled: Queue, request: Request, now: float
@@ -266,11 +276,22 @@ class AskHosts:
 
     def others(self) -> Iterator[tuple[int, Node]]:
         """The others, by the number of victims that they take at least, then by id."""
-        seen = self._seen
-        for fewest, node in self._all_ranked().in_order():
+        seen, ranked = self._seen, self._all_ranked()
+        self.looked_at += ranked.number()
+        for fewest, node in ranked.in_order():
             self.looked_at += 1
             if node not in seen and node not in self._refused and self._may_do(fewest, node):
                 yield fewest, node
+
+    @property
+    def are_many_new(self) -> bool:
+        """Whether to go through the others takes numbers of many nodes that have changed."""
+        return self._all_ranked().due > MANY
+
+    def may_lack(self, most: Vector) -> bool:
+        """Whether any node may lack so much of each type at most."""
+        least = self._all_ranked().least_lacking()
+        return least is not None and covers(most, least)
 
     def lacking(self, node: Node) -> Vector | None:
         """What the node lacks beside what is going; None if it could not be kept for the ask."""
@@ -284,6 +305,7 @@ class AskHosts:
     def _all_ranked(self) -> OfSize:
         if self._ranked is None:
             self._ranked = self._place.prospects.of(self._wanted)
+            self.looked_at += self._ranked.refresh()
         return self._ranked
 
     def _is_spared(self, leaf: Queue) -> bool:

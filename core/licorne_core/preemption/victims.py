@@ -1,11 +1,11 @@
 """Who may be a victim of one ask (spec § 9.3, laws 3 and 5 to 7)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from typing import Any, NamedTuple
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.requests import Request, RequestState
+from licorne_core.apps.requests import MAY_GO, Request
 from licorne_core.config.properties import PreemptionPolicy, VictimOrder
 from licorne_core.ids import AppId, NodeId
 from licorne_core.nodes.node import Node
@@ -23,18 +23,20 @@ from licorne_core.preemption.ranks import Age, Cost, age_of, costs_of, kind_of, 
 from licorne_core.preemption.residents import Leaves, Residents
 from licorne_core.preemption.whatif import Allowance, Candidate, Victim
 from licorne_core.queues.queue import Queue
+from licorne_core.reservations import Reservation
 from licorne_core.resources import Items
-
-ALLOCATED = RequestState.ALLOCATED
-PLACEHOLDER = RequestState.PLACEHOLDER
 
 
 class Place(NamedTuple):
-    """The things of a partition that searches look at, and what they keep from one to the next."""
+    """The things of a partition that searches look at, and what they keep from one to the next.
+
+    `reserved` has all reservations, whenever it is gone through.
+    """
 
     nodes: dict[NodeId, Node]
     applications: Mapping[AppId, Application]
     losses: Losses
+    reserved: Iterable[Reservation]
     residents: Residents
     leaves: Leaves
     prospects: Prospects
@@ -155,62 +157,63 @@ class Candidates:
 
     def of(self, giver: Giver) -> Iterator[Candidate]:
         """Those of a leaf, in the order of age."""
-        for request in self.running(giver):
-            judged = self.judged_now(request, giver)
-            if isinstance(judged, Candidate):
-                yield judged
-
-    def running(self, giver: Giver) -> Iterator[Request]:
-        """All that runs in a leaf, in the order of age."""
-        for _, request in self._place.leaves.running(giver.leaf).requests:
-            if request.state is ALLOCATED or request.state is PLACEHOLDER:
-                yield request
+        place = self._place
+        for running in place.leaves.of(giver.leaf).order:
+            if running.may_go:
+                request, node = running.request, place.nodes[running.allocation.node_id]
+                app = place.applications[request.ask.app_id]
+                judged = self.judge(app, request, node, giver)
+                if isinstance(judged, Candidate):
+                    yield judged
 
     def largest(self, giver: Giver, name: str) -> int:
         """The largest amount of a type that one allocation of the leaf has."""
-        return self._place.leaves.running(giver.leaf).largest.get(name, 0)
-
-    def judged_now(self, request: Request, giver: Giver) -> Candidate | Out:
-        """Whether what runs in the leaf may be a victim."""
-        allocation = request.allocation
-        assert allocation is not None, f"{request!r} runs nowhere"
-        app = self._place.applications[request.ask.app_id]
-        return self.judge(app, request, self._place.nodes[allocation.node_id], giver)
+        return self._place.leaves.of(giver.leaf).largest.get(name, 0)
 
     def judge(
         self, app: Application, request: Request, node: Node, giver: Giver
     ) -> Candidate | Out:
         """Whether an allocation of the leaf may be a victim."""
+        out = self.refusal(request, giver)
+        if out is not None:
+            return out
+        ask_class = request.ask.ask_class
+        sizes = ask_class.resources
+        gives = tuple([sizes.get(name, 0) for name in self.names])
+        lost: Items = ()
+        rank: Age | Cost = age_of(request)
+        if giver.may_lose or self._by_cost:
+            run = seconds_run(request, self.now)
+            lost = _loss(ask_class.items, run, giver)
+            if self._by_cost:
+                rank = costs_of(request, run)
+        charges = _charges(ask_class.items, lost, giver)
+        return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
+
+    def refusal(self, request: Request, giver: Giver) -> Out | None:
+        """Why an allocation of the leaf may not be a victim; None if it may."""
         self.judged += 1
-        state = request.state
-        if state is not ALLOCATED and state is not PLACEHOLDER:
+        if request.state not in MAY_GO:
             return Out.NOT_RUNNING
         ask = request.ask
         ask_class = ask.ask_class
         if ask_class.required_node is not None:
             return Out.REQUIRED_NODE
         sizes = ask_class.resources
-        gives = tuple([sizes.get(name, 0) for name in self.names])
-        if max(gives) <= 0:
+        if max([sizes.get(name, 0) for name in self.names]) <= 0:
             return Out.OTHER_TYPES
         if giver.priority is not None and ask.priority > giver.priority:
             return Out.HIGHER_PRIORITY
-        lost: Items = ()
-        rank: Age | Cost
         minimum = giver.leaf.settings.preemption_minimum_runtime
-        if minimum or giver.may_lose or self._by_cost:
+        if minimum or giver.may_lose:
             run = seconds_run(request, self.now)
             if run < minimum:
                 return Out.TOO_YOUNG
             lost = _loss(ask_class.items, run, giver)
             if any(amount > giver.may_lose[name] for name, amount in lost):
                 return Out.LOSS_LIMIT
-            rank = costs_of(request, run) if self._by_cost else age_of(request)
-        else:
-            rank = age_of(request)
         self.found = True
-        charges = _charges(ask_class.items, lost, giver)
-        return Candidate(Victim(app, request, node), kind_of(request), rank, gives, charges)
+        return None
 
     # Leaves
 

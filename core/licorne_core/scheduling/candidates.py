@@ -19,7 +19,8 @@ class NodeIndex:
     """Finds nodes for ask classes, and owns the score and the version of every node.
 
     Whoever changes what is on a node says so: `took` when it has less room, `improved` when it
-    has more or may be chosen again, `left` when it is gone.
+    has more or may be chosen again, `victims_changed` when something there is about to go, and
+    `left` when it is gone.
     """
 
     __slots__ = (
@@ -151,6 +152,20 @@ class NodeIndex:
 
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
+        self._nodes.changed.note(node)
+        self._void_scores(node)
+
+    def victims_changed(self, node: Node) -> None:
+        """More or less of what is on the node is about to go; its score stays."""
+        self._nodes.changed.note(node)
+
+    def left(self, node: Node) -> None:
+        """The node is gone, and so is its part in the scores of others: no heap keeps it."""
+        self._void_scores(node)
+        node.version += 1
+        self._heaps.write(node)
+
+    def _void_scores(self, node: Node) -> None:
         order = self._nodes.order
         self.version += 1
         if not order.has_mates:
@@ -162,12 +177,6 @@ class NodeIndex:
         # All have their scores before the heaps may read of any: a new one has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
             self._heaps.write(better)
-
-    def left(self, node: Node) -> None:
-        """The node is gone, and so is its part in the scores of others: no heap keeps it."""
-        self.took(node)
-        node.version += 1
-        self._heaps.write(node)
 
     # How it is found
 

@@ -1,6 +1,6 @@
 """The asks that something is reserved for: they come before all others (spec § 8.6)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -37,6 +37,10 @@ class ReservedAsks(Foremost[Reservation]):
     def __len__(self) -> int:
         """How many there are."""
         return len(self._owners)
+
+    def __iter__(self) -> Iterator[Reservation]:
+        """All of them, in the order in which they were made."""
+        return iter(self._owners)
 
     def add(self, reservation: Reservation, owner: Owner) -> None:
         """A new one. It is tried once, to learn what is in its way."""

@@ -62,6 +62,7 @@ class Reservations:
         reservation = request.reservation or self._start(app, request, since)
         reservation.node_id = node.node_id
         node.add_reservation(reservation)
+        self._nodes.changed.note(node)
         self._wakeups.reserved.wake((reservation,))
         self._escalation.rank_all(request.group, now)
         self._changes.app_changed(app)

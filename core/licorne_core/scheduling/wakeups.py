@@ -55,9 +55,14 @@ class Wakeups:
     def node_filled(self, node: Node) -> None:
         """The node has less room, or the RM agreed to something there: that may be a victim."""
         self._index.took(node)
-        self.victims_changed(node)
+        self._wake_reserved(node)
 
     def victims_changed(self, node: Node) -> None:
+        """A victim there was told to stop."""
+        self._index.victims_changed(node)
+        self._wake_reserved(node)
+
+    def _wake_reserved(self, node: Node) -> None:
         """For asks that require the node, others may have to stop there than before (§ 9.5)."""
         if node.reservations:
             self.reserved.wake_on(node)

@@ -25,6 +25,7 @@ class Built(NamedTuple):
     tree: QueueTree
     nodes: NodeBook
     applications: dict[AppId, Application]
+    reserved: list[Reservation]
     losses: Losses
     search: PreemptionSearch
 
@@ -52,8 +53,9 @@ def build(cluster: Cluster, glance: int = 32) -> Built:
         book_foreign((), items_of(record.occupied), node)
     applications: dict[AppId, Application] = {}
     losses = Losses()
-    search = PreemptionSearch(tree.root, nodes.by_id, applications, losses, glance=glance)
-    built = Built(tree, nodes, applications, losses, search)
+    reserved: list[Reservation] = []
+    search = PreemptionSearch(tree.root, nodes, applications, reserved, losses, glance=glance)
+    built = Built(tree, nodes, applications, reserved, losses, search)
     for queue_record in cluster.queues:
         queue = built.queue(queue_record.path)
         queue.guaranteed, queue.max = queue_record.guaranteed, queue_record.max
@@ -109,6 +111,7 @@ def _add(built: Built, record: RequestRecord) -> None:
         )
         request.reservation = reservation
         built.nodes.by_id[NodeId(hold.node)].add_reservation(reservation)
+        built.reserved.append(reservation)
     if record.promised:
         for quota in app.quotas:
             charge(quota.promised, items)

@@ -51,13 +51,20 @@ class Changing:
         assert request.allocation is not None
         return request.allocation, self._built.nodes.by_id[request.allocation.node_id]
 
+    def _note(self, node: Node) -> None:
+        """The node has changed, and the log of changed nodes has it."""
+        node.version += 1
+        self._built.nodes.changed.note(node)
+
     def _stop(self) -> None:
         """A victim is told to stop; the version of its node stays."""
         request = self._one(RequestState.ALLOCATED)
         if request is not None:
             request.follow(RequestEvent.PREEMPT)
             app = self._built.applications[request.ask.app_id]
-            book_preempting(request.ask.ask_class.items, self._where(request)[1], app)
+            node = self._where(request)[1]
+            book_preempting(request.ask.ask_class.items, node, app)
+            self._built.nodes.changed.note(node)
 
     def _end(self) -> None:
         """Something that runs is released, a victim or not."""
@@ -71,9 +78,10 @@ class Changing:
             unbook_preempting(items, node, app)
         unbook(items, node, app)
         request.follow(RequestEvent.RELEASE)
+        request.allocation = None
         del node.allocations[allocation], app.requests[request.key]
         app.leaf.counters.allocations_released += 1
-        node.version += 1
+        self._note(node)
 
     def _place(self) -> None:
         """An application gets a copy of something that runs, on any node."""
@@ -97,7 +105,7 @@ class Changing:
         node.allocations[request.allocation] = None
         app.requests[request.key] = request
         app.leaf.counters.allocations_made += 1
-        node.version += 1
+        self._note(node)
 
     def _resize(self) -> None:
         """Something that runs grows where it is."""
@@ -113,7 +121,9 @@ class Changing:
         request.allocation = Allocation(request.ask, node.node_id, allocation.request_time, NOW - 1)
         book(request.ask.ask_class.items, node, app)
         node.allocations[request.allocation] = None
-        node.version += 1
+        # What was booked last is last among its requests.
+        app.requests[request.key] = app.requests.pop(request.key)
+        self._note(node)
 
     def _add_node(self) -> None:
         """A node comes that is full of what others run."""
@@ -138,4 +148,4 @@ class Changing:
         """A node is drained, or taken back."""
         node = self._random.choice(list(self._built.nodes.by_id.values()))
         node.set_schedulable(schedulable=not node.schedulable)
-        node.version += 1
+        self._note(node)

@@ -1,0 +1,41 @@
+"""Which things have changed since somebody looked last: one log for any number of readers.
+
+A reader keeps the `count` up to which it has read. What changed several times is read once, so the
+log is never longer than there are things, and no reader has to be waited for.
+"""
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Recent(Generic[T]):
+    """Things in the order of their last changes."""
+
+    __slots__ = ("_last", "count")
+
+    count: int
+    """How many changes were noted so far."""
+
+    def __init__(self) -> None:
+        """Nothing has changed yet."""
+        self.count = 0
+        self._last: dict[T, int] = {}
+
+    def note(self, thing: T) -> None:
+        """The thing has changed just now."""
+        self.count += 1
+        self._last.pop(thing, None)
+        self._last[thing] = self.count
+
+    def forget(self, thing: T) -> None:
+        """The thing is gone: no reader hears of it any more."""
+        self._last.pop(thing, None)
+
+    def since(self, count: int) -> Iterator[T]:
+        """What has changed since the count was that, the latest first."""
+        for thing, number in reversed(self._last.items()):
+            if number <= count:
+                return
+            yield thing

@@ -1,0 +1,64 @@
+"""Whoever changes a node says so: what searches for victims keep of it is derived anew then."""
+
+from licorne_core.commands import Command, NodeAction
+from licorne_core.ids import PartitionName
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.builders import reload as configure
+from support.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = "[{name: rich, resources: {max: {memory: %s}}, properties: {quota.preemption.delay: 1s}}]"
+MORE = "preemption: {quotapreemptionenabled: true}"
+
+
+def full() -> Driver:
+    """Two nodes, of which n1 is full."""
+    driver = Driver()
+    driver.do(register(config(QUEUES % 9, rest=MORE)))
+    driver.do(nodes(node("n1", memory=2), node("n2", memory=2)), apps(app("rich", "root.rich")))
+    driver.do(asks(*[ask("rich", key, policy="s", on_node="n1", memory=1) for key in ("a", "b")]))
+    return driver
+
+
+def changed(driver: Driver, *commands: Command) -> set[str]:
+    """The nodes that are in the log once the core has done all this, within a few seconds."""
+    log = driver.scheduler.partitions[DEFAULT].nodes.changed
+    read = log.count
+    driver.do(*commands)
+    driver.wait(3)
+    return {node.node_id for node in log.since(read)}
+
+
+def test_what_is_booked_or_freed_changes_its_node() -> None:
+    """An allocation makes a node fuller, its end makes room; no other node has changed."""
+    driver = full()
+    assert changed(driver, asks(ask("rich", "c", memory=1))) == {"n2"}
+    assert changed(driver, releases(release("rich", "a"))) == {"n1"}
+
+
+def test_a_victim_changes_its_node() -> None:
+    """One that was told to stop counts as gone from then on."""
+    driver = full()
+    assert changed(driver, configure(config(QUEUES % 1, rest=MORE))) == {"n1"}
+
+
+def test_a_reservation_changes_its_node() -> None:
+    """A node that is kept for an ask is no place for others."""
+    driver = full()
+    driver.do(nodes(node("n3", memory=1)), asks(ask("rich", "c", on_node="n2", memory=1)))
+    assert changed(driver, asks(ask("rich", "d", memory=2))) == {"n2"}
+
+
+def test_a_drained_node_has_changed() -> None:
+    """It takes nobody any more."""
+    driver = full()
+    assert changed(driver, nodes(node("n2", NodeAction.DRAIN_NODE))) == {"n2"}
+
+
+def test_a_node_that_comes_has_changed_and_one_that_goes_is_forgotten() -> None:
+    """The log has the nodes that there are."""
+    driver = full()
+    assert changed(driver, nodes(node("n3", memory=1))) == {"n3"}
+    assert changed(driver, nodes(node("n3", NodeAction.DECOMISSION))) == set()
+    log = driver.scheduler.partitions[DEFAULT].nodes.changed
+    assert {node.node_id for node in log.since(0)} == {"n1", "n2"}
