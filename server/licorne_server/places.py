@@ -31,7 +31,7 @@ class Places:
         """
         count = self._taken.get(party, 0)
         if count >= self._share:
-            raise exhausted(f"{self._what} of one peer: at most {self._share}", self._reason)
+            raise exhausted(f"{self._what}: at most {self._share} of one peer", self._reason)
         if self._all >= self._total:
             raise exhausted(f"{self._what}: at most {self._total}", self._reason)
         self._taken[party] = count + 1

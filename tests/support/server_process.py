@@ -1,6 +1,7 @@
 """A server in a process of its own, to be killed."""
 
 import asyncio
+import resource
 import signal
 import sys
 from types import TracebackType
@@ -12,11 +13,15 @@ START_SECONDS = 20.0
 class ServerProcess:
     """`licorne serve` on loopback. Started again, it listens on the same port."""
 
-    def __init__(self, *flags: str, http: str = "off") -> None:
-        """Not started. `http` is where it serves REST; more `flags` go to `licorne serve`."""
+    def __init__(self, *flags: str, http: str = "off", files: int = 0) -> None:
+        """Not started. `http` is where it serves REST; more `flags` go to `licorne serve`.
+
+        It may open so many `files`; 0 means as many as this process.
+        """
         self.target = "127.0.0.1:0"
         self.http = http
         self._flags = flags
+        self._files = files
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -39,11 +44,15 @@ class ServerProcess:
         self._process = await asyncio.create_subprocess_exec(
             *(*command, "--listen", self.target, "--http", self.http, *self._flags),
             stdout=asyncio.subprocess.PIPE,
+            preexec_fn=self._limit_files if self._files else None,
         )
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
         words = dict(word.split("=") for word in line.decode().split()[1:])
         self.target, self.http = words["grpc"], words["http"]
+
+    def _limit_files(self) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, self._files))
 
     async def kill(self) -> None:
         """kill -9."""

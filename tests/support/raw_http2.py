@@ -1,0 +1,95 @@
+"""HTTP/2 by hand: frames that no library would write, in amounts that none would write."""
+
+import asyncio
+import struct
+from contextlib import suppress
+from typing import Self
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, PRIORITY, RESET, SETTINGS, _, PING, GOAWAY, WINDOW, MORE = range(10)
+UNKNOWN = 0xFA
+ACK, END_HEADERS = 1, 4
+PATIENCE = 30.0
+"""Seconds after which a test gives up; never how long anything should take."""
+
+
+def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
+    """One frame."""
+    return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def header_block(path: str) -> bytes:
+    """The headers of a call without authentication: literals, which need no table."""
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": path,
+        ":authority": "licorne",
+        "te": "trailers",
+        "content-type": "application/grpc",
+    }
+    return b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+        for name, value in fields.items()
+    )
+
+
+class RawHttp2:
+    """One connection. What the server sends is read all the time, and its pings are answered."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Over an open connection."""
+        self._reader = reader
+        self._writer = writer
+        self.kinds: list[int] = []
+        self.closed = asyncio.Event()
+        self._task = asyncio.create_task(self._read())
+
+    @classmethod
+    async def open(cls, target: str, source: str = "127.0.0.2") -> Self:
+        """Connect from an address of this machine, which need not be that of other clients."""
+        host, _, port = target.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port), local_addr=(source, 0)))
+
+    async def begin(self) -> None:
+        """Say what HTTP/2 wants to hear first."""
+        await self.send(PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK))
+
+    async def send(self, data: bytes) -> None:
+        """Write; nothing happens on a connection that the server has closed."""
+        with suppress(ConnectionError):
+            self._writer.write(data)
+            await self._writer.drain()
+        # On a connection that is closed nothing waits, and what was read must be looked at.
+        await asyncio.sleep(0)
+
+    async def call(self, number: int) -> None:
+        """Open a stream of `si.v1` under an odd number, and say nothing on it."""
+        block = header_block("/si.v1.Scheduler/UpdateNode")
+        await self.send(frame(HEADERS, block, stream=number, flags=END_HEADERS))
+
+    async def ended(self) -> None:
+        """Wait until the server has closed the connection."""
+        await asyncio.wait_for(self.closed.wait(), PATIENCE)
+
+    async def close(self) -> None:
+        """Close it from this side."""
+        self._task.cancel()
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                head = await self._reader.readexactly(9)
+                payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
+                kind, flags = head[3], head[4]
+                if len(self.kinds) < 10_000:
+                    self.kinds.append(kind)
+                if kind == PING and not flags & ACK:
+                    await self.send(frame(PING, payload, flags=ACK))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.closed.set()
+            # Nobody takes what is still to be written.
+            self._writer.transport.abort()
