@@ -8,8 +8,8 @@ from grpc import aio
 
 from licorne.backoff import Backoff
 from licorne.channel import fatal_error, open_channel, text_of
-from licorne.errors import ConnectionLost, LicorneError
-from licorne.options import RetryConfig, TlsConfig
+from licorne.errors import ConnectionLost, LicorneError, Unauthorized
+from licorne.options import RetryConfig, TlsConfig, Token, authorization, check_token
 from licorne.state import ClientState
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub
@@ -21,15 +21,22 @@ class Connection:
     """Opens streams to the target until it is closed or something fails for good."""
 
     def __init__(
-        self, state: ClientState, target: str, tls: TlsConfig | None, retry: RetryConfig
+        self,
+        state: ClientState,
+        target: str,
+        tls: TlsConfig | None,
+        retry: RetryConfig,
+        token: Token | None = None,
     ) -> None:
-        """Open nothing before `start`."""
+        """Open nothing before `start`. Raises ValueError for a token without TLS."""
+        check_token(token, tls, target)
         self._state = state
         self._target = target
         """The address that the caller gave."""
         self._address = target
         """The address to connect to: the target, or where it has redirected us."""
         self._tls = tls
+        self._token = token
         self._retry = retry
         self._backoff = Backoff(initial=retry.initial, maximum=retry.maximum, stable=retry.stable)
         self._channel: aio.Channel | None = None
@@ -61,6 +68,14 @@ class Connection:
             self._channel = open_channel(self._address, self._tls)
         return self._channel
 
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Who calls, for every call. Raises what `authorization` does."""
+        try:
+            check_token(self._token, self._tls, self._address)
+        except ValueError as error:
+            raise Unauthorized(str(error)) from None
+        return authorization(self._token)
+
     async def _run(self) -> None:
         failure: LicorneError | None = None
         self._down_since = asyncio.get_running_loop().time()
@@ -91,7 +106,8 @@ class Connection:
         stream = None
         try:
             self._state.stats.streams += 1
-            stream = Stream(self._state, SessionStub(self.channel()).Update())
+            call = SessionStub(self.channel()).Update(metadata=self.metadata())
+            stream = Stream(self._state, call)
             await stream.run()
         except aio.AioRpcError as error:
             fatal = fatal_error(error)
