@@ -21,13 +21,13 @@ const (
 	window = 1024 * 1024
 )
 
-// dial makes a channel. It connects when it is used.
-func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
+// dial makes a channel whose calls bear the token, if there is one. It connects when it is used.
+func dial(address string, config *tls.Config, token func() (string, error)) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
 		transport = credentials.NewTLS(config)
 	}
-	return grpc.NewClient(address,
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		// A server that vanishes without closing the connection is noticed within 45 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 15 * time.Second}),
@@ -35,7 +35,11 @@ func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
-	)
+	}
+	if token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{token, isLocal(address)}))
+	}
+	return grpc.NewClient(address, options...)
 }
 
 // fatal is the error that ends the client, or nil if another try may help.
