@@ -21,6 +21,7 @@ from urllib.parse import unquote
 
 import structlog
 
+from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.peers import host_of, party_of
 
@@ -41,6 +42,9 @@ STRANGER_BYTES = 256 * 1024
 
 CALLER_BYTES = 16 * 1024 * 1024
 """Unexplained bytes of one that has: messages on their way, and one refused for its size."""
+
+STREAM_BYTES = MAX_MESSAGE_BYTES
+"""As many more for each stream of an RM: it may wait to be read while a message is on its way."""
 
 FORGIVEN_BYTES = 64 * 1024
 """Unexplained bytes that are forgiven each second: pings, flow control."""
@@ -66,9 +70,21 @@ Address = tuple[str, int]
 class Link:
     """What the calls of one connection have explained so far."""
 
+    open: int
+    """Calls under way."""
+    streams: int
+    """Those of them that are streams of an RM that has said something."""
+    calls: int
+    """Calls that have begun."""
+    explained: int
+    """Received bytes that they explain."""
+    resets: int
+    """Calls that the peer has cancelled."""
+
     def __init__(self) -> None:
         """No call yet."""
         self.open = 0
+        self.streams = 0
         self.calls = 0
         self.explained = 0
         self.resets = 0
@@ -92,8 +108,13 @@ class Link:
         self.explained += size // 8 + MESSAGE_BYTES
 
 
-class _Socket:
+class Tally:
     """One connection, and what it was found to have done up to the last sweep."""
+
+    address: Address
+    """The peer's."""
+    number: int
+    """The descriptor."""
 
     def __init__(self, address: Address, link: Link) -> None:
         """Nothing was received before the first sweep."""
@@ -118,7 +139,8 @@ class _Socket:
         resets = link.resets - self.resets
         self.resets = link.resets
         self.reset_debt = max(0, self.reset_debt + resets - int(FORGIVEN_RESETS * seconds))
-        if self.debt > (CALLER_BYTES if link.calls else STRANGER_BYTES):
+        allowed = CALLER_BYTES + STREAM_BYTES * link.streams if link.calls else STRANGER_BYTES
+        if self.debt > allowed:
             return "more bytes than its calls explain"
         if self.reset_debt > RESETS:
             return "too many calls cancelled"
@@ -134,7 +156,7 @@ class Connections:
         self._most, _ = bounds.affordable()
         self._port = 0
         self._links: dict[Address, Link] = {}
-        self._sockets: dict[int, _Socket] = {}
+        self._sockets: dict[int, Tally] = {}
         # Inodes of sockets that are not of this port.
         self._others: set[int] = set()
         self._task: asyncio.Task[None] | None = None
@@ -175,14 +197,17 @@ class Connections:
             now = loop.time()
             try:
                 await self._sweep(now - last)
-            except OSError as error:
-                log.warning("connections not watched", reason=error.strerror)
+            except FileNotFoundError:
+                log.warning("connections are not watched: there is no /proc/self/fd")
+                return
+            except Exception:
+                log.exception("connections not watched")
             last = now
 
     async def _sweep(self, seconds: float) -> None:
         """Look at all open files, and cut what has to be cut."""
         known = set(self._links)
-        found: dict[int, _Socket] = {}
+        found: dict[int, Tally] = {}
         others: set[int] = set()
         for number, name in enumerate(os.listdir("/proc/self/fd")):
             if number % SLICE == SLICE - 1:
@@ -196,9 +221,7 @@ class Connections:
                 del self._links[address]
         self._make_room()
 
-    def _look(
-        self, number: int, seconds: float, found: dict[int, _Socket], others: set[int]
-    ) -> None:
+    def _look(self, number: int, seconds: float, found: dict[int, Tally], others: set[int]) -> None:
         """Look at one open file; if it is a connection of the port it goes into `found`."""
         with suppress(OSError):
             status = os.fstat(number)
@@ -222,7 +245,7 @@ class Connections:
                     log.warning("connection cut", host=host, port=port, reason=reason)
                     copy.shutdown(socket.SHUT_RDWR)
 
-    def _identified(self, copy: socket.socket) -> _Socket | None:
+    def _identified(self, copy: socket.socket) -> Tally | None:
         """The connection that a socket is; None if it is not one of the port."""
         if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
             return None
@@ -234,7 +257,7 @@ class Connections:
             # It listens, or is being closed.
             return None
         address = _address(host, str(port))
-        return _Socket(address, self._links.setdefault(address, Link()))
+        return Tally(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
         """Where there are too many connections, cut some of the host that has most."""

@@ -160,6 +160,7 @@ class Stream:
             CallError: the call was ended from outside, or by one of the three.
         """
         self._wake = wake
+        self._link.streams += 1
         reader: asyncio.Future[Any] = asyncio.ensure_future(read)
         worker: asyncio.Future[Any] = asyncio.ensure_future(carry_out)
         writer: asyncio.Future[Any] = asyncio.ensure_future(write)
@@ -174,6 +175,7 @@ class Stream:
                 )
         finally:
             self.over = True
+            self._link.streams -= 1
             writer.cancel()
             reader.cancel()
             if not self._finishing_request:

@@ -1,5 +1,6 @@
 """How many connections HTTP has, and whose end when there are too many."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 
@@ -14,6 +15,9 @@ log = structlog.get_logger(__name__)
 
 BACKLOG = 64
 """Connections that the loop takes in one go."""
+
+TELL_SECONDS = 10.0
+"""How often the log is told that there are too many."""
 
 PART = 8
 """When all places are taken, one in so many is made free."""
@@ -32,6 +36,8 @@ class Door:
         self._busy: set[object] = set()
         # How many of those that were closed still have a new one to make room for.
         self._freed = 0
+        # When the log was last told, in the loop's time.
+        self._told = -TELL_SECONDS
 
     def before(self, server: web.Server) -> Callable[[], RequestHandler]:
         """What makes the protocol of a new connection."""
@@ -64,7 +70,10 @@ class Door:
         """
         hosts = Counter(map(_party, server.connections))
         crowd, count = hosts.most_common(1)[0]
-        log.warning("too many connections", host=crowd, connections=count)
+        now = asyncio.get_running_loop().time()
+        if now >= self._told + TELL_SECONDS:
+            self._told = now
+            log.warning("too many connections", host=crowd, connections=count)
         crowded = [item for item in server.connections if _party(item) == crowd]
         crowded.sort(key=lambda item: item in self._busy)
         chosen = crowded[: max(1, self._most // PART)]
