@@ -37,8 +37,9 @@ CALL_BYTES = 4096
 MESSAGE_BYTES = 128
 """What a message explains beside its bytes: frames, TLS records, flow control."""
 
-STRANGER_BYTES = 256 * 1024
-"""Unexplained bytes of a connection that has never made a call."""
+STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
+"""Unexplained bytes of a connection that has never made a call. A unary call is not seen before its
+message is there as a whole."""
 
 CALLER_BYTES = 16 * 1024 * 1024
 """Unexplained bytes of one that has: messages on their way, and one refused for its size."""

@@ -47,6 +47,18 @@ def test_bytes_that_no_call_explains_are_bounded(calls: int, streams: int, allow
         assert found(link).judge(allowed + surplus, 0.0) == reason
 
 
+def test_first_message_may_be_as_large_as_any() -> None:
+    """A unary call is only seen once its message is there, which may take several looks."""
+    link = Link()
+    tally = found(link)
+    assert tally.judge(MAX_MESSAGE_BYTES // 2, 0.0) == ""
+    assert tally.judge(MAX_MESSAGE_BYTES + 500_000, 0.0) == ""
+    link.called()
+    link.heard(MAX_MESSAGE_BYTES)
+    assert tally.judge(MAX_MESSAGE_BYTES + 600_000, 0.0) == ""
+    assert tally.debt == 0
+
+
 def test_slow_excess_is_forgiven() -> None:
     """Pings and flow control add up to nothing: so much is forgiven each second."""
     tally = found(Link())

@@ -144,7 +144,7 @@ class Site:
         self._thread = thread = ConfigThread()
         access = Access()
         views = self.scheduler.views
-        bounds = PeerBounds()
+        bounds = PeerBounds(first_message=HEARTBEAT)
         gate = Gate(access, Connections(bounds), bounds, frozenset())
         engine, rms = self.engine, self.rms
         self._handlers = [
