@@ -15,7 +15,10 @@ from licorne_core.config import load
 from licorne_core.config.document import MAX_BYTES
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import ConfigError
+from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
+from licorne_server.peer_bounds import raise_file_limit
 from licorne_server.settings import Address, Settings, SettingsError, Tls
+from licorne_server.tokens import token_files
 
 OK = 0
 FAILED = 1
@@ -105,6 +108,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="a certificate name that may see and configure every RM; repeatable",
     )
     add("--insecure", action="store_true", help="serve others without TLS")
+    add_peer_arguments(parser)
     add("--reflection", action=argparse.BooleanOptionalAction, help="(on without TLS)")
     add(
         "--reservations",
@@ -144,6 +148,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
         insecure=args.insecure,
         rm_identities=_identities(args.rm_identity),
         operators=frozenset(args.operator),
+        rm_tokens=token_files("--rm-token", args.rm_token),
+        operator_tokens=tuple(args.operator_token),
+        peers=peer_bounds(args),
         log_level=args.log_level,
         reflection=args.reflection,
         reservations=args.reservations,
@@ -203,6 +210,7 @@ def _serve(args: argparse.Namespace) -> int:
     from licorne_server.logs import process_logs
     from licorne_server.serve import serve
 
+    raise_file_limit()
     try:
         settings = settings_of(args)
         with process_logs(args.log_level) as logs:

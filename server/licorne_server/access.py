@@ -1,19 +1,38 @@
-"""Who may speak for which RM. With mutual TLS the peer's certificate decides; the default is no.
+"""Who may speak for which RM. The peer's certificate decides, or its token; the default is no.
 
-Without client certificates there are no identities, and whoever can reach the port may do
-everything. That is for loopback, or for a network that is trusted as a whole.
+Without client certificates and without tokens there are no identities, and whoever can reach the
+port may do everything. That is for loopback, or for a network that is trusted as a whole.
+
+A refusal says the same of an RM that is registered and of one that is not. So nobody learns from
+refusals which RMs there are.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from licorne_core.errors import shown
-from licorne_server.errors import permission_denied
+from licorne_server.errors import permission_denied, unauthenticated
+from licorne_server.peers import host_of, party_of
+from licorne_server.tokens import Tokens
 
 log = structlog.get_logger(__name__)
-_NAME_PROPERTIES = ("peer_spiffe_id", "x509_subject_alternative_name", "x509_common_name")
+_ALTERNATIVE_NAMES = ("peer_spiffe_id", "x509_subject_alternative_name")
+_COMMON_NAME = "x509_common_name"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls."""
+
+    names: frozenset[str]
+    """The names in its certificate that count, or the RMs that its token is of."""
+    operator: bool
+    """Whether it may see and configure every RM."""
+    party: str
+    """Whose share of what all share it takes: its identity, or its host if it has none."""
 
 
 class Access:
@@ -25,54 +44,89 @@ class Access:
         enforced: bool = False,
         identities: Mapping[str, frozenset[str]] | None = None,
         operators: frozenset[str] = frozenset(),
+        tokens: Tokens | None = None,
     ) -> None:
         """`identities` has the certificate names that may act for an RM, by rmID.
 
         An RM that is not in it needs a certificate in its own name. `operators` may see and
-        configure every RM. Nothing is checked unless it is `enforced`.
+        configure every RM. No certificate is checked unless that is `enforced`. With `tokens`
+        every caller must have one of them.
         """
-        self._enforced = enforced
+        self._certificates = enforced
         self._identities = identities or {}
         self._operators = operators
+        self._tokens = tokens
+        self._enforced = enforced or tokens is not None
+
+    def caller(self, context: Any) -> Caller:
+        """Who calls.
+
+        Raises:
+            CallError: UNAUTHENTICATED, there is no known token.
+        """
+        if self._tokens is not None:
+            return self._bearer(self._tokens, context)
+        if not self._certificates:
+            return Caller(frozenset(), True, party_of(host_of(context.peer())))
+        names = _names(context)
+        party = f"certificate {' '.join(sorted(names))}"
+        return Caller(names, bool(names & self._operators), party)
 
     def check_rm(self, context: Any, rm_id: str) -> None:
         """Refuse a peer that may not act for the RM.
 
         Raises:
-            CallError: PERMISSION_DENIED.
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        if self._enforced and not self._names(context) & self._allowed(rm_id):
-            self._deny(context, f"this certificate may not act for RM {shown(rm_id)}")
+        caller = self.caller(context)
+        if self._enforced and not caller.names & self._allowed(rm_id):
+            self._deny(context, caller, f"may not act for RM {shown(rm_id)}")
 
-    def may_read(self, context: Any, rm_id: str) -> bool:
-        """Whether the peer may see and configure the RM: as the RM itself, or as an operator."""
-        if not self._enforced:
-            return True
-        return bool(self._names(context) & (self._allowed(rm_id) | self._operators))
+    def may_read(self, caller: Caller, rm_id: str) -> bool:
+        """Whether the caller may see and configure the RM: as the RM itself, or as an operator."""
+        return caller.operator or bool(caller.names & self._allowed(rm_id))
 
     def check_read(self, context: Any, rm_id: str) -> None:
         """Refuse a peer that `may_read` does not allow.
 
         Raises:
-            CallError: PERMISSION_DENIED.
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
         """
-        if not self.may_read(context, rm_id):
-            self._deny(context, f"this certificate may not see RM {shown(rm_id)}")
+        caller = self.caller(context)
+        if not self.may_read(caller, rm_id):
+            self._deny(context, caller, f"may not see RM {shown(rm_id)}")
+
+    def own_rms(self, caller: Caller) -> list[str]:
+        """The rmIDs that the caller may act for, registered or not, in order."""
+        named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}
+        return sorted(named | (caller.names - self._identities.keys()))
 
     def _allowed(self, rm_id: str) -> frozenset[str]:
         return self._identities.get(rm_id, frozenset({rm_id}))
 
-    def _deny(self, context: Any, reason: str) -> None:
-        log.warning(
-            "denied", peer=context.peer(), names=sorted(self._names(context)), reason=reason
-        )
+    def _bearer(self, tokens: Tokens, context: Any) -> Caller:
+        given = [value for key, value in context.invocation_metadata() if key == "authorization"]
+        grant = tokens.grant(str(given[0])) if len(given) == 1 else None
+        if grant is None:
+            log.warning("not authenticated", peer=context.peer())
+            raise unauthenticated("a valid token is needed")
+        return Caller(grant.rms, grant.operator, grant.party)
+
+    def _deny(self, context: Any, caller: Caller, what: str) -> None:
+        reason = f"this {'token' if self._tokens else 'certificate'} {what}"
+        log.warning("denied", peer=context.peer(), names=sorted(caller.names), reason=reason)
         raise permission_denied(reason)
 
-    @staticmethod
-    def _names(context: Any) -> frozenset[str]:
-        properties = context.auth_context()
-        return frozenset(
-            value.decode(errors="replace")
-            for name in _NAME_PROPERTIES
-            for value in properties.get(name, ())
-        )
+
+def _names(context: Any) -> frozenset[str]:
+    """The names in the peer's certificate.
+
+    The common name counts only where there are no alternative names.
+    """
+    properties = context.auth_context()
+    names = {_text(value) for kind in _ALTERNATIVE_NAMES for value in properties.get(kind, ())}
+    return frozenset(names or map(_text, properties.get(_COMMON_NAME, ())))
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="replace")

@@ -16,11 +16,13 @@ from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
+from licorne_server.connections import Connections
 from licorne_server.convert_out import nanoseconds
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
+from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
@@ -33,6 +35,7 @@ from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings, SettingsError
 from licorne_server.tls import Certificates
+from licorne_server.tokens import Tokens
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +52,7 @@ CHANNEL_OPTIONS = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 2),
 ]
 
 
@@ -97,6 +101,12 @@ class Server:
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
         self._grpc: grpc.aio.Server | None = None
+        self._connections = Connections(settings.peers)
+        self._tokens = (
+            Tokens(settings.rm_tokens, settings.operator_tokens)
+            if settings.rm_tokens or settings.operator_tokens
+            else None
+        )
         self._health: StandardHealth | None = None
         self._stopped = False
 
@@ -117,6 +127,17 @@ class Server:
         await self._health.serving()
         self._status.started = True
         log.info("started", grpc=self.grpc_address, http=self.http_address)
+        if self.settings.exposed:
+            log.warning(
+                "insecure: served without TLS where others can reach it",
+                grpc=self.grpc_address,
+                http=self.http_address,
+            )
+
+    def reload(self) -> None:
+        """Read the files with tokens again."""
+        if self._tokens is not None:
+            self._tokens.reload()
 
     async def stop(self) -> None:
         """Drain, then stop (reliability: everything that was decided is sent)."""
@@ -129,6 +150,7 @@ class Server:
         if self.engine.running:
             await self._drain()
         self.events.close()
+        await self._connections.stop()
         if self._grpc is not None:
             await self._grpc.stop(GRACE_SECONDS)
         if self._http is not None:
@@ -155,19 +177,30 @@ class Server:
 
     async def _start_grpc(self) -> None:
         settings = self.settings
-        server = grpc.aio.server(options=CHANNEL_OPTIONS)
         access = Access(
             enforced=settings.tls is not None and settings.tls.client_ca is not None,
             identities=settings.rm_identities,
             operators=settings.operators,
+            tokens=self._tokens,
         )
+        own = frozenset({SchedulerService.name, SessionService.name})
+        gate = Gate(access, self._connections, settings.peers, own)
+        options = [*CHANNEL_OPTIONS, *self._connections.options()]
+        server = grpc.aio.server(interceptors=[gate], options=options)
         views = self.scheduler.views
         thread = self.config_thread
         epoch = nanoseconds(self.clock.now())
         services = (
-            SchedulerService(self.engine, self.rms, access, thread),
+            SchedulerService(self.engine, self.rms, access, gate, thread),
             SessionService(
-                self.engine, self.rms, access, thread, self._share, epoch, settings.heartbeat
+                self.engine,
+                self.rms,
+                access,
+                gate,
+                thread,
+                self._share,
+                epoch,
+                settings.heartbeat,
             ),
             AdminService(self.engine, self.rms, views, access, thread),
             StateService(views, access, self.engine.now),
@@ -182,6 +215,7 @@ class Server:
         self._grpc = server
         self.grpc_address = self._bind(server)
         await server.start()
+        self._connections.start(int(self.grpc_address.rpartition(":")[2]))
 
     def _bind(self, server: grpc.aio.Server) -> str:
         address = self.settings.listen
@@ -218,7 +252,7 @@ class Server:
             events=self.events,
             share=self._share,
         )
-        self._http = HttpServer(sources)
+        self._http = HttpServer(sources, self.settings.peers)
         try:
             _, port = await self._http.start(address.host, address.port)
         except OSError as error:

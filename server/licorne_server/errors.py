@@ -139,6 +139,11 @@ def unavailable(message: str, retry_after: float = 1.0) -> CallError:
     return CallError(grpc.StatusCode.UNAVAILABLE, message, [retry])
 
 
+def unauthenticated(message: str) -> CallError:
+    """Nobody knows who calls."""
+    return CallError(grpc.StatusCode.UNAUTHENTICATED, message, [error_info("NOT_AUTHENTICATED")])
+
+
 def permission_denied(message: str) -> CallError:
-    """The peer's certificate does not allow it."""
+    """The peer's certificate or token does not allow it."""
     return CallError(grpc.StatusCode.PERMISSION_DENIED, message, [error_info("NOT_ALLOWED")])

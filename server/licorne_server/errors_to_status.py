@@ -41,7 +41,7 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHa
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 
@@ -57,7 +57,7 @@ def unary_handler(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
@@ -74,12 +74,13 @@ def watch_handler(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            await _abort(context, error)
+            await abort(context, error)
 
     return grpc.unary_stream_rpc_method_handler(handle)
 
 
-async def _abort(context: Any, error: Exception) -> NoReturn:
+async def abort(context: Any, error: Exception) -> NoReturn:
+    """End a call with the status that stands for an error."""
     failure = _status(error)
     await context.abort_with_status(failure.status())
     raise AssertionError("abort does not return")

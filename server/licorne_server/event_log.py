@@ -185,14 +185,23 @@ class EventLogs:
         Raises:
             NotFound: there is no such RM.
         """
-        if rm_id:
-            log = self._logs.get(RmId(rm_id))
-            if log is None:
-                raise NotFound(f"RM {rm_id} is not registered")
-            return log
-        if not self._logs:
-            raise NotFound("no RM is registered, so there are no events")
-        return next(iter(self._logs.values()))
+        if not rm_id:
+            return self.first(lambda _: True)
+        log = self._logs.get(RmId(rm_id))
+        if log is None:
+            raise NotFound(f"RM {rm_id} is not registered")
+        return log
+
+    def first(self, wanted: Callable[[RmId], bool]) -> EventLog:
+        """The log of the RM that registered first among those that are wanted.
+
+        Raises:
+            NotFound: there is none. The text does not say whether there are others.
+        """
+        for rm_id, log in self._logs.items():
+            if wanted(rm_id):
+                return log
+        raise NotFound("no RM is registered, so there are no events")
 
     def begin(self, rm_id: RmId) -> None:
         """Begin a log for a registration of the RM; one of an earlier registration ends."""

@@ -59,6 +59,7 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
         async with running(settings) as server:
             # It watches until the server has stopped, which may take for ever as well.
             watching.enter_context(Watchdog(server, settings.stall, end))
+            loop.add_signal_handler(signal.SIGHUP, server.reload)
             print(
                 f"listening grpc={server.grpc_address} http={server.http_address or 'off'}",
                 flush=True,

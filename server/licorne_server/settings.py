@@ -10,6 +10,7 @@ from pathlib import Path
 from licorne_core.config.schema import Configuration
 from licorne_server.caps import MAX_RMS
 from licorne_server.outbox import Bounds
+from licorne_server.peer_bounds import LEAST_CONNECTIONS, PeerBounds
 
 
 class SettingsError(Exception):
@@ -93,6 +94,12 @@ class Settings:
     """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
     """The certificate names that may see and configure all RMs."""
+    rm_tokens: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    """The files with the tokens of an RM, by rmID. With any token every caller needs one."""
+    operator_tokens: tuple[Path, ...] = ()
+    """The files with the tokens of those who may see and configure all RMs."""
+    peers: PeerBounds = PeerBounds()
+    """What one peer may have of what all share."""
     log_level: str = "info"
     reflection: bool | None = None
     """Whether the reflection service is served; None: only without TLS or on loopback."""
@@ -123,9 +130,7 @@ class Settings:
             seconds = getattr(self, name)
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
-        mutual = self.tls is not None and self.tls.client_ca is not None
-        if not mutual and (self.rm_identities or self.operators):
-            raise SettingsError("--rm-identity and --operator need --tls-client-ca")
+        self._check_peers()
         if self.insecure:
             return
         if self.tls is None and not self.listen.is_loopback:
@@ -138,6 +143,33 @@ class Settings:
                 f"refusing to serve HTTP without TLS on {self.http}: listen on 127.0.0.1, "
                 "turn it off with --http off, or say --insecure"
             )
+
+    def _check_peers(self) -> None:
+        mutual = self.tls is not None and self.tls.client_ca is not None
+        if not mutual and (self.rm_identities or self.operators):
+            raise SettingsError("--rm-identity and --operator need --tls-client-ca")
+        if self.rm_tokens or self.operator_tokens:
+            if mutual:
+                raise SettingsError(
+                    "--rm-token and --operator-token are for a server without --tls-client-ca"
+                )
+            if self.tls is None and not self.listen.is_loopback:
+                raise SettingsError(
+                    f"--rm-token and --operator-token need TLS on {self.listen}, "
+                    "because anybody on the way could read the tokens"
+                )
+        problem = self.peers.problem()
+        if problem:
+            raise SettingsError(problem)
+        affordable, _ = self.peers.affordable()
+        if affordable < LEAST_CONNECTIONS:
+            raise SettingsError("the limit of open files is too low: 256 or more are needed")
+
+    @property
+    def exposed(self) -> bool:
+        """Whether others can reach an address that is served without TLS."""
+        grpc = self.tls is None and not self.listen.is_loopback
+        return grpc or (self.http is not None and not self.http.is_loopback)
 
     @property
     def reflects(self) -> bool:

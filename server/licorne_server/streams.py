@@ -19,10 +19,8 @@ from typing import Any
 
 import grpc
 
+from licorne_server.connections import Link
 from licorne_server.errors import CallError, unavailable
-
-FIRST_SECONDS = 30.0
-"""How long a new stream may stay silent; until its first message nobody knows whose it is."""
 
 FLUSH_SECONDS = 5.0
 """How long what waits may still be written after the RM's side has ended."""
@@ -51,9 +49,10 @@ class Stream:
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
 
-    def __init__(self, context: Any) -> None:
-        """Over a `grpc.aio` servicer context."""
+    def __init__(self, context: Any, link: Link | None = None) -> None:
+        """Over a `grpc.aio` servicer context, on a connection."""
         self._context = context
+        self._link = link or Link()
         # Done when the call was ended from outside; has the error to end it with.
         self._ended: asyncio.Future[CallError | None] = asyncio.get_running_loop().create_future()
         # The error to end the call with once the writer has written what waits.
@@ -82,17 +81,19 @@ class Stream:
         if self._wake is not None:
             self._wake()
 
-    async def first(self) -> bytes | None:
+    async def first(self, seconds: float) -> bytes | None:
         """The first message of the RM; None when its side has ended without one.
 
+        Until then nobody knows whose stream it is.
+
         Raises:
-            CallError: UNAVAILABLE, it did not come in time.
+            CallError: UNAVAILABLE, it did not come within so many seconds.
         """
         try:
-            async with asyncio.timeout(FIRST_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self.read()
         except TimeoutError:
-            message = f"nothing was said for {FIRST_SECONDS:.0f} s after the stream was opened"
+            message = f"nothing was said for {seconds:g} s after the stream was opened"
             raise unavailable(message, 0.0) from None
 
     async def read(self) -> bytes | None:
@@ -102,7 +103,11 @@ class Stream:
         self._reading_since = asyncio.get_running_loop().time()
         raw = await self._context.read()
         self._reading_since = None
-        return None if raw is grpc.aio.EOF else raw
+        if raw is grpc.aio.EOF:
+            return None
+        message: bytes = raw
+        self._link.heard(len(message))
+        return message
 
     @contextmanager
     def to_completion(self) -> Iterator[None]:
@@ -121,6 +126,7 @@ class Stream:
     async def write(self, raw: bytes) -> None:
         """Send a message. Only the stream's one writer may call this."""
         self.wrote_at = asyncio.get_running_loop().time()
+        self._link.told(len(raw))
         await self._context.write(raw)
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
@@ -154,6 +160,7 @@ class Stream:
             CallError: the call was ended from outside, or by one of the three.
         """
         self._wake = wake
+        self._link.streams += 1
         reader: asyncio.Future[Any] = asyncio.ensure_future(read)
         worker: asyncio.Future[Any] = asyncio.ensure_future(carry_out)
         writer: asyncio.Future[Any] = asyncio.ensure_future(write)
@@ -168,6 +175,7 @@ class Stream:
                 )
         finally:
             self.over = True
+            self._link.streams -= 1
             writer.cancel()
             reader.cancel()
             if not self._finishing_request:

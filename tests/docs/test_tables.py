@@ -18,6 +18,7 @@ from licorne_core.handlers.bounds import MAX_RESOURCE_TYPES, MAX_TASK_GROUPS
 from licorne_core.rule_kinds import RULES
 from licorne_server import caps
 from licorne_server.__main__ import COMMANDS, main
+from licorne_server.peer_bounds import PeerBounds
 from support.pages import ROOT, Page, code_spans
 
 CONFIGURATION = Page("docs/configuration.md")
@@ -94,6 +95,7 @@ RAISING = {
     "out_of_range": 1,
     "exhausted": 1,
     "error_info": 0,
+    "Places": 1,
 }
 """Functions that make an error with a reason, and where among their arguments the reason is."""
 
@@ -349,3 +351,15 @@ def test_commands_and_options_are_on_the_page(capsys: pytest.CaptureFixture[str]
     rows = OPERATING.table("Running the server")
     table = {option for row in rows for option in re.findall(r"--[a-z][a-z-]+", row[0])}
     assert table == options
+
+
+def test_bounds_of_peers_are_those_in_force() -> None:
+    """What one peer may have is on the page with its numbers."""
+    usual = PeerBounds()
+    rows = OPERATING.table("What one peer may have")
+    assert [(numbers(row[1]), numbers(row[2])) for row in rows[:3]] == [
+        ([usual.waiting], [usual.waiting_share]),
+        ([usual.calls], [usual.calls_share]),
+        ([usual.watchers], [usual.watchers_share]),
+    ]
+    assert numbers(rows[-1][1]) == [usual.http_connections]

@@ -8,10 +8,20 @@ import pytest
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.ids import RmId
-from licorne_server import streams as server_streams
 from licorne_server.app import Server
-from licorne_server.services import scheduler as scheduler_service
-from support.shim import Call, RawSession, Shim, ask, eventually, node, releases
+from licorne_server.peer_bounds import PeerBounds
+from support.shim import (
+    Call,
+    RawSession,
+    Shim,
+    application,
+    ask,
+    connected,
+    eventually,
+    node,
+    releases,
+    serving,
+)
 
 MANY = 8_000
 
@@ -138,28 +148,47 @@ async def test_refused_session_leaves_the_older_streams_alone(shim: Shim) -> Non
     assert len((await shim.nodes(call, node("more", vcore=1))).accepted) == 1
 
 
-async def test_session_without_a_word_is_ended(
-    session: RawSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A session whose hello does not come in time ends, and says why."""
-    monkeypatch.setattr(server_streams, "FIRST_SECONDS", 0.05)
-    code, text = await session.open().ending()
-    assert code is grpc.StatusCode.UNAVAILABLE
-    assert text == "nothing was said for 0 s after the stream was opened"
+@pytest.mark.parametrize("is_session", [True, False])
+async def test_stream_without_a_word_is_ended(is_session: bool) -> None:
+    """A stream whose first message does not come in time ends, and says why."""
+    async with (
+        serving(peers=PeerBounds(first_message=0.05)) as server,
+        connected(server) as channel,
+    ):
+        call = RawSession(channel).open() if is_session else Shim(channel).open("UpdateNode")
+        code, text = await call.ending()
+        assert code is grpc.StatusCode.UNAVAILABLE
+        assert text == "nothing was said for 0.05 s after the stream was opened"
 
 
-async def test_silent_streams_are_limited_in_number_not_in_time(
-    shim: Shim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Published stubs open streams long before they use them; only too many at once are refused."""
-    monkeypatch.setattr(scheduler_service, "MAX_SILENT", 1)
-    monkeypatch.setattr(server_streams, "FIRST_SECONDS", 0.01)
-    await shim.register()
-    quiet = shim.open("UpdateNode")
-    code, text = await shim.open("UpdateApplication").ending()
-    assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert text == "1 streams are open that have sent nothing"
-    assert len((await shim.nodes(quiet, node("n1", vcore=1))).accepted) == 1
+async def test_stream_that_has_spoken_may_be_silent() -> None:
+    """The time for the first message does not end a stream that has sent one."""
+    async with (
+        serving(peers=PeerBounds(first_message=0.05)) as server,
+        connected(server) as channel,
+    ):
+        shim = Shim(channel)
+        await shim.register()
+        spoken, silent = shim.open("UpdateNode"), shim.open("UpdateApplication")
+        assert len((await shim.nodes(spoken, node("n1", vcore=1))).accepted) == 1
+        await silent.ending()
+        assert len((await shim.nodes(spoken, node("n2", vcore=1))).accepted) == 1
+
+
+async def test_silent_streams_are_limited_in_number() -> None:
+    """One silent stream too many is refused; a place is free again once a stream has spoken."""
+    async with (
+        serving(peers=PeerBounds(waiting=5, waiting_share=1)) as server,
+        connected(server) as channel,
+    ):
+        shim = Shim(channel)
+        await shim.register()
+        quiet = shim.open("UpdateNode")
+        code, text = await shim.open("UpdateApplication").ending()
+        assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert text == "streams that have sent nothing: at most 1 of one peer"
+        assert len((await shim.nodes(quiet, node("n1", vcore=1))).accepted) == 1
+        await shim.applications(shim.open("UpdateApplication"), application("app"))
 
 
 async def test_registration_over_si_frees_a_wrong_instance_number(session: RawSession) -> None:

@@ -7,12 +7,14 @@ import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
 
 from licorne.v1 import session_pb2 as sp
 from licorne_server.__main__ import main
+from support.bearing import Bearing
 from support.shim import (
     PATIENCE,
     RawSession,
@@ -232,3 +234,31 @@ async def test_default_configuration_is_for_rms_without_one(tmp_path: Path) -> N
     code, text = await refused("serve", *FREE, "--config", str(file))
     assert code == 1
     assert f"licorne: the default configuration is refused:\n{file}:1:13: partitions:" in text
+
+
+async def test_hangup_makes_it_read_the_tokens_again(tmp_path: Path) -> None:
+    """SIGHUP does not end the server: from then on the token that is in the file now counts."""
+    file = tmp_path / "token"
+    file.write_text("the-first-token-of-rm")
+    async with (
+        served(*FREE, "--rm-token", f"rm={file}") as server,
+        grpc.aio.insecure_channel(server.addresses["grpc"]) as channel,
+    ):
+        first = Bearing(channel, "Bearer the-first-token-of-rm")
+        second = Bearing(channel, "Bearer the-second-token-of-rm")
+        assert await is_taken(first)
+        file.write_text("the-second-token-of-rm")
+        server.process.send_signal(signal.SIGHUP)
+        async with asyncio.timeout(PATIENCE):
+            while not await is_taken(second):
+                pass
+        assert not await is_taken(first)
+
+
+async def is_taken(channel: Any) -> bool:
+    """Whether the RM can register with the token that the channel bears."""
+    try:
+        await Shim(channel).register()
+    except grpc.aio.AioRpcError as error:
+        return error.code() is not grpc.StatusCode.UNAUTHENTICATED
+    return True

@@ -6,6 +6,7 @@ import pytest
 
 from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.peer_bounds import PeerBounds
 from licorne_server.settings import Settings, SettingsError
 
 
@@ -34,3 +35,33 @@ def test_configuration_is_parsed_once(tmp_path: Path) -> None:
     file.write_text(DEFAULT_CONFIG)
     assert settings("--config", str(file)).default_config == load(DEFAULT_CONFIG)
     assert settings().default_config is None
+
+
+def test_tokens_and_bounds_of_peers() -> None:
+    """Files of tokens add up by RM; what is not said of peers has its usual value."""
+    given = settings(
+        *("--rm-token", "a=one", "--rm-token", "a=two", "--rm-token", "b=x=y"),
+        *("--operator-token", "op", "--first-message", "5", "--idle", "7.5"),
+        *("--max-connections", "99"),
+    )
+    assert given.rm_tokens == {"a": (Path("one"), Path("two")), "b": (Path("x=y"),)}
+    assert given.operator_tokens == (Path("op"),)
+    assert given.peers == PeerBounds(first_message=5.0, idle=7.5, connections=99)
+    assert settings().peers == PeerBounds()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
+        (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),
+        (("--first-message", "0"), "--first-message must be a number of seconds above 0: 0.0"),
+        (("--idle", "nan"), "--idle must be a number of seconds above 0: nan"),
+        (("--max-connections", "15"), "--max-connections must be 16 or more: 15"),
+    ],
+)
+def test_values_that_cannot_be_are_named(arguments: tuple[str, ...], problem: str) -> None:
+    """What is wrong with an option about peers is said with its name and value."""
+    with pytest.raises(SettingsError) as refused:
+        settings(*arguments).check()
+    assert str(refused.value) == problem

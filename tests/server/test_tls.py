@@ -4,7 +4,6 @@ import asyncio
 import shutil
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +17,11 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
-from licorne_server.settings import SettingsError, Tls
+from licorne_server.settings import SettingsError
 from support.shim import RawSession, Shim, serving
+from support.tls import FILES, SPIFFE, connected_as, tls
 
-FILES = Path(__file__).parent.parent / "data" / "tls"
-SPIFFE = "spiffe://test/rm"
 DENIED = grpc.StatusCode.PERMISSION_DENIED
-
-
-def tls(folder: Path = FILES, *, mutual: bool = True) -> Tls:
-    """The files of a server."""
-    return Tls(
-        cert=folder / "server.pem",
-        key=folder / "server.key",
-        client_ca=folder / "ca.pem" if mutual else None,
-    )
-
-
-@asynccontextmanager
-async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel with the certificate of that name; with none for the empty name."""
-    credentials = grpc.ssl_channel_credentials(
-        root_certificates=(FILES / "ca.pem").read_bytes(),
-        private_key=(FILES / f"{name}.key").read_bytes() if name else None,
-        certificate_chain=(FILES / f"{name}.pem").read_bytes() if name else None,
-    )
-    options = [("grpc.use_local_subchannel_pool", 1)]
-    async with grpc.aio.secure_channel(server.grpc_address, credentials, options) as channel:
-        yield channel
 
 
 @pytest.fixture

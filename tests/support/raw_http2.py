@@ -1,21 +1,22 @@
-"""HTTP/2 written by hand, to say what no well-behaved client says."""
+"""HTTP/2 by hand: frames that no library would write, in amounts that none would write."""
 
 import asyncio
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Self
 
-PATIENCE = 60.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADERS, SETTINGS, PING, GOAWAY = 1, 4, 6, 7
-ACK = 1
-END_OF_ALL = 5
-"""The flags of headers that are whole and have no body after them."""
+DATA, HEADERS, PRIORITY, RESET, SETTINGS, _, PING, GOAWAY, WINDOW, MORE = range(10)
+UNKNOWN = 0xFA
+ACK, END_STREAM, END_HEADERS = 1, 1, 4
+PATIENCE = 30.0
+"""Seconds after which a test gives up; never how long anything should take."""
 
 
-def frame(kind: int, payload: bytes, *, flags: int = 0, stream: int = 0) -> bytes:
+def frame(kind: int, payload: bytes = b"", *, stream: int = 0, flags: int = 0) -> bytes:
     """One frame."""
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+    return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
 
 
 def goaway(text: str) -> bytes:
@@ -24,47 +25,103 @@ def goaway(text: str) -> bytes:
 
 
 def headers(block: bytes) -> bytes:
-    """A call whose headers are these bytes, well-formed or not."""
-    return frame(HEADERS, block, flags=END_OF_ALL, stream=1)
+    """A call whose headers are these bytes, well-formed or not, and which has no body."""
+    return frame(HEADERS, block, flags=END_STREAM | END_HEADERS, stream=1)
 
 
-class RawConnection:
-    """A connection to a gRPC server that sends the frames it is told to."""
+def header_block(path: str) -> bytes:
+    """The headers of a call without authentication: literals, which need no table."""
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": path,
+        ":authority": "licorne",
+        "te": "trailers",
+        "content-type": "application/grpc",
+    }
+    return b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+        for name, value in fields.items()
+    )
+
+
+class RawHttp2:
+    """One connection. What the server sends is read all the time, and its pings are answered."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Nothing is sent yet."""
+        """Over an open connection."""
         self._reader = reader
         self._writer = writer
+        self.kinds: list[int] = []
+        self.closed = asyncio.Event()
+        self._answers = asyncio.Event()
+        self._task = asyncio.create_task(self._read())
 
-    async def send(self, *frames: bytes) -> None:
-        """Send frames, or any bytes."""
-        self._writer.write(b"".join(frames))
-        await self._writer.drain()
+    @classmethod
+    async def open(cls, target: str, source: str = "127.0.0.2") -> Self:
+        """Connect from an address of this machine, which need not be that of other clients."""
+        host, _, port = target.rpartition(":")
+        return cls(*await asyncio.open_connection(host, int(port), local_addr=(source, 0)))
 
-    async def has_dealt_with_it(self) -> None:
-        """Wait until the server has read all that was sent: it answers, or hangs up."""
+    async def begin(self) -> None:
+        """Say what HTTP/2 wants to hear first."""
+        await self.send(PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK))
+
+    async def send(self, data: bytes) -> None:
+        """Write; nothing happens on a connection that the server has closed."""
+        with suppress(ConnectionError):
+            self._writer.write(data)
+            await self._writer.drain()
+        # On a connection that is closed nothing waits, and what was read must be looked at.
+        await asyncio.sleep(0)
+
+    async def call(self, number: int) -> None:
+        """Open a stream of `si.v1` under an odd number, and say nothing on it."""
+        block = header_block("/si.v1.Scheduler/UpdateNode")
+        await self.send(frame(HEADERS, block, stream=number, flags=END_HEADERS))
+
+    async def dealt_with(self) -> None:
+        """Wait until the server has read all that was sent: it answers a ping, or hangs up."""
+        self._answers.clear()
         await self.send(frame(PING, b"question"))
-        async with asyncio.timeout(PATIENCE):
+        await asyncio.wait_for(self._answers.wait(), PATIENCE)
+
+    async def ended(self) -> None:
+        """Wait until the server has closed the connection."""
+        await asyncio.wait_for(self.closed.wait(), PATIENCE)
+
+    async def close(self) -> None:
+        """Close it from this side."""
+        self._task.cancel()
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
             while True:
-                try:
-                    head = await self._reader.readexactly(9)
-                    await self._reader.readexactly(int.from_bytes(head[:3], "big"))
-                except (asyncio.IncompleteReadError, ConnectionError):
-                    return
-                if (head[3], head[4]) == (PING, ACK):
-                    return
+                head = await self._reader.readexactly(9)
+                payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
+                kind, flags = head[3], head[4]
+                if len(self.kinds) < 10_000:
+                    self.kinds.append(kind)
+                if kind == PING and flags & ACK:
+                    self._answers.set()
+                elif kind == PING:
+                    await self.send(frame(PING, payload, flags=ACK))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.closed.set()
+            self._answers.set()
+            # Nobody takes what is still to be written.
+            self._writer.transport.abort()
 
 
 @asynccontextmanager
-async def raw_connection(target: str) -> AsyncIterator[RawConnection]:
+async def raw_connection(target: str) -> AsyncIterator[RawHttp2]:
     """A connection that has greeted the server, to ``HOST:PORT``."""
-    host, port = target.rsplit(":", 1)
-    reader, writer = await asyncio.open_connection(host, int(port))
-    connection = RawConnection(reader, writer)
+    connection = await RawHttp2.open(target)
     try:
-        await connection.send(PREFACE, frame(SETTINGS, b""))
+        await connection.begin()
         yield connection
     finally:
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
+        await connection.close()

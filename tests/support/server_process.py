@@ -1,6 +1,7 @@
 """A server in a process of its own, to be killed."""
 
 import asyncio
+import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,18 +21,20 @@ class ServerProcess:
         http: str = "off",
         stderr: int | None = None,
         program: Sequence[str] = PROGRAM,
+        files: int = 0,
     ) -> None:
         """Not started.
 
         `http` is where it serves REST; more `flags` go to `licorne serve`. `stderr` is a descriptor
         for its log, that of this process if not given. `program` is what is run in place of the
-        real `licorne`.
+        real `licorne`. It may open so many `files`; 0 means as many as this process.
         """
         self.target = "127.0.0.1:0"
         self.http = http
         self._flags = flags
         self._stderr = stderr
         self._program = program
+        self._files = files
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
@@ -55,11 +58,15 @@ class ServerProcess:
             *(*command, "--listen", self.target, "--http", self.http, *self._flags),
             stdout=asyncio.subprocess.PIPE,
             stderr=self._stderr,
+            preexec_fn=self._limit_files if self._files else None,
         )
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), START_SECONDS)
         words = dict(word.split("=") for word in line.decode().split()[1:])
         self.target, self.http = words["grpc"], words["http"]
+
+    def _limit_files(self) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._files, self._files))
 
     async def kill(self) -> None:
         """kill -9."""

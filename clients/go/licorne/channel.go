@@ -24,14 +24,14 @@ const (
 	window = 1024 * 1024
 )
 
-// dial makes a channel. It connects when it is used. It lives for one try and connects once, as the client
+// dial makes a channel whose calls bear the token, if there is one. It connects when it is used. It lives for one try and connects once, as the client
 // waits between tries by itself. So the channel's own wait is longer than it lives.
-func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
+func dial(address string, config *tls.Config, token func() (string, error)) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
 		transport = credentials.NewTLS(config)
 	}
-	return grpc.NewClient(address,
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
 		// A server that vanishes without closing the connection is noticed within 45 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 15 * time.Second}),
@@ -43,7 +43,11 @@ func dial(address string, config *tls.Config) (*grpc.ClientConn, error) {
 		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
-	)
+	}
+	if token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{token, isLocal(address)}))
+	}
+	return grpc.NewClient(address, options...)
 }
 
 // refused is what the server has refused, or nil if a later try of the same may be taken.

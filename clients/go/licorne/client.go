@@ -90,7 +90,7 @@ func (c *Client) Run(ctx context.Context) error {
 		c.start(judge.run)
 	}
 	connection := &connection{
-		state: s, callbacks: c.callbacks, tls: c.config.TLS, retry: c.config.Retry,
+		state: s, callbacks: c.callbacks, tls: c.config.TLS, token: c.config.Token, retry: c.config.Retry,
 		backoff: newBackoff(c.config.Retry), targets: c.config.targets(),
 	}
 	failure := connection.run(life)

@@ -30,6 +30,10 @@ type Config struct {
 	Instance uint64
 	// TLS is used for every connection. Nil means plain text.
 	TLS *tls.Config
+	// Token returns the bearer token by which the server knows the RM where it has no certificate. It
+	// is called for every call, and must not block. Without TLS a token is sent to this machine only.
+	// Nil means no token.
+	Token func() (string, error)
 	// Predicates makes the server ask Handlers.Check, and Handlers.JudgeVictims if that is set. Nil means
 	// that every node passes.
 	Predicates *PredicateOptions

@@ -25,9 +25,12 @@ import (
 func TestInvalidConfig(t *testing.T) {
 	good := licorne.Config{Target: "localhost:7070", RMID: "rm1"}
 	cases := map[string]func(*licorne.Config){
-		`RMID is "": the resource manager must have an id`:        func(c *licorne.Config) { c.RMID = "" },
-		`Target is "localhost": it must be host:port`:             func(c *licorne.Config) { c.Target = "localhost" },
-		`Target is "": it must be host:port`:                      func(c *licorne.Config) { c.Target = "localhost:1," },
+		`RMID is "": the resource manager must have an id`: func(c *licorne.Config) { c.RMID = "" },
+		`Target is "localhost": it must be host:port`:      func(c *licorne.Config) { c.Target = "localhost" },
+		`Target is "": it must be host:port`:               func(c *licorne.Config) { c.Target = "localhost:1," },
+		`Target is "example.org:1": a token is sent there over TLS only`: func(c *licorne.Config) {
+			c.Target, c.Token = "localhost:1,example.org:1", func() (string, error) { return "", nil }
+		},
 		`Queues is "\xff": it must be UTF-8`:                      func(c *licorne.Config) { c.Queues = "\xff" },
 		`BuildInfo["k"] is "\xff": it must be UTF-8`:              func(c *licorne.Config) { c.BuildInfo = map[string]string{"k": "\xff"} },
 		`a name in ExtraConfig is "\xff": it must be UTF-8`:       func(c *licorne.Config) { c.ExtraConfig = map[string]string{"\xff": ""} },

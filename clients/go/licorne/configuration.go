@@ -61,7 +61,7 @@ func refusesRegistration(err error) bool {
 }
 
 func (c *Client) configure(ctx context.Context, address, queues string, extra map[string]string) error {
-	conn, err := dial(address, c.config.TLS)
+	conn, err := dial(address, c.config.TLS, c.config.Token)
 	if err != nil {
 		return &LostError{err.Error()}
 	}

@@ -18,6 +18,7 @@ type connection struct {
 	state     *state
 	callbacks *callbacks
 	tls       *tls.Config
+	token     func() (string, error)
 	retry     Retry
 	backoff   *backoff
 	// targets are the addresses that the caller gave, and at is the one in turn.
@@ -101,7 +102,7 @@ func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 }
 
 func (c *connection) stream(ctx context.Context, address string) (*stream, error) {
-	conn, err := dial(address, c.tls)
+	conn, err := dial(address, c.tls, c.token)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,9 @@ func (c Config) check() error {
 		if _, _, err := net.SplitHostPort(target); err != nil {
 			return invalid("Target", shown(target), "it must be host:port")
 		}
+		if c.Token != nil && c.TLS == nil && !isLocal(target) {
+			return invalid("Target", shown(target), "a token is sent there over TLS only")
+		}
 	}
 	texts := [][2]string{
 		{"RMID", c.RMID}, {"Version", c.Version}, {"PolicyGroup", c.PolicyGroup}, {"Queues", c.Queues},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"sync"
 	"testing"
@@ -22,14 +23,15 @@ partitions:
 
 var listening = regexp.MustCompile(`listening grpc=(\S+)`)
 
-// realServer starts `licorne serve` on an address. It returns the address that it listens on, and a
+// realServer starts `licorne serve` on an address, with more flags if there are any. It returns the address that it listens on, and a
 // function that kills it.
-func realServer(t *testing.T, address string) (string, func()) {
+func realServer(t *testing.T, address string, flags ...string) (string, func()) {
 	t.Helper()
 	if os.Getenv("LICORNE_BIN") == "" {
 		t.Fatal("LICORNE_BIN must name the program licorne, as `make test-go` does: this test starts it")
 	}
-	program := exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", address, "--http", "127.0.0.1:0")
+	arguments := append([]string{"serve", "--listen", address, "--http", "127.0.0.1:0"}, flags...)
+	program := exec.Command(os.Getenv("LICORNE_BIN"), arguments...)
 	program.Stderr = os.Stderr
 	output, err := program.StdoutPipe()
 	if err != nil {
@@ -143,6 +145,31 @@ func TestRealServer(t *testing.T) {
 	books.check(t)
 	if stats := r.client.Stats(); stats.Allocations != 1100 || stats.Asks != 0 {
 		t.Errorf("stats: %+v", stats)
+	}
+}
+
+// The server knows the RM by its token, also beside the stream. A wrong token ends the client.
+func TestToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("the-token-of-this-rm\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address, _ := realServer(t, "127.0.0.1:0", "--rm-token", "rm1="+file)
+	bear := func(token string) func(*licorne.Config, *licorne.Handlers) {
+		return func(config *licorne.Config, _ *licorne.Handlers) {
+			config.Token = func() (string, error) { return token, nil }
+		}
+	}
+	r := newRM(t, address, bear("the-token-of-this-rm"))
+	r.start()
+	r.ready()
+	if err := r.client.UpdateConfiguration(t.Context(), queues, nil); err != nil {
+		t.Error(err)
+	}
+	stranger := newRM(t, address, bear("a-token-that-nobody-knows"))
+	stranger.start()
+	if err := stranger.client.Ready(t.Context()); !isA[*licorne.UnauthorizedError](err) {
+		t.Errorf("a wrong token: %v", err)
 	}
 }
 

@@ -31,7 +31,7 @@ from licorne.events import (
 from licorne.gangs import placeholder_key, placeholders
 from licorne.handlers import Handlers
 from licorne.model import Allocation, Application, Ask, Node, TaskGroup, Termination
-from licorne.options import Confirm, Limits, RetryConfig, TlsConfig
+from licorne.options import Confirm, Limits, RetryConfig, TlsConfig, Token
 from licorne.victims import NodeVictims, PreemptionCheck, Victim
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "TaskGroup",
     "Termination",
     "TlsConfig",
+    "Token",
     "Unauthorized",
     "Victim",
     "placeholder_key",

@@ -32,7 +32,7 @@ from licorne.model import (
     Node,
     Termination,
 )
-from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig
+from licorne.options import Confirm, GangOptions, Limits, RetryConfig, TlsConfig, Token
 from licorne.packer import Packer
 from licorne.session import Session
 from licorne.state import ClientState
@@ -78,6 +78,7 @@ class Client:
         version: str = "",
         build_info: Mapping[str, str] | None = None,
         tls: TlsConfig | None = None,
+        token: Token | None = None,
         retry: RetryConfig | None = None,
         limits: Limits | None = None,
         instance: int | None = None,
@@ -97,6 +98,9 @@ class Client:
         `target` is ``host:port``. `config` is the YAML text of the queues; empty means the
         server's default. `instance` must rise with every start of the RM's process, because
         the server refuses lower ones; by default it is the time in nanoseconds.
+
+        `token` is a bearer token by which the server knows this RM, where it has no certificate: a
+        file, or a function that returns the token. Without `tls` it is sent to this machine only.
 
         `predicates` decides which nodes the asks of this RM may go to. It gets a `PredicateCheck`
         and returns the nodes that it refuses, each with the reason. An async function runs as a
@@ -120,7 +124,8 @@ class Client:
         becomes a part of the dump: a value that JSON can hold, or JSON as a text, 1 MiB at the
         most. An async function runs as a task, a plain one in the loop. It has 5 seconds.
 
-        Raises ValueError for an argument that cannot be sent.
+        Raises ValueError for an argument that cannot be sent, and for a token that would travel
+        without TLS.
         """
         limits = limits or Limits()
         instance = time.time_ns() if instance is None else instance
@@ -150,7 +155,7 @@ class Client:
         self._state = ClientState(
             session, limits, callbacks, GangOptions(confirm=confirm, resubmit=resubmit)
         )
-        self._connection = Connection(self._state, target, tls, retry or RetryConfig())
+        self._connection = Connection(self._state, target, tls, retry or RetryConfig(), token)
 
     async def __aenter__(self) -> Self:
         """Begin to connect in the background."""
@@ -293,7 +298,9 @@ class Client:
         )
         try:
             async with self._connection.channel() as channel:
-                response = await AdminStub(channel).UpdateConfiguration(request)
+                response = await AdminStub(channel).UpdateConfiguration(
+                    request, metadata=self._connection.metadata()
+                )
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
                 raise registration_error(error) from error

@@ -14,8 +14,9 @@ from licorne.errors import (
     LicorneError,
     ProtocolError,
     RegistrationInvalid,
+    Unauthorized,
 )
-from licorne.options import RetryConfig, TlsConfig
+from licorne.options import RetryConfig, TlsConfig, Token, authorization, check_token
 from licorne.state import ClientState
 from licorne.stream import GRACE, Stream
 from licorne.v1.session_pb2_grpc import SessionStub
@@ -34,15 +35,22 @@ class Connection:
     """Opens streams to the target until it is closed or something fails for good."""
 
     def __init__(
-        self, state: ClientState, target: str, tls: TlsConfig | None, retry: RetryConfig
+        self,
+        state: ClientState,
+        target: str,
+        tls: TlsConfig | None,
+        retry: RetryConfig,
+        token: Token | None = None,
     ) -> None:
-        """Open nothing before `start`."""
+        """Open nothing before `start`. Raises ValueError for a token without TLS."""
+        check_token(token, tls, target)
         self._state = state
         self._target = target
         """The address that the caller gave."""
         self._address = target
         """The address to connect to: the target, or where it has redirected us."""
         self._tls = tls
+        self._token = token
         self._retry = retry
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
@@ -78,6 +86,14 @@ class Connection:
         """
         return open_channel(self._address, self._tls)
 
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Who calls, for every call. Raises what `authorization` does."""
+        try:
+            check_token(self._token, self._tls, self._address)
+        except ValueError as error:
+            raise Unauthorized(str(error)) from None
+        return authorization(self._token)
+
     async def _run(self) -> None:
         failure: LicorneError | None = None
         self._down_since = asyncio.get_running_loop().time()
@@ -108,7 +124,8 @@ class Connection:
         try:
             self._state.stats.streams += 1
             async with self.channel() as channel:
-                stream = Stream(self._state, SessionStub(channel).Update())
+                call = SessionStub(channel).Update(metadata=self.metadata())
+                stream = Stream(self._state, call)
                 await stream.run()
         except aio.AioRpcError as error:
             return self._ended(stream, error)

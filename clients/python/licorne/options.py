@@ -1,11 +1,14 @@
 """The options of a client's connection."""
 
+import ipaddress
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 import grpc
 
+from licorne.errors import Unauthorized
 from licorne.fields import flag, seconds, shown
 
 
@@ -32,6 +35,49 @@ class TlsConfig:
             private_key=_read(self.key),
             certificate_chain=_read(self.certificate),
         )
+
+
+Token = Path | Callable[[], str]
+"""A bearer token: a file that holds it, or a function that returns it. It is read for every new
+stream, so it can be renewed. The function must not block."""
+
+
+def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
+    """The metadata of a call that bears the token.
+
+    Raises OSError when the file cannot be read, and Unauthorized for what is no token.
+    """
+    if token is None:
+        return ()
+    said = token() if callable(token) else token.read_bytes().decode("ascii", errors="replace")
+    said = said.strip()
+    if not (said and said.isascii() and said.isprintable() and " " not in said):
+        raise Unauthorized("the token must be printable ASCII without blanks, and not empty")
+    return (("authorization", f"Bearer {said}"),)
+
+
+def check_token(token: object, tls: TlsConfig | None, target: str) -> None:
+    """Refuse to send a token where anybody on the way could read it.
+
+    Raises TypeError for what is neither a file nor a function, and ValueError for a target that
+    is not on this machine if there is no TLS.
+    """
+    if token is None:
+        return
+    if not (isinstance(token, Path) or callable(token)):
+        raise TypeError(f"token is {shown(token)}: it must be a Path or a function")
+    if tls is None and not _is_local(target):
+        raise ValueError(f"target is {shown(target)}: a token is sent there over TLS only")
+
+
+def _is_local(target: str) -> bool:
+    host = target.rpartition(":")[0].strip("[]")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _read(path: Path | None) -> bytes | None:

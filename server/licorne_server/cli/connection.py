@@ -9,9 +9,12 @@ from typing import Protocol, TypeVar
 
 import grpc
 
+from licorne.errors import Unauthorized
+from licorne.options import TlsConfig, authorization, check_token
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.arguments import seconds
+from licorne_server.cli.bearer import bearing
 from licorne_server.cli.output import printable, say
 
 OK = 0
@@ -77,6 +80,9 @@ def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool
         metavar="SECONDS",
         help="for each answer (%(default)s)",
     )
+    parser.add_argument(
+        "--token", type=Path, metavar="FILE", help="a file with the bearer token to call with"
+    )
     tls = parser.add_argument_group("TLS")
     tls.add_argument("--tls", action="store_true", help="use TLS with the system's authorities")
     tls.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
@@ -96,8 +102,27 @@ def read_pem(path: Path | None) -> bytes | None:
 
 
 def open_channel(args: argparse.Namespace) -> grpc.Channel:
-    """A channel to the target; any TLS option turns TLS on."""
-    if not (args.tls or args.tls_ca or args.tls_cert or args.tls_key or args.tls_server_name):
+    """A channel to the target, with the token if there is one."""
+    channel = _plain_or_tls_channel(args)
+    if args.token is None:
+        return channel
+    try:
+        check_token(args.token, TlsConfig() if _uses_tls(args) else None, args.target)
+        [(_, value)] = authorization(args.token)
+    except OSError as error:
+        raise UsageError(f"cannot read {args.token}: {error.strerror}") from None
+    except (ValueError, Unauthorized) as error:
+        raise UsageError(f"--token {args.token}: {error}") from None
+    return bearing(channel, value)
+
+
+def _uses_tls(args: argparse.Namespace) -> bool:
+    return bool(args.tls or args.tls_ca or args.tls_cert or args.tls_key or args.tls_server_name)
+
+
+def _plain_or_tls_channel(args: argparse.Namespace) -> grpc.Channel:
+    """Any TLS option turns TLS on."""
+    if not _uses_tls(args):
         return grpc.insecure_channel(args.target, options=OPTIONS)
     if (args.tls_cert is None) != (args.tls_key is None):
         raise UsageError("--tls-cert and --tls-key go together")

@@ -5,6 +5,7 @@ import asyncio
 from aiohttp import web
 
 from licorne_server.http.dashboard import DashboardReads
+from licorne_server.http.door import BACKLOG, Door
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
 from licorne_server.http.health import HealthReads
@@ -15,6 +16,7 @@ from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import MAKING
 from licorne_server.http.usage import UsageReads
+from licorne_server.peer_bounds import PeerBounds
 
 STOP_SECONDS = 3.0
 """How long answers that are under way may take once the server stops."""
@@ -23,15 +25,20 @@ STOP_SECONDS = 3.0
 class HttpServer:
     """Probes, metrics and REST reads on one address."""
 
-    def __init__(self, sources: Sources) -> None:
-        """Answer from these sources; `start` begins to listen."""
+    def __init__(self, sources: Sources, bounds: PeerBounds | None = None) -> None:
+        """Answer from these sources; `start` begins to listen. Peers are held to the bounds."""
+        bounds = bounds or PeerBounds()
         self._heartbeat = Heartbeat()
+        self._door = Door(bounds.affordable()[1])
         self._runner = web.AppRunner(
-            _application(sources, self._heartbeat),
+            _application(sources, self._heartbeat, self._door),
             access_log=None,
             handle_signals=False,
             shutdown_timeout=STOP_SECONDS,
+            # It counts for the head of the first request as well.
+            keepalive_timeout=bounds.http_idle,
         )
+        self._listener: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns host and port. For port 0 it is any free one.
@@ -40,23 +47,29 @@ class HttpServer:
             OSError: nobody may listen on the address.
         """
         await self._runner.setup()
+        server = self._runner.server
+        assert server is not None, "the runner was set up"
         try:
-            await web.TCPSite(self._runner, host, port, reuse_port=False).start()
+            self._listener = await asyncio.get_running_loop().create_server(
+                self._door.before(server), host, port, backlog=BACKLOG, reuse_port=False
+            )
         except OSError:
             await self._runner.cleanup()
             raise
         self._heartbeat.start()
-        address = self._runner.addresses[0]
+        address = self._listener.sockets[0].getsockname()
         return address[0], address[1]
 
     async def stop(self) -> None:
         """Take no more requests, give those under way a moment, and close."""
         self._heartbeat.stop()
+        if self._listener is not None:
+            self._listener.close()
         await self._runner.cleanup()
 
 
-def _application(sources: Sources, heartbeat: Heartbeat) -> web.Application:
-    app = web.Application(middlewares=[errors_as_json], client_max_size=MAX_BODY)
+def _application(sources: Sources, heartbeat: Heartbeat, door: Door) -> web.Application:
+    app = web.Application(middlewares=[door.noted, errors_as_json], client_max_size=MAX_BODY)
     app[MAKING] = asyncio.Lock()
     app.on_response_prepare.append(_no_advertising)
     probes = Probes(sources.status)

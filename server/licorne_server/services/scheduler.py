@@ -20,11 +20,11 @@ from licorne_server.errors import (
     CallError,
     Malformed,
     aborted,
-    exhausted,
     failed_precondition,
     invalid_argument,
 )
 from licorne_server.errors_to_status import stream_handler, unary_handler
+from licorne_server.gate import Gate
 from licorne_server.intake import Entry, Intake
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.rms import Rm, Rms
@@ -37,23 +37,24 @@ STREAMS = {
     "UpdateAllocation": Kind.ALLOCATIONS,
 }
 
-MAX_SILENT = 512
-"""How many streams, of all RMs, may be open before their first message."""
-
 
 class SchedulerService:
     """The RPCs of the published scheduler interface."""
 
     name = "si.v1.Scheduler"
 
-    def __init__(self, engine: Engine, rms: Rms, access: Access, thread: ConfigThread) -> None:
-        """Over the engine and the RMs that it serves; `thread` parses their configurations."""
+    def __init__(
+        self, engine: Engine, rms: Rms, access: Access, gate: Gate, thread: ConfigThread
+    ) -> None:
+        """Over the engine and the RMs that it serves; `thread` parses their configurations.
+
+        Streams come through the `gate`.
+        """
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._gate = gate
         self._thread = thread
-        # Streams whose first message has not come yet.
-        self._silent = 0
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -89,8 +90,8 @@ class SchedulerService:
         return serve
 
     async def _serve(self, kind: Kind, context: Any) -> None:
-        stream = Stream(context)
-        first = await self._first(stream)
+        stream = self._gate.stream(context)
+        first = await self._gate.first(stream, context)
         if first is None:
             return
         request = split(first, LAYOUTS[kind])
@@ -107,22 +108,6 @@ class SchedulerService:
             )
         finally:
             rm.detach(kind, stream)
-
-    async def _first(self, stream: Stream) -> bytes | None:
-        """The first message, however long it takes: existing shims open their streams early.
-
-        Raises:
-            CallError: there are too many streams already that have said nothing yet.
-        """
-        if self._silent >= MAX_SILENT:
-            raise exhausted(
-                f"{MAX_SILENT} streams are open that have sent nothing", "TOO_MANY_SILENT_STREAMS"
-            )
-        self._silent += 1
-        try:
-            return await stream.read()
-        finally:
-            self._silent -= 1
 
     async def _take_over(self, kind: Kind, rm_id: str, stream: Stream) -> Rm:
         """Make the stream the only one of its kind; returns the RM that it belongs to.

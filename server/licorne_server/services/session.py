@@ -27,12 +27,12 @@ from licorne_server.errors import failed_precondition, invalid_argument
 from licorne_server.errors_to_status import stream_handler
 from licorne_server.event_feed import feeding
 from licorne_server.event_watch import Share
+from licorne_server.gate import Gate
 from licorne_server.outbox import Sent
 from licorne_server.requests import register
 from licorne_server.rms import Rm, Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
-from licorne_server.streams import Stream
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +49,7 @@ class SessionService:
         engine: Engine,
         rms: Rms,
         access: Access,
+        gate: Gate,
         thread: ConfigThread,
         share: Share,
         epoch: int,
@@ -56,12 +57,14 @@ class SessionService:
     ) -> None:
         """Over the engine and the RMs that it serves.
 
-        `thread` parses their configurations. Events are made for them with a `share` of the
-        loop's time. `epoch` rises with every start of a server; `heartbeat` is in seconds.
+        Streams come through the `gate`. `thread` parses the RMs' configurations. Events are made
+        for them with a `share` of the loop's time. `epoch` rises with every start of a server;
+        `heartbeat` is in seconds.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
+        self._gate = gate
         self._thread = thread
         self._share = share
         self._epoch = epoch
@@ -74,8 +77,8 @@ class SessionService:
         )
 
     async def _serve(self, context: Any) -> None:
-        stream = Stream(context)
-        first = await stream.first()
+        stream = self._gate.stream(context)
+        first = await self._gate.first(stream, context)
         if first is None:
             return
         request = parse(UpdateRequest, first)

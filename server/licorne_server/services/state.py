@@ -10,8 +10,8 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
-from licorne_core.errors import shown
-from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId
+from licorne_core.errors import NotFound, shown
+from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
@@ -91,12 +91,13 @@ class StateService:
         """Those of one RM, or all that the caller may see."""
         if request.rm_id:
             self._access.check_read(context, request.rm_id)
+        caller = self._access.caller(context)
         reports = self._views.partitions(RmId(request.rm_id) if request.rm_id else None)
         return pb.ListPartitionsResponse(
             partitions=[
                 partition_message(report)
                 for report in reports
-                if self._access.may_read(context, report.rm_id)
+                if self._access.may_read(caller, report.rm_id)
             ]
         )
 
@@ -213,13 +214,26 @@ class StateService:
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names.
 
+        A bare name means that of the first RM that has one so called. To a caller who may not see
+        all RMs it means that of its own RM.
+
         Raises:
             NotFound: there is no such partition.
-            CallError: the caller may not see it.
+            CallError: the caller may not see it, whether there is one or not.
         """
-        partition = self._views.resolve(name or DEFAULT_PARTITION)
-        self._access.check_read(context, partition[1:].partition("]")[0])
-        return partition
+        name = name or DEFAULT_PARTITION
+        caller = self._access.caller(context)
+        if caller.operator:
+            return self._views.resolve(name)
+        if name.startswith("["):
+            self._access.check_read(context, rm_of(PartitionName(name)))
+            return self._views.resolve(name)
+        for rm_id in self._access.own_rms(caller):
+            try:
+                return self._views.resolve(f"[{rm_id}]{name}")
+            except NotFound:
+                continue
+        raise NotFound(f"partition {name} not found")
 
 
 def _that_fit(shapes: Iterable[pb.OutstandingShape]) -> Iterator[pb.OutstandingShape]:

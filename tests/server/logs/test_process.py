@@ -137,7 +137,7 @@ async def test_without_stderr_nothing_else_is_missing() -> None:
         await provoke(server.target, 5)
         async with raw_connection(server.target) as peer:
             await peer.send(goaway("text"))
-            await peer.has_dealt_with_it()
+            await peer.dealt_with()
         await until_dropped(server, "closed")
         await goes_on(server)
 
@@ -168,11 +168,11 @@ async def test_a_peer_cannot_forge_a_line() -> None:
     async with logged() as (server, log):
         async with raw_connection(server.target) as peer:
             await peer.send(goaway(forged))
-            await peer.has_dealt_with_it()
+            await peer.dealt_with()
         for block in (b"\xff" * 8, b"\x40\x0ax\n{}\n\x1b[31m\x03abc", forged.encode()):
             async with raw_connection(server.target) as peer:
                 await peer.send(headers(block))
-                await peer.has_dealt_with_it()
+                await peer.dealt_with()
         for raw in (b"GET /\x1b[31m\x00 HTTP/1.1\r\n\r\n", forged.encode() + b"\r\n\r\n"):
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.open_connection(*server.http.split(":"))
@@ -194,7 +194,7 @@ async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_to
         for sent in (goaway("text"), headers(b"\xff" * 8)):
             async with raw_connection(server.target) as peer:
                 await peer.send(sent)
-                await peer.has_dealt_with_it()
+                await peer.dealt_with()
         await goes_on(server)
     assert is_told == any(entry["event"] == "grpc core" for entry in log.entries())
 
@@ -203,8 +203,8 @@ async def test_a_flood_of_messages_is_cut_and_counted() -> None:
     """A peer that makes grpc speak without end fills no disk, and the log tells of the rest."""
     async with logged() as (server, log):
         async with raw_connection(server.target) as peer:
-            await peer.send(*[goaway("text")] * 200)
-            await peer.has_dealt_with_it()
+            await peer.send(goaway("text") * 200)
+            await peer.dealt_with()
         await until_dropped(server, "rate")
         await goes_on(server)
     entries = log.entries()

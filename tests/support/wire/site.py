@@ -15,10 +15,13 @@ from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.config_thread import ConfigThread
+from licorne_server.connections import Connections
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
+from licorne_server.gate import Gate
 from licorne_server.outbox import Bounds
+from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.scheduler import SchedulerService
@@ -99,6 +102,10 @@ class Line:
     async def send_initial_metadata(self, _: object) -> None:
         """Of no interest here."""
 
+    def peer(self) -> str:
+        """Where it comes from: all calls from one place."""
+        return "ipv4:127.0.0.1:1"
+
     async def read(self) -> bytes:
         """The next message that has arrived."""
         while not self._arrived:
@@ -137,9 +144,12 @@ class Site:
         self._thread = thread = ConfigThread()
         access = Access()
         views = self.scheduler.views
+        bounds = PeerBounds(first_message=HEARTBEAT)
+        gate = Gate(access, Connections(bounds), bounds, frozenset())
+        engine, rms = self.engine, self.rms
         self._handlers = [
-            SchedulerService(self.engine, self.rms, access, thread).handler(),
-            SessionService(self.engine, self.rms, access, thread, share, 1, HEARTBEAT).handler(),
+            SchedulerService(engine, rms, access, gate, thread).handler(),
+            SessionService(engine, rms, access, gate, thread, share, 1, HEARTBEAT).handler(),
             AdminService(self.engine, self.rms, views, access, thread).handler(),
         ]
         self._lines: list[Line] = []

@@ -1,0 +1,143 @@
+"""What every call passes before its service sees it: who calls, and whether that one may call more.
+
+So one peer, whatever it does, leaves places for the others. The streams of RMs that have said whose
+they are need no place, because an RM has one of each kind.
+"""
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import grpc
+
+from licorne_server.access import Access
+from licorne_server.connections import Connections, Link
+from licorne_server.errors_to_status import abort
+from licorne_server.peer_bounds import PeerBounds
+from licorne_server.peers import host_of, party_of
+from licorne_server.places import Places
+from licorne_server.streams import Stream
+
+OPEN_TO_ALL = "/grpc.health.v1.Health/"
+"""Calls for which nobody has to say who he is: probes have no token."""
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """Lets calls in, and holds each party to its share."""
+
+    def __init__(
+        self, access: Access, connections: Connections, bounds: PeerBounds, own: frozenset[str]
+    ) -> None:
+        """The services in `own` hold their streams to their share by `first`."""
+        self._access = access
+        self._connections = connections
+        self._seconds = bounds.first_message
+        self._own = own
+        self._waiting = Places(
+            "streams that have sent nothing",
+            "TOO_MANY_SILENT_STREAMS",
+            bounds.waiting,
+            bounds.waiting_share,
+        )
+        self._calls = Places("calls under way", "TOO_MANY_CALLS", bounds.calls, bounds.calls_share)
+        self._watchers = Places(
+            "watchers", "TOO_MANY_STREAMS", bounds.watchers, bounds.watchers_share
+        )
+
+    def stream(self, context: Any) -> Stream:
+        """A call that an RM has opened; `first` reads what it says first."""
+        return Stream(context, self._connections.link(context.peer()))
+
+    async def first(self, stream: Stream, context: Any) -> bytes | None:
+        """The first message of a stream; None when the RM's side has ended without one.
+
+        Raises:
+            CallError: it did not come in time, or too many streams of its party wait for theirs.
+        """
+        with self._waiting.taken(self._access.caller(context).party):
+            return await stream.first(self._seconds)
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> Any:
+        """The handler of a call, behind this gate."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+        method: str = handler_call_details.method
+        if handler.unary_unary is not None:
+            return handler._replace(unary_unary=self._unary(handler.unary_unary, method))
+        field = "unary_stream" if handler.unary_stream is not None else "stream_stream"
+        serve = getattr(handler, field)
+        own = field == "stream_stream" and method.split("/")[1] in self._own
+        guarded = self._generator if inspect.isasyncgenfunction(serve) else self._streaming
+        return handler._replace(**{field: guarded(serve, method, None if own else self._watchers)})
+
+    def _unary(self, serve: Any, method: str) -> Any:
+        async def handle(request: Any, context: Any) -> Any:
+            try:
+                with self._entered(context, method, self._calls) as link:
+                    answer = await serve(request, context)
+                    link.heard(_size(request))
+                    link.told(_size(answer))
+                    return answer
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    def _streaming(self, serve: Any, method: str, places: Places | None) -> Any:
+        async def handle(request: Any, context: Any) -> None:
+            try:
+                with self._entered(context, method, places):
+                    await serve(request, context)
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    def _generator(self, serve: Any, method: str, places: Places | None) -> Any:
+        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                with self._entered(context, method, places):
+                    async for answer in serve(request, context):
+                        yield answer
+            except grpc.aio.AbortError:
+                raise
+            except Exception as error:
+                await abort(context, error)
+
+        return handle
+
+    @contextmanager
+    def _entered(self, context: Any, method: str, places: Places | None) -> Iterator[Link]:
+        """Inside the block a call is under way.
+
+        Raises:
+            CallError: nobody knows who calls, or its party has its share of calls.
+        """
+        link = self._connections.link(context.peer())
+        link.called()
+        try:
+            if method.startswith(OPEN_TO_ALL):
+                party = party_of(host_of(context.peer()))
+            else:
+                party = self._access.caller(context).party
+            with places.taken(party) if places else nullcontext():
+                yield link
+        except asyncio.CancelledError:
+            link.resets += 1
+            raise
+        finally:
+            link.ended()
+
+
+def _size(message: Any) -> int:
+    """The bytes of a message; 0 for one that a library has read or will write."""
+    return len(message) if isinstance(message, bytes) else 0

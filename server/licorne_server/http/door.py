@@ -1,0 +1,89 @@
+"""How many connections HTTP has, and whose end when there are too many."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
+
+from licorne_server.peers import party_of
+
+log = structlog.get_logger(__name__)
+
+BACKLOG = 64
+"""Connections that the loop takes in one go."""
+
+TELL_SECONDS = 10.0
+"""How often the log is told that there are too many."""
+
+PART = 8
+"""When all places are taken, one in so many is made free."""
+
+
+class Door:
+    """Lets every new connection in. The host that has most makes room for it.
+
+    So nobody who comes to look at the probes finds all places taken, whoever has them.
+    """
+
+    def __init__(self, most: int) -> None:
+        """There are at most so many connections, and for a moment those of one backlog more."""
+        self._most = most
+        # Those on which a request is being answered.
+        self._busy: set[object] = set()
+        # How many of those that were closed still have a new one to make room for.
+        self._freed = 0
+        # When the log was last told, in the loop's time.
+        self._told = -TELL_SECONDS
+
+    def before(self, server: web.Server) -> Callable[[], RequestHandler]:
+        """What makes the protocol of a new connection."""
+
+        def enter() -> RequestHandler:
+            if len(server.connections) < self._most:
+                self._freed = 0
+            elif self._freed:
+                # The loop has not taken notice yet of those that were closed.
+                self._freed -= 1
+            else:
+                self._freed = self._make_room(server) - 1
+            return server()
+
+        return enter
+
+    @web.middleware
+    async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Note for how long a connection is busy with a request."""
+        self._busy.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._busy.discard(request.protocol)
+
+    def _make_room(self, server: web.Server) -> int:
+        """Close connections of the host that has most; returns how many.
+
+        Those on which nothing is answered are closed first, and of these the oldest.
+        """
+        hosts = Counter(map(_party, server.connections))
+        crowd, count = hosts.most_common(1)[0]
+        now = asyncio.get_running_loop().time()
+        if now >= self._told + TELL_SECONDS:
+            self._told = now
+            log.warning("too many connections", host=crowd, connections=count)
+        crowded = [item for item in server.connections if _party(item) == crowd]
+        crowded.sort(key=lambda item: item in self._busy)
+        chosen = crowded[: max(1, self._most // PART)]
+        for item in chosen:
+            if item.transport is not None:
+                item.transport.abort()
+        return len(chosen)
+
+
+def _party(connection: RequestHandler) -> str:
+    transport = connection.transport
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return party_of(peer[0]) if peer else ""
