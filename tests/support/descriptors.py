@@ -5,20 +5,20 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 
 @contextmanager
-def pipe() -> Iterator[tuple[int, int]]:
-    """A pipe that is full after one page, its reading end first; a test may close the ends."""
+def pipe() -> Iterator[tuple[FileIO, FileIO]]:
+    """A pipe that is full after one page, its reading end first; a test may close the ends.
+
+    They are closed once, however often that is said: by then another file may have the number.
+    """
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
-    try:
-        yield read, write
-    finally:
-        for end in (read, write):
-            with contextlib.suppress(OSError):
-                os.close(end)
+    with FileIO(read, "r") as reading, FileIO(write, "w") as writing:
+        yield reading, writing
 
 
 @contextmanager

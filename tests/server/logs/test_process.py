@@ -64,9 +64,11 @@ def entry_of(line: str) -> dict[str, Any]:
 async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[ServerProcess, Log]]:
     """A server, and what it logs."""
     with pipe() as (read, write):
-        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write, program=program) as server:
-            os.close(write)
-            yield server, Log(read)
+        async with ServerProcess(
+            *FLAGS, http=ANY_PORT, stderr=write.fileno(), program=program
+        ) as server:
+            write.close()
+            yield server, Log(read.fileno())
 
 
 async def provoke(target: str, times: int) -> None:
@@ -119,11 +121,11 @@ async def goes_on(server: ServerProcess) -> None:
 async def test_a_log_that_nobody_reads_stops_nobody() -> None:
     """With stderr a full pipe the server schedules, and ends when it is told to."""
     with pipe() as (read, write):
-        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write) as server:
-            os.close(write)
+        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno()) as server:
+            write.close()
             await provoke(server.target, 50)
             await goes_on(server)
-        lines = os.read(read, 1 << 16).split(b"\n")
+        lines = os.read(read.fileno(), 1 << 16).split(b"\n")
         assert [json.loads(line)["event"] for line in lines[:-1]][:2] == [
             "started",
             "registration refused",
@@ -145,9 +147,9 @@ async def test_without_stderr_nothing_else_is_missing() -> None:
 async def test_a_reader_that_goes_away_stops_nobody() -> None:
     """The pipe that is closed in the middle costs lines, and nothing else."""
     with pipe() as (read, write):
-        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write) as server:
-            os.close(write)
-            os.close(read)
+        async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno()) as server:
+            write.close()
+            read.close()
             await provoke(server.target, 5)
             await until_dropped(server, "closed")
             await goes_on(server)
@@ -219,10 +221,10 @@ async def test_all_that_a_process_says_becomes_lines() -> None:
     """Loggers, warnings, failing threads and callbacks, text on descriptor 2: a line for each."""
     with pipe() as (read, write):
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(NOISY), stderr=write, stdout=asyncio.subprocess.DEVNULL
+            sys.executable, str(NOISY), stderr=write.fileno(), stdout=asyncio.subprocess.DEVNULL
         )
-        os.close(write)
-        log = Log(read)
+        write.close()
+        log = Log(read.fileno())
         assert await process.wait() == 0
         *lines, after = log.lines()
     assert after == "after"

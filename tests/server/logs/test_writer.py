@@ -57,16 +57,16 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(
 ) -> None:
     """A full pipe stops nobody. Once it is read what waited comes in order, and what was lost."""
     with pipe() as (read, write):
-        os.set_blocking(write, blocking)
-        writer = start(write)
+        os.set_blocking(write.fileno(), blocking)
+        writer = start(write.fileno())
         for number in range(1000):
             writer.write(json.dumps({"number": number, "text": "x" * 100}))
         dropped = drops.totals()["queue_full"]
         assert 0 < dropped < 1000
         lines: list[str] = []
-        thread = reader(read, lines)
+        thread = reader(read.fileno(), lines)
         writer.close(PATIENCE)
-        os.close(write)
+        write.close()
         thread.join(PATIENCE)
     *written, told = [json.loads(line) for line in lines]
     numbers = [line["number"] for line in written]
@@ -80,33 +80,37 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(
 
 def test_the_queue_is_bounded_in_bytes_too(start: Start, drops: Drops) -> None:
     """A few long lines fill it as many short ones do."""
-    with pipe() as (_, write):
-        writer = start(write)
+    with pipe() as (read, write):
+        writer = start(write.fileno())
         for _ in range(5):
             writer.write("x" * 6_000)
         # One is being written or waits, one more may wait; the rest finds no room.
         assert drops.totals()["queue_full"] >= 3
+        read.close()
+        writer.close(PATIENCE)
 
 
 def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
     """If nobody reads, the writer is left alone with what waits."""
     with pipe() as (read, write):
-        writer = start(write)
+        writer = start(write.fileno())
         writer.write("x" * 8_000)
         writer.close(0.01)
         writer.write("too late")
         assert drops.totals()["closed"] == 1
         lines: list[str] = []
-        reader(read, lines)
+        thread = reader(read.fileno(), lines)
         writer.close(PATIENCE)
+        write.close()
+        thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize("reason", ["no_space", "closed", "write_failed"])
 def test_what_cannot_be_written_is_counted(start: Start, drops: Drops, reason: str) -> None:
     """A full disk, a closed pipe and a descriptor that takes nothing cost the lines alone."""
     with pipe() as (read, write), full_disk() as full, sealed() as other:
-        os.close(read)
-        fd = {"no_space": full, "closed": write, "write_failed": other}[reason]
+        read.close()
+        fd = {"no_space": full, "closed": write.fileno(), "write_failed": other}[reason]
         writer = start(fd)
         for _ in range(3):
             writer.write("line")
