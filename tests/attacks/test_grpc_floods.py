@@ -46,7 +46,6 @@ async def attacker(server: ServerProcess) -> AsyncIterator[RawHttp2]:
 @pytest.mark.parametrize(
     "unit",
     [
-        pytest.param(frame(PING, b"12345678"), id="ping"),
         pytest.param(frame(SETTINGS), id="settings"),
         pytest.param(frame(SETTINGS, b"\0\4\0\1\0\0"), id="settings with a value"),
         pytest.param(frame(WINDOW, b"\0\0\0\1"), id="window update"),
@@ -63,6 +62,20 @@ async def test_flood_of_frames_is_cut(
         while not attacker.closed.is_set():
             await attacker.send(unit * AT_ONCE)
     await beside
+
+
+async def test_flood_of_pings_takes_nothing_from_others(
+    server: ServerProcess, attacker: RawHttp2, others_are_served: Check
+) -> None:
+    """Others are served meanwhile. gRPC ends the connection, or answers no faster than it likes."""
+
+    async def flood() -> None:
+        while not attacker.closed.is_set():
+            await attacker.send(frame(PING, b"12345678") * AT_ONCE)
+
+    flooding = asyncio.create_task(flood())
+    await others_are_served(server)
+    flooding.cancel()
 
 
 async def test_flood_of_resets_is_cut(
