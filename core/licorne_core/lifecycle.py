@@ -203,6 +203,9 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
     app.leaf, app.quotas = None, ()
+    # Groups know their application: without this only the garbage collector would free both.
+    app.groups.clear()
+    app.ranking.clear()
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))

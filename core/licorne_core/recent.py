@@ -33,6 +33,10 @@ class Recent(Generic[T]):
         """The thing is gone: no reader hears of it any more."""
         self._last.pop(thing, None)
 
+    def clear(self) -> None:
+        """All things are gone."""
+        self._last.clear()
+
     def since(self, count: int) -> Iterator[T]:
         """What has changed since the count was that, the latest first."""
         for thing, number in reversed(self._last.items()):

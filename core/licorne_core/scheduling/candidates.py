@@ -79,6 +79,14 @@ class NodeIndex:
         supply = self._supplies.get(ask_class)
         return supply is not None and supply.asks > 0
 
+    def clear(self) -> None:
+        """Nobody asks any more, and there are no nodes: forget all that was derived."""
+        self._supplies.clear()
+        self._reservables.clear()
+        self._short = FittingIndex()
+        self._unreservable = FittingIndex()
+        self._heaps.forget()
+
     def _drop(self, wanted: AskClass | Shape) -> None:
         supply = self._supplies[wanted]
         supply.asks -= 1

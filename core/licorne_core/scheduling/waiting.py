@@ -56,6 +56,12 @@ class Waiting:
         self._openings = 0
         self.runnable = False
 
+    def clear(self) -> None:
+        """Nobody waits any more."""
+        self.opened.clear()
+        self._blocked.clear()
+        self._heaps.clear()
+
     def changed(self, blocker: Blocker) -> None:
         """The blocker may let somebody through now."""
         self.runnable = True

@@ -42,6 +42,16 @@ class Wakeups:
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
 
+    def clear(self) -> None:
+        """Nobody waits any more, and nothing is derived of nodes that are gone."""
+        self._index.clear()
+        self.waiting.clear()
+        self.reserved = ReservedAsks()
+        self.replacing = ReplacingApps()
+        self.gang_waits = GangWaits()
+        self.shortages = QuotaShortages()
+        self.running_limits = RunningLimits()
+
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
         for supply in self._index.improved(node):
