@@ -12,8 +12,8 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
+from licorne_server.peers import host_of
 from licorne_server.services import events
-from licorne_server.services.events import host_of
 from support.shim import (
     Shim,
     application,

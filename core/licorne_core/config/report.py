@@ -1,5 +1,6 @@
 """What is wrong in a configuration, and where. All problems are collected before one is raised."""
 
+from licorne_core.config.caps import RESOURCE_TYPES, Cap
 from licorne_core.config.schema import Place
 from licorne_core.errors import ConfigError, Problem
 
@@ -21,11 +22,15 @@ class Report:
         self._problems: dict[Problem, None] = {}
         self._places: dict[str, Place] = {}
         self._faulty: set[str] = set()
+        self._counts: dict[Cap, int] = {}
+        self._resource_types: set[str] = set()
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What was accepted and is probably a mistake, in the order of the text."""
-        return tuple(map(str, sorted(self._warnings, key=_place)))
+        shown = [str(warning) for warning in sorted(self._warnings, key=_place)[:MAX_PROBLEMS]]
+        left = len(self._warnings) - len(shown)
+        return (*shown, f"there are {left} more warnings") if left else tuple(shown)
 
     def mark(self, path: str, line: int, column: int) -> None:
         """Remember at which line and column the value of the path stands."""
@@ -61,6 +66,26 @@ class Report:
             return
         place = self.place(path)
         self._warnings[_problem(message, path, place.line, place.column)] = None
+
+    def count(self, cap: Cap, path: str, number: int = 1) -> None:
+        """Count so many more of what the whole text may have so many of only.
+
+        Raises `ConfigError` at once where there are too many, so that no more work is done.
+        """
+        total = self._counts[cap] = self._counts.get(cap, 0) + number
+        self.check(cap.what, total, cap.limit, path)
+
+    def count_resource(self, name: str, path: str) -> None:
+        """Count a resource, unless it was named before; raises `ConfigError` like `count`."""
+        if name not in self._resource_types:
+            self._resource_types.add(name)
+            self.count(RESOURCE_TYPES, path)
+
+    def check(self, what: str, value: int, limit: int, path: str) -> None:
+        """Raise a `ConfigError` at once if the value is above the limit."""
+        if value > limit:
+            self.problem(f"{value} {what}, at most {limit} are allowed", path)
+            self.raise_problems()
 
     def distrust(self, path: str) -> None:
         """Mark a value that was read in part only, so that no check draws conclusions from it."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from typing import Any
-from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import Message
@@ -24,6 +23,7 @@ from licorne_server.errors import (
 from licorne_server.errors_to_status import unary_handler, watch_handler
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.event_watch import Batch, Over, Overtaken, Share, Watch
+from licorne_server.peers import host_of
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, Slices
 
 STALL_SECONDS = 30.0
@@ -114,12 +114,6 @@ class EventsService:
                 return not_found(f"RM {log.rm_id} is not registered any more")
             case Ending.REPLACED:
                 return _other_instance(self._logs.get(log.rm_id), ending.value)
-
-
-def host_of(peer: str) -> str:
-    """The host in what grpc calls a peer: ``ipv4:10.0.0.1:5000``, ``ipv6:[::1]:5000``."""
-    kind, _, rest = unquote(peer).partition(":")
-    return rest.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else peer
 
 
 def _event(item: tuple[int, EventRecord]) -> pb.Event:
