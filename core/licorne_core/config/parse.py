@@ -4,7 +4,13 @@ from dataclasses import replace
 from functools import partial
 
 from licorne_core.acl import Acl
-from licorne_core.config.caps import MAX_PROPERTIES, MAX_PROPERTY_LENGTH, PARTITIONS, QUEUES
+from licorne_core.config.caps import (
+    ACL_NAMES,
+    MAX_PROPERTIES,
+    MAX_PROPERTY_LENGTH,
+    PARTITIONS,
+    QUEUES,
+)
 from licorne_core.config.limits import read_limit
 from licorne_core.config.properties import QueueSettings, settings_of
 from licorne_core.config.reader import Cursor, Fields
@@ -269,8 +275,11 @@ def _properties(fields: Fields) -> tuple[dict[str, str], QueueSettings]:
 def _acl(fields: Fields, key: str) -> Acl:
     report, path = fields.owner.report, fields.path(key)
     dropped: list[str] = []
+    text = fields.text(key)
+    if text:
+        report.count(ACL_NAMES, path, 1 + text.count(",") + text.strip().count(" "))
     try:
-        acl = Acl.parse(fields.text(key), dropped)
+        acl = Acl.parse(text, dropped)
     except ConfigError as error:
         report.problem(error.problems[0].message, path)
         return Acl.nobody()

@@ -19,6 +19,7 @@ class Report:
         self.strict = strict
         # As keys, so that a value which is read twice is complained of once.
         self._warnings: dict[Problem, None] = {}
+        self._more_warnings = False
         self._problems: dict[Problem, None] = {}
         self._places: dict[str, Place] = {}
         self._faulty: set[str] = set()
@@ -27,10 +28,12 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was accepted and is probably a mistake, in the order of the text."""
-        shown = [str(warning) for warning in sorted(self._warnings, key=_place)[:MAX_PROBLEMS]]
-        left = len(self._warnings) - len(shown)
-        return (*shown, f"there are {left} more warnings") if left else tuple(shown)
+        """What was accepted and is probably a mistake, in the order of the text.
+
+        Of very many the first that were found are told, and that there are more.
+        """
+        shown = tuple(map(str, sorted(self._warnings, key=_place)))
+        return (*shown, "there are more warnings") if self._more_warnings else shown
 
     def mark(self, path: str, line: int, column: int) -> None:
         """Remember at which line and column the value of the path stands."""
@@ -65,7 +68,11 @@ class Report:
             self.problem(message, path)
             return
         place = self.place(path)
-        self._warnings[_problem(message, path, place.line, place.column)] = None
+        warning = _problem(message, path, place.line, place.column)
+        if len(self._warnings) < MAX_PROBLEMS:
+            self._warnings[warning] = None
+        elif warning not in self._warnings:
+            self._more_warnings = True
 
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
         """Count so many more of what the whole text may have so many of only.

@@ -82,6 +82,14 @@ def instructions(number: int) -> str:
     return with_rules(*[f"{{name: user, filter: {{users: ['{text}']}}}}" for text in texts])
 
 
+def acl_names(number: int) -> str:
+    """So many users and groups who may submit, and administer."""
+    half = number // 2
+    users = ",".join(f"u{count}" for count in range(half))
+    groups = ",".join(f"g{count}" for count in range(number - half - 1))
+    return f"{HEAD}, adminacl: one, submitacl: '{users} {groups}'}}]}}]"
+
+
 def resources(number: int) -> str:
     """So many different ones; what is named again does not count again."""
     names = ",".join(f"r{count}: 1" for count in range(number))
@@ -129,6 +137,7 @@ KINDS = (
     Kind(caps.FILTER_NAMES, filter_names, "partitions[0].placementrules[0].filter.groups"),
     Kind(caps.PATTERNS, patterns, "partitions[0].placementrules[500].filter.users[0]"),
     Kind(caps.INSTRUCTIONS, instructions, "partitions[0].placementrules[4].filter.users[0]"),
+    Kind(caps.ACL_NAMES, acl_names, "partitions[0].queues[0].submitacl"),
     Kind(caps.RESOURCE_TYPES, resources, "partitions[0].queues[0].queues[0].resources.max.r1000"),
     Kind(caps.PROPERTIES_IN_FORCE, in_force, "partitions[0].queues[0].queues[1998].properties"),
 )
@@ -237,7 +246,7 @@ def test_amounts_in_a_property() -> None:
 
 
 def test_warnings_have_an_end() -> None:
-    """Of very many warnings the first are shown, and how many there are beside them."""
+    """Of very many warnings the first are shown, and that there are more."""
 
     def warnings(number: int) -> tuple[str, ...]:
         names = ",".join(["same"] * (number + 1))
@@ -247,4 +256,4 @@ def test_warnings_have_an_end() -> None:
 
     assert len(warnings(MAX_PROBLEMS)) == MAX_PROBLEMS
     more = warnings(MAX_PROBLEMS + 3)
-    assert (len(more), more[-1]) == (MAX_PROBLEMS + 1, "there are 3 more warnings")
+    assert (len(more), more[-1]) == (MAX_PROBLEMS + 1, "there are more warnings")
