@@ -50,7 +50,7 @@ FILTER_NAMES = Cap("users and groups in filters", 20_000)
 PATTERNS = Cap("regular expressions", 500)
 INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
 """An application is matched against all of them in the worst case."""
-ACL_NAMES = Cap("users and groups in access lists", 20_000)
+ACL_NAMES = Cap("users and groups in access lists", 50_000)
 RESOURCE_TYPES = Cap("different resources", 1_000)
 """Sums over queues have all of them."""
 
