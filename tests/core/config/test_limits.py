@@ -264,5 +264,7 @@ def test_limits_of_one_branch_do_not_bind_another(kind: str) -> None:
     limits: [{%s: [x], maxapplications: 3}]
     """
     assert messages(body % (kind, kind, kind, 3, kind)) == []
+    without_root, _, _ = body.rpartition("limits:")
+    assert messages(without_root % (kind, kind, kind, 4)) == []
     (message,) = messages(body % (kind, kind, kind, 4, kind))
     assert message.endswith("immediate or ancestor parent max applications 3")
