@@ -4,15 +4,12 @@ import asyncio
 from functools import partial
 from threading import Event, active_count
 
-import grpc
 import pytest
 
-from licorne.v1.admin_pb2 import ValidateConfigurationRequest
-from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server.config_thread import Caller, ConfigThread
 from support.http_site import post
-from support.shim import LOOPBACK, PATIENCE, connected, serving
+from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 
 CALLER = Caller("host")
 
@@ -50,16 +47,14 @@ async def test_grpc_and_http_wait_in_the_same_line() -> None:
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
         busy = asyncio.create_task(server.config_thread.run(CALLER, partial(go.wait, PATIENCE)))
         await asyncio.sleep(0)
-        request = ValidateConfigurationRequest(config=DEFAULT_CONFIG)
-        over_grpc = AdminStub(channel).ValidateConfiguration
-        with pytest.raises(grpc.aio.AioRpcError) as waited:
-            await over_grpc(request, timeout=0.2)
-        assert waited.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         url = f"http://{server.http_address}/ws/v1/validate-conf"
         over_http = asyncio.create_task(post(url, DEFAULT_CONFIG.encode()))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(over_http), timeout=0.2)
+        over_grpc = asyncio.create_task(Shim(channel).register(DEFAULT_CONFIG))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(over_grpc), timeout=0.2)
         go.set()
         assert await busy
-        assert (await over_grpc(request)).allowed
         assert (await over_http)["allowed"]
+        await over_grpc
