@@ -1,6 +1,7 @@
 """The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from licorne_core.agenda import Agenda
 from licorne_core.commands import Hold, RegisterRm
@@ -120,9 +121,11 @@ class Rm:
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
-        # Whoever builds a partition adds it to `partitions`; `forget` takes it out.
-        if len(self._by_key) != len(self.partitions):
-            self._by_key = {partition_key(known): p for known, p in self.partitions.items()}
+        # Whoever builds a partition adds it to `partitions`; `forget` takes it out. All keys are
+        # not made anew for each that was added: an RM may build very many at once.
+        added = len(self.partitions) - len(self._by_key)
+        for known in islice(reversed(self.partitions), added):
+            self._by_key[partition_key(known)] = self.partitions[known]
         return self._by_key.get(partition_key(normalized))
 
     def name_of(self, configured: str) -> PartitionName:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from licorne_core.config import load
-from licorne_core.config.document import MAX_BYTES
+from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import ConfigError
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds

@@ -6,7 +6,7 @@ cluster can hold is beyond a cap: an object of it has 1.5 MiB at the most, its a
 
 from collections.abc import Iterable, Mapping
 
-from licorne_core.config import document
+from licorne_core.config import caps as configurations
 from licorne_core.errors import shown
 from licorne_core.handlers import bounds
 
@@ -32,9 +32,12 @@ MAX_ANNOTATION = 256 * 1024
 
 MAX_QUEUE_PATH = 4096
 MAX_TYPES = bounds.MAX_RESOURCE_TYPES
-MAX_CONFIG_BYTES = document.MAX_BYTES
+MAX_CONFIG_BYTES = configurations.MAX_BYTES
 MAX_EXTRA_BYTES = 3 * 1024 * 1024
 """The extra configuration: two config maps."""
+
+MAX_EXTRA_ENTRIES = 2_000
+"""Each of them is looked at by the loop."""
 
 MAX_RMS = 1024
 MAX_ANSWERS = 4_096
@@ -94,7 +97,9 @@ def bytes_of(texts: Iterable[str]) -> int:
 
 def extra_problem(field: str, extra: Mapping[str, str]) -> str:
     """What is wrong with an extra configuration, or the empty text."""
-    return size_problem(field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES)
+    return map_problem(field, len(extra), MAX_EXTRA_ENTRIES) or size_problem(
+        field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES
+    )
 
 
 def tags_problem(field: str, tags: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ import structlog
 
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
-from licorne_server.config_thread import ConfigThread
+from licorne_server.config_thread import Origin, ConfigThread
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -26,9 +26,11 @@ LAYOUTS = {
 
 
 async def register(
-    engine: Engine, rms: Rms, thread: ConfigThread, command: RegisterRm, config: str
+    engine: Engine, rms: Rms, thread: ConfigThread, command: RegisterRm, config: str, host: str
 ) -> None:
     """Register an RM, dropping what it had; `config` is the text of the command's configuration.
+
+    `host` is the one that the text came from.
 
     The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun, and
     other RMs are served.
@@ -37,7 +39,8 @@ async def register(
         CallError: the configuration was refused, there are too many RMs, or the server stops.
     """
     rms.check_room(command.rm_id)
-    command = replace(command, config=await thread.parse(config))
+    origin = Origin(host, f"RM {command.rm_id}")
+    command = replace(command, config=await thread.parse(origin, config))
     async with rms.registering:
         # Meanwhile others may have registered, or the server may have begun to stop.
         rms.check_open()

@@ -79,7 +79,7 @@ CAPS = {
     "queue path": ("MAX_QUEUE_PATH",),
     "resources of an item": ("MAX_TYPES",),
     "configuration": ("MAX_CONFIG_BYTES",),
-    "`extraConfig`": ("MAX_EXTRA_BYTES",),
+    "`extraConfig`": ("MAX_EXTRA_BYTES", "MAX_EXTRA_ENTRIES"),
     "RMs": ("MAX_RMS",),
     "answers to checks in a request": ("MAX_ANSWERS",),
     "nodes refused by an answer": ("MAX_REFUSALS",),

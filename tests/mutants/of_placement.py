@@ -10,14 +10,14 @@ PLACEMENT = (
     Defect(
         "empty-denial-admits",
         _FILTERS,
-        "            return self._allow\n",
-        "            return True\n",
+        "        return only_for.allow\n",
+        "        return True\n",
         "a filter that denies everybody admits everybody",
         ("tests/core/placement/test_filters.py",),
     ),
     Defect(
         "pattern-in-company",
-        _FILTERS,
+        "core/licorne_core/config/name_list.py",
         "alone = len(entries) == 1 and is_pattern(entries[0])",
         "alone = len(entries) >= 1 and is_pattern(entries[0])",
         "the first of several entries is taken for a pattern",

@@ -83,6 +83,22 @@ SERVER = (
         ("tests/server/test_too_many_rms.py",),
     ),
     Defect(
+        "one-host-first",
+        "server/licorne_server/config_thread.py",
+        "            self._waiting[host] = jobs\n        return job",
+        "            self._waiting = {host: jobs, **self._waiting}\n        return job",
+        "a host that sends very many configurations is served before all others",
+        ("tests/server/test_config_line.py",),
+    ),
+    Defect(
+        "gone-and-still-waiting",
+        "server/licorne_server/config_thread.py",
+        "if jobs.get(key) is job:",
+        "if jobs.get(key) is None:",
+        "who gave up keeps the place in the line",
+        ("tests/server/test_config_line.py",),
+    ),
+    Defect(
         "resumes-beyond-the-end",
         "server/licorne_server/services/session.py",
         "if resend is None or hello.acknowledged > session.sent:",

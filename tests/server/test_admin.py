@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
-from licorne_core.config.document import MAX_BYTES
+from licorne_core.config.caps import MAX_BYTES
 from licorne_server.app import Server
 from support.books import read_books
 from support.shim import Shim, ask, new_allocations, violations

@@ -4,6 +4,7 @@ import pytest
 
 from licorne_server.caps import (
     MAX_EXTRA_BYTES,
+    MAX_EXTRA_ENTRIES,
     MAX_ID,
     extra_problem,
     id_problem,
@@ -29,6 +30,15 @@ def test_what_is_as_long_as_allowed_is_fine() -> None:
     assert not tags_problem("tags", ["k" * MAX_ID])
     assert tags_problem("tags", ["k" * (MAX_ID + 1)]).startswith(
         f"tags key has {MAX_ID + 1} characters"
+    )
+
+
+def test_entries_of_the_extra_configuration() -> None:
+    """However small they are, there is a largest number of them."""
+    most = {str(number): "" for number in range(MAX_EXTRA_ENTRIES)}
+    assert not extra_problem("extraConfig", most)
+    assert extra_problem("extraConfig", {**most, "k": ""}) == (
+        "extraConfig has 2001 entries, at most 2000 are allowed"
     )
 
 

@@ -16,6 +16,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import load
 from licorne_core.ids import RmId
 from licorne_server.app import Server
+from licorne_server.config_thread import Origin
 from support.shim import (
     PATIENCE,
     RawSession,
@@ -34,6 +35,7 @@ LARGE = (
     f"partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{QUEUES}]}}]}}]"
 )
 BROKEN = "partitions: 3"
+OTHERS = Origin("elsewhere")
 Send = Callable[[grpc.aio.Channel, str], Coroutine[Any, Any, Any]]
 
 
@@ -64,7 +66,7 @@ def checksum(server: Server) -> str:
 async def busy_thread(server: Server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """The thread is at work on something else until the function is called."""
     go = Event()
-    work = asyncio.create_task(server.config_thread.run(partial(go.wait, PATIENCE)))
+    work = asyncio.create_task(server.config_thread.run(OTHERS, partial(go.wait, PATIENCE)))
 
     async def free() -> None:
         go.set()

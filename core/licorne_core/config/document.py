@@ -11,15 +11,9 @@ from dataclasses import dataclass, field
 
 import yaml
 
+from licorne_core.config.caps import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from licorne_core.config.report import Report
 from licorne_core.errors import ConfigError, Problem
-
-MAX_BYTES = 2 * 1024 * 1024
-"""Twice what a config map of Kubernetes holds; one that is compressed there may be larger here."""
-
-MAX_DEPTH = 32
-MAX_NODES = 2**18
-"""1 MiB of values that take four bytes each, blanks and line ends included."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})

@@ -1,9 +1,10 @@
 """Limits for users and groups: reading and validating them (spec §§ 2.5 #18, 2.6)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from licorne_core.config.reader import Cursor
+from licorne_core.config.caps import LIMIT_NAMES, LIMITS
+from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.schema import LimitConfig, QueueConfig
 from licorne_core.names import WILDCARD, is_group_name, is_user_name
@@ -24,19 +25,22 @@ _LONE_WILDCARD = (
 
 def read_limit(cursor: Cursor) -> LimitConfig:
     """One entry of a ``limits`` list."""
+    cursor.report.count(LIMITS, cursor.path)
     fields = cursor.fields("limit", "users", "groups", "maxresources", "maxapplications")
     return LimitConfig(
         limit=fields.text("limit"),
-        users=_names(fields.items("users"), "user", is_user_name),
-        groups=_names(fields.items("groups"), "group", is_group_name),
+        users=_names(fields, "user", is_user_name),
+        groups=_names(fields, "group", is_group_name),
         max_resources=fields.resources("maxresources"),
         max_applications=fields.count("maxapplications"),
         place=cursor.place,
     )
 
 
-def _names(cursors: list[Cursor], kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
+def _names(limit: Fields, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
     """The names of a list, each once; a name that is listed twice gives a warning."""
+    cursors = limit.items(f"{kind}s")
+    limit.owner.report.count(LIMIT_NAMES, limit.path(f"{kind}s"), len(cursors))
     names: dict[str, None] = {}
     for cursor in cursors:
         name = cursor.text()
@@ -117,12 +121,10 @@ def _check_amounts(limit: LimitConfig, queue: QueueConfig, report: Report) -> No
         report.problem(message, f"{path}.maxresources")
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """For each name, what the nearest ancestor with a limit for that name allows."""
+_Bound = tuple[Resources, int]
+"""What the nearest ancestor with a limit for a name allows: resources, and applications."""
 
-    resources: Mapping[str, Resources] = field(default_factory=dict)
-    applications: Mapping[str, int] = field(default_factory=dict)
+_UNBOUNDED: _Bound = (EMPTY, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,28 +147,38 @@ def check_limit_hierarchy(root: QueueConfig, report: Report) -> None:
     Where no ancestor names the user or group, the wildcard's nearest limit counts.
     """
     for kind in ("user", "group"):
-        _check_below(root, kind, _Bounds(), report)
+        _check_below(root, kind, {}, report)
 
 
-def _check_below(queue: QueueConfig, kind: str, above: _Bounds, report: Report) -> None:
-    resources = dict(above.resources)
-    applications = dict(above.applications)
+def _check_below(queue: QueueConfig, kind: str, above: dict[str, _Bound], report: Report) -> None:
+    """Check a queue and those below it. `above` is by name; it is the same again afterwards.
+
+    It is not copied for each queue: the time would grow as the number of names times that of
+    queues.
+    """
+    own: dict[str, _Bound] = {}
     for limit in queue.limits:
         for name in limit.users if kind == "user" else limit.groups:
             named = _Named(kind, name, queue, limit)
-            _check_resources(named, above.resources, report)
-            _check_applications(named, above.applications, report)
-            resources[name] = min_undefined(
-                limit.max_resources or EMPTY, above.resources.get(name, EMPTY)
+            _check_resources(named, above, report)
+            _check_applications(named, above, report)
+            resources, applications = above.get(name, _UNBOUNDED)
+            own[name] = (
+                min_undefined(limit.max_resources or EMPTY, resources),
+                limit.max_applications or applications,
             )
-            applications[name] = limit.max_applications or above.applications.get(name, 0)
+    outer = {name: above[name] for name in own if name in above}
+    above.update(own)
     for child in queue.queues:
-        _check_below(child, kind, _Bounds(resources, applications), report)
+        _check_below(child, kind, above, report)
+    for name in own:
+        del above[name]
+    above.update(outer)
 
 
-def _check_resources(named: _Named, above: Mapping[str, Resources], report: Report) -> None:
+def _check_resources(named: _Named, above: Mapping[str, _Bound], report: Report) -> None:
     own = named.limit.max_resources or EMPTY
-    bound = above.get(named.name, above.get(WILDCARD, EMPTY))
+    bound = above.get(named.name, above.get(WILDCARD, _UNBOUNDED))[0]
     if fits_max_undefined(bound, own):
         return
     if named.name in above:
@@ -177,9 +189,9 @@ def _check_resources(named: _Named, above: Mapping[str, Resources], report: Repo
     report.problem(message, f"{named.limit.place.path}.maxresources")
 
 
-def _check_applications(named: _Named, above: Mapping[str, int], report: Report) -> None:
+def _check_applications(named: _Named, above: Mapping[str, _Bound], report: Report) -> None:
     own = named.limit.max_applications
-    bound = above.get(named.name, above.get(WILDCARD, 0))
+    bound = above.get(named.name, above.get(WILDCARD, _UNBOUNDED))[1]
     path = f"{named.limit.place.path}.maxapplications"
     # A limit without a number would allow more than any number (spec § 14, row 2.6).
     if not bound or 0 < own <= bound or report.is_faulty(path):

@@ -1,10 +1,11 @@
 """Parses the text of a configuration and finds everything that is wrong with it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 
 from licorne_core.config.document import Scalar, read_document
+from licorne_core.config.inheritance import inheriting
 from licorne_core.config.limits import check_limit_hierarchy, check_limits
 from licorne_core.config.parse import read_partitions
 from licorne_core.config.placement_check import check_placement
@@ -81,7 +82,10 @@ def load(text: str, *, strict: bool = False) -> Configuration:
         _check(partition, report)
     report.raise_problems()
     return Configuration(
-        partitions=partitions,
+        partitions=tuple(
+            replace(partition, root=inheriting(partition.root, {}, report))
+            for partition in partitions
+        ),
         checksum=checksum_of(text),
         text=text,
         warnings=report.warnings,

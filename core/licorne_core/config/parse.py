@@ -4,8 +4,15 @@ from dataclasses import replace
 from functools import partial
 
 from licorne_core.acl import Acl
+from licorne_core.config.caps import (
+    ACL_NAMES,
+    MAX_PROPERTIES,
+    MAX_PROPERTY_LENGTH,
+    PARTITIONS,
+    QUEUES,
+)
 from licorne_core.config.limits import read_limit
-from licorne_core.config.properties import settings_of
+from licorne_core.config.properties import QueueSettings, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.rules import read_rule
@@ -31,7 +38,6 @@ from licorne_core.patterns import Pattern
 from licorne_core.resources import Resources, is_zero
 
 NOT_SET = "scheduler config is not set"
-MAX_QUEUES = 10_000
 MAX_WEIGHT = 1e9
 RESOLVERS = ("", "os", "ldap", "test")
 
@@ -62,6 +68,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
         report.problem(NOT_SET, "partitions")
     partitions: dict[str, PartitionConfig] = {}
     for cursor in cursors:
+        report.count(PARTITIONS, cursor.path)
         partition = _partition(cursor)
         # Requests find a partition in any case of letters.
         key = partition.name.lower()
@@ -69,8 +76,6 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
             message = f"duplicate partition name found with name {partition.name}"
             report.problem(message, f"{cursor.path}.name")
         partitions[key] = partition
-    if sum(_count(partition.root) for partition in partitions.values()) > MAX_QUEUES:
-        report.problem(f"more than {MAX_QUEUES} queues", "partitions")
     return tuple(partitions.values())
 
 
@@ -82,10 +87,6 @@ def _check_checksum(document: Fields) -> None:
     if not _CHECKSUM.matches(text):
         message = f"'{shown(text)}' is not 64 hex digits and counts as part of the text"
         report.warn(message, path)
-
-
-def _count(queue: QueueConfig) -> int:
-    return 1 + sum(_count(child) for child in queue.queues)
 
 
 def _partition(cursor: Cursor) -> PartitionConfig:
@@ -192,6 +193,7 @@ def _root(partition: Fields, limits: tuple[LimitConfig, ...]) -> QueueConfig:
             message = "partition limits and root queue limits are not equivalent"
             report.problem(message, partition.path("limits"))
         return replace(root, limits=root.limits or limits)
+    report.count(QUEUES, path)
     return QueueConfig(
         name=ROOT,
         parent=True,
@@ -222,6 +224,7 @@ def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
 
 def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
     """One queue; level 0 is root."""
+    cursor.report.count(QUEUES, cursor.path)
     below = [(child, child.fields(*_QUEUE_KEYS)) for child in fields.items("queues")]
     if below and fields.has("parent") and not fields.flag("parent"):
         message = "a queue with child queues is a parent, whatever 'parent: false' says"
@@ -233,7 +236,7 @@ def _queue(cursor: Cursor, fields: Fields, level: int) -> QueueConfig:
         guaranteed=guaranteed,
         max=maximum,
         max_applications=fields.count("maxapplications"),
-        properties=_properties(fields),
+        properties=_properties(fields)[0],
         admin_acl=_acl(fields, "adminacl"),
         submit_acl=_acl(fields, "submitacl"),
         child_template=_template(fields),
@@ -254,21 +257,29 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
     return fields.resources("guaranteed"), fields.resources("max")
 
 
-def _properties(fields: Fields) -> dict[str, str]:
-    """Free keys and values; a value of a known key that means nothing gives a warning."""
+def _properties(fields: Fields) -> tuple[dict[str, str], QueueSettings]:
+    """Free keys and values, and what they mean; a value that means nothing gives a warning."""
+    report, path = fields.owner.report, fields.path("properties")
     properties = fields.mapping("properties")
+    report.check("properties", len(properties), MAX_PROPERTIES, path)
+    for key, text in properties.items():
+        what = f"characters in property {shown(key)}"
+        report.check(what, len(text), MAX_PROPERTY_LENGTH, f"{path}.{key}")
     warnings: list[str] = []
-    settings_of(properties, warnings)
+    settings = settings_of(properties, warnings)
     for warning in warnings:
-        fields.owner.report.warn(warning, fields.path("properties"))
-    return properties
+        report.warn(warning, path)
+    return properties, settings
 
 
 def _acl(fields: Fields, key: str) -> Acl:
     report, path = fields.owner.report, fields.path(key)
     dropped: list[str] = []
+    text = fields.text(key)
+    if text:
+        report.count(ACL_NAMES, path, 1 + text.count(",") + text.strip().count(" "))
     try:
-        acl = Acl.parse(fields.text(key), dropped)
+        acl = Acl.parse(text, dropped)
     except ConfigError as error:
         report.problem(error.problems[0].message, path)
         return Acl.nobody()
@@ -287,9 +298,11 @@ def _template(queue: Fields) -> TemplateConfig | None:
     fields = queue.fields("childtemplate", "maxapplications", "properties", "resources")
     resources = fields.fields("resources", "guaranteed", "max")
     guaranteed = resources.resources("guaranteed")
+    properties, settings = _properties(fields)
     template = TemplateConfig(
         max_applications=fields.count("maxapplications"),
-        properties=_properties(fields),
+        properties=properties,
+        settings=settings,
         guaranteed=None if guaranteed is None or is_zero(guaranteed) else guaranteed,
         max=resources.resources("max"),
     )

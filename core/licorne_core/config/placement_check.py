@@ -4,6 +4,8 @@ Only what stands in the configuration is known here. So a chain is followed from
 rule, which is directly below root, for as long as its rules do not depend on the application.
 """
 
+from collections.abc import Mapping
+
 from licorne_core.config.report import Report
 from licorne_core.config.rules import chain_of, fixed_part
 from licorne_core.config.schema import PlacementRuleConfig, QueueConfig
@@ -14,12 +16,13 @@ def check_placement(
     rules: tuple[PlacementRuleConfig, ...], root: QueueConfig, report: Report
 ) -> None:
     """Follow the fixed part of every rule's chain through the configured queues."""
+    known = _by_path(root)
     for number, rule in enumerate(rules):
         chain = chain_of(rule)
         if any(_is_broken(link, report) for link in chain):
             continue
         names = "->".join(link.name for link in chain)
-        problem = _problem_of(chain, root)
+        problem = _problem_of(chain, known)
         if problem:
             report.problem(f"placement rule no. #{number} ({names}) {problem}", rule.place.path)
 
@@ -29,7 +32,17 @@ def _is_broken(rule: PlacementRuleConfig, report: Report) -> bool:
     return any(report.is_faulty(f"{rule.place.path}.{key}") for key in ("name", "value", "parent"))
 
 
-def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
+def _by_path(root: QueueConfig) -> Mapping[str, QueueConfig]:
+    known: dict[str, QueueConfig] = {}
+    waiting = [(ROOT, root)]
+    while waiting:
+        path, queue = waiting.pop()
+        known[path] = queue
+        waiting += [(f"{path}.{child.name}", child) for child in queue.queues]
+    return known
+
+
+def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfig]) -> str:
     """What is wrong with the fixed part of the chain; empty for nothing."""
     path = ROOT
     for link in reversed(chain):
@@ -37,17 +50,18 @@ def _problem_of(chain: list[PlacementRuleConfig], root: QueueConfig) -> str:
         if part is None:
             break
         path = part.names if part.qualified else f"{path}.{part.names}"
-        problem = _reach(path, root, create=link.create, leaf=link is chain[0])
+        problem = _reach(path, known, create=link.create, leaf=link is chain[0])
         if problem:
             return problem
     return ""
 
 
-def _reach(path: str, root: QueueConfig, *, create: bool, leaf: bool) -> str:
+def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: bool) -> str:
     """Why the path leads to no leaf (else, no parent) that exists or may be created; or empty."""
-    queue = root
+    queue, reached = known[ROOT], ROOT
     for name in path.split(".")[1:]:
-        child = next((child for child in queue.queues if child.name == name), None)
+        reached = f"{reached}.{name}"
+        child = known.get(reached)
         if child is None:
             if not queue.parent:
                 return (

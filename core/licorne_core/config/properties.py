@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
+from licorne_core.config.caps import MAX_AMOUNTS
 from licorne_core.config.durations import parse_duration
-from licorne_core.errors import ConfigError
+from licorne_core.errors import ConfigError, shown
 from licorne_core.patterns import Pattern
 from licorne_core.priorities import INT32_MAX, INT32_MIN
 from licorne_core.quantity import parse_quantity
@@ -178,6 +179,11 @@ class _Reading:
         """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name; none by default."""
         text = self.properties.get(key)
         if text is None:
+            return ()
+        number = text.count(",") + 1
+        if number > MAX_AMOUNTS:
+            why = f"has {number} amounts, at most {MAX_AMOUNTS} are allowed"
+            self._bad(key, shown(text), why, "none")
             return ()
         parts = [part.partition("=") for part in text.split(",")]
         try:

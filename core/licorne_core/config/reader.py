@@ -198,6 +198,7 @@ class Fields:
         """Quantities by resource name; None when there are none (spec § 2.2)."""
         amounts: dict[str, int] = {}
         for name, entry in self.children(key).items():
+            entry.report.count_resource(name, entry.path)
             try:
                 amounts[name] = parse_quantity(name, entry.text())
             except ConfigError as error:

@@ -1,5 +1,6 @@
 """What is wrong in a configuration, and where. All problems are collected before one is raised."""
 
+from licorne_core.config.caps import RESOURCE_TYPES, Cap
 from licorne_core.config.schema import Place
 from licorne_core.errors import ConfigError, Problem
 
@@ -18,14 +19,21 @@ class Report:
         self.strict = strict
         # As keys, so that a value which is read twice is complained of once.
         self._warnings: dict[Problem, None] = {}
+        self._more_warnings = False
         self._problems: dict[Problem, None] = {}
         self._places: dict[str, Place] = {}
         self._faulty: set[str] = set()
+        self._counts: dict[Cap, int] = {}
+        self._resource_types: set[str] = set()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was accepted and is probably a mistake, in the order of the text."""
-        return tuple(map(str, sorted(self._warnings, key=_place)))
+        """What was accepted and is probably a mistake, in the order of the text.
+
+        Of very many the first that were found are told, and that there are more.
+        """
+        shown = tuple(map(str, sorted(self._warnings, key=_place)))
+        return (*shown, "there are more warnings") if self._more_warnings else shown
 
     def mark(self, path: str, line: int, column: int) -> None:
         """Remember at which line and column the value of the path stands."""
@@ -60,7 +68,31 @@ class Report:
             self.problem(message, path)
             return
         place = self.place(path)
-        self._warnings[_problem(message, path, place.line, place.column)] = None
+        warning = _problem(message, path, place.line, place.column)
+        if len(self._warnings) < MAX_PROBLEMS:
+            self._warnings[warning] = None
+        elif warning not in self._warnings:
+            self._more_warnings = True
+
+    def count(self, cap: Cap, path: str, number: int = 1) -> None:
+        """Count so many more of what the whole text may have so many of only.
+
+        Raises `ConfigError` at once where there are too many, so that no more work is done.
+        """
+        total = self._counts[cap] = self._counts.get(cap, 0) + number
+        self.check(cap.what, total, cap.limit, path)
+
+    def count_resource(self, name: str, path: str) -> None:
+        """Count a resource, unless it was named before; raises `ConfigError` like `count`."""
+        if name not in self._resource_types:
+            self._resource_types.add(name)
+            self.count(RESOURCE_TYPES, path)
+
+    def check(self, what: str, value: int, limit: int, path: str) -> None:
+        """Raise a `ConfigError` at once if the value is above the limit."""
+        if value > limit:
+            self.problem(f"{value} {what}, at most {limit} are allowed", path)
+            self.raise_problems()
 
     def distrust(self, path: str) -> None:
         """Mark a value that was read in part only, so that no check draws conclusions from it."""

@@ -2,6 +2,15 @@
 
 from collections.abc import Callable
 
+from licorne_core.config.caps import (
+    FILTER_NAMES,
+    INSTRUCTIONS,
+    MAX_PATTERN_LENGTH,
+    MAX_PROGRAM,
+    PATTERNS,
+    PLACEMENT_RULES,
+)
+from licorne_core.config.name_list import NameList, name_list
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
@@ -15,12 +24,13 @@ from licorne_core.names import (
     is_rule_name,
     is_user_name,
 )
-from licorne_core.patterns import Pattern
+from licorne_core.patterns import ProgramTooLarge
 from licorne_core.rule_kinds import RECOVERY, RULES, Part, RuleKind, unknown_rule
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:
     """One rule with its parents. Its name becomes lower-case, and so does a value that it takes."""
+    cursor.report.count(PLACEMENT_RULES, cursor.path)
     fields = cursor.fields("name", "create", "filter", "parent", "value")
     name = fields.text("name").lower()
     kind = RULES.get(name)
@@ -126,34 +136,46 @@ def _filter(rule: Fields) -> FilterConfig:
     )
 
 
-def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
+def _filter_list(fields: Fields, kind: str, allowed: Callable[[str], bool]) -> NameList:
     """The entries as written. A single one is a name or a regular expression, several are names.
 
     In a longer list an entry that is no legal name matches nobody. It stays in the list all the
     same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
     """
     cursors = fields.items(f"{kind}s")
+    fields.owner.report.count(FILTER_NAMES, fields.path(f"{kind}s"), len(cursors))
     entries = tuple(cursor.text() for cursor in cursors)
-    if len(entries) == 1 and not allowed(entries[0]):
-        why = _not_a_pattern(entries[0])
-        if why is not None:
-            message = (
-                f"invalid rule filter {kind} list is not a proper list or regexp: [{entries[0]}]"
-            )
-            cursors[0].report.problem(f"{message}{why}", cursors[0].path)
-    elif len(entries) > 1:
-        for cursor, entry in zip(cursors, entries, strict=True):
-            if not allowed(entry):
-                cursor.report.warn(f"'{entry}' is not a {kind} name and is ignored", cursor.path)
-    return entries
+    if len(entries) == 1:
+        return _single(cursors[0], kind, allowed)
+    for cursor, entry in zip(cursors, entries, strict=True):
+        if not allowed(entry):
+            cursor.report.warn(f"'{entry}' is not a {kind} name and is ignored", cursor.path)
+    return name_list(entries, allowed)
 
 
-def _not_a_pattern(entry: str) -> str | None:
-    """Why the entry is no regular expression, for the end of a message; None when it is one."""
+def _single(cursor: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameList:
+    """A list of one entry; one that can be used as neither name nor expression is a problem."""
+    entry, report = cursor.text(), cursor.report
+    if is_pattern(entry):
+        report.count(PATTERNS, cursor.path)
+        length = len(entry)
+        report.check("characters in a regular expression", length, MAX_PATTERN_LENGTH, cursor.path)
+    elif allowed(entry):
+        return name_list((entry,), allowed)
+    message = f"invalid rule filter {kind} list is not a proper list or regexp: [{entry}]"
     if not is_pattern(entry):
-        return "" if entry else f", {found(entry)}"
+        report.problem(f"{message}{'' if entry else f', {found(entry)}'}", cursor.path)
+        return NameList((entry,))
     try:
-        Pattern(entry)
+        names = name_list((entry,), allowed)
+    except ProgramTooLarge as error:
+        # That it is too large shows only after as much work as the largest that is allowed takes.
+        report.count(INSTRUCTIONS, cursor.path, MAX_PROGRAM)
+        report.problem(f"{message} ({error.problems[0].message})", cursor.path)
     except ConfigError as error:
-        return f" ({error.problems[0].message})"
-    return None
+        report.problem(f"{message} ({error.problems[0].message})", cursor.path)
+    else:
+        assert names.pattern is not None, "it was compiled"
+        report.count(INSTRUCTIONS, cursor.path, names.pattern.size)
+        return names
+    return NameList((entry,))

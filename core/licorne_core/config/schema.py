@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from licorne_core.acl import Acl
+from licorne_core.config.name_list import NameList
+from licorne_core.config.properties import QueueSettings
 from licorne_core.resources import Resources
 
 
@@ -34,10 +36,14 @@ class LimitConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateConfig:
-    """What dynamic leaf queues below a queue are made from (spec § 4.1)."""
+    """What dynamic leaf queues below a queue are made from (spec § 4.1).
+
+    `settings` are what the properties mean.
+    """
 
     max_applications: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    settings: QueueSettings = QueueSettings()
     guaranteed: Resources | None = None
     max: Resources | None = None
 
@@ -47,7 +53,8 @@ class QueueConfig:
     """One queue and those below it (spec § 2.1).
 
     The name is lower-case. A queue with children is a `parent`. `max` None and `max_applications` 0
-    are unlimited.
+    are unlimited. `merged` are the properties with the inherited ones, and `settings` are what
+    those mean; both are derived while the text is read, as that takes long for many queues.
     """
 
     name: str
@@ -56,6 +63,8 @@ class QueueConfig:
     max: Resources | None = None
     max_applications: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
+    merged: Mapping[str, str] = field(default_factory=dict)
+    settings: QueueSettings = QueueSettings()
     admin_acl: Acl = Acl.nobody()
     submit_acl: Acl = Acl.nobody()
     child_template: TemplateConfig | None = None
@@ -69,8 +78,8 @@ class FilterConfig:
     """Whom a placement rule is for (spec § 3.9); `allow` is False for a deny filter."""
 
     allow: bool = True
-    users: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
+    users: NameList = NameList()
+    groups: NameList = NameList()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

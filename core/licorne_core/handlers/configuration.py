@@ -105,7 +105,8 @@ def update_configuration(
     if not is_new:
         return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
     told = _remove_others(registry, rm, configuration, now)
-    if any(name not in _wanted(rm, configuration) for name in rm.partitions):
+    wanted = _wanted(rm, configuration)
+    if any(name not in wanted for name in rm.partitions):
         return [*told, Unfinished(rm_id=rm.rm_id, rest=command)]
     _apply(registry, rm, configuration, options, now)
     rm.configuration = configuration

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from licorne_core.commands import NewApplication
-from licorne_core.config.schema import PlacementRuleConfig
+from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
 from licorne_core.errors import ConfigError, Problem, Rejected, shown
 from licorne_core.ids import QueuePath
 from licorne_core.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
-from licorne_core.placement.filters import Filter
+from licorne_core.placement.filters import admits
 from licorne_core.queues.tree import QueueTree, check_extent
 from licorne_core.rule_kinds import RULES, Part, unknown_rule
 
@@ -21,7 +21,7 @@ class Rule:
     __slots__ = ("_create", "_filter", "_parent", "_source")
 
     def __init__(
-        self, source: Source, *, create: bool, only_for: Filter | None, parent: "Rule | None"
+        self, source: Source, *, create: bool, only_for: FilterConfig | None, parent: "Rule | None"
     ) -> None:
         """A rule for those whom `only_for` admits; None admits everyone.
 
@@ -40,7 +40,7 @@ class Rule:
         at. Raises Rejected, which ends the chain, for an illegal name, a path that is too long, and
         a parent rule that leads to a leaf.
         """
-        if self._filter is not None and not self._filter.admits(app.user):
+        if self._filter is not None and not admits(self._filter, app.user):
             return None
         part = self._source(app)
         if part is None:
@@ -84,7 +84,7 @@ def build_rule(config: PlacementRuleConfig) -> Rule:
     return Rule(
         lambda app: part(app, value),
         create=config.create,
-        only_for=None if config.filter is None else Filter(config.filter),
+        only_for=config.filter,
         parent=None if config.parent is None else build_rule(config.parent),
     )
 

@@ -1,6 +1,6 @@
 """The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from licorne_core.config.schema import LimitConfig
@@ -65,8 +65,7 @@ def changes(before: Snapshot, after: Snapshot, now: float) -> Iterator[Fact]:
         elif known != found:
             yield from _changed(queue, known, found, now)
     for queue in before | after:
-        was = _limits(before.get(queue))
-        is_ = _limits(after.get(queue))
+        was, is_ = _limits(before.get(queue)), _limits(after.get(queue))
         if was != is_:
             yield from _limits_changed(queue, was, is_, now)
 
@@ -82,30 +81,39 @@ def _changed(
         yield QueueGuaranteedChanged(now, queue.path, found.guaranteed)
 
 
-def _limits(of: QueueSnapshot | None) -> dict[_LimitKey, LimitConfig]:
-    """The limit of each user and each group that has one, in the order of the configuration."""
-    limits: dict[_LimitKey, LimitConfig] = {}
-    for limit in () if of is None else of.limits:
+def _limits(of: QueueSnapshot | None) -> tuple[LimitConfig, ...]:
+    return () if of is None else of.limits
+
+
+def _by_name(limits: tuple[LimitConfig, ...]) -> dict[_LimitKey, int]:
+    """For each user and each group with a limit, which of these it is, in their order."""
+    names: dict[_LimitKey, int] = {}
+    for number, limit in enumerate(limits):
         for user in limit.users:
-            limits["user", user] = limit
+            names["user", user] = number
         for group in limit.groups:
-            limits["group", group] = limit
-    return limits
+            names["group", group] = number
+    return names
 
 
 def _limits_changed(
-    queue: Queue,
-    before: Mapping[_LimitKey, LimitConfig],
-    after: Mapping[_LimitKey, LimitConfig],
-    now: float,
+    queue: Queue, was: tuple[LimitConfig, ...], is_: tuple[LimitConfig, ...], now: float
 ) -> Iterator[Fact]:
+    """The facts about one queue's limits. Two limits are compared once, however many they name."""
+    before, after = _by_name(was), _by_name(is_)
     for kind, name in before:
         if (kind, name) not in after:
             yield LimitRemoved(now, kind, name, queue.path)
-    for (kind, name), limit in after.items():
-        known = before.get((kind, name))
-        if known is None or _amounts(known) != _amounts(limit):
-            yield LimitSet(now, kind, name, queue.path, limit.max_resources or EMPTY)
+    same: dict[tuple[int, int], bool] = {}
+    for (kind, name), number in after.items():
+        limit, known = is_[number], before.get((kind, name))
+        if known is not None:
+            pair = (known, number)
+            if pair not in same:
+                same[pair] = _amounts(was[known]) == _amounts(limit)
+            if same[pair]:
+                continue
+        yield LimitSet(now, kind, name, queue.path, limit.max_resources or EMPTY)
 
 
 def _amounts(limit: LimitConfig) -> tuple[Resources, int]:

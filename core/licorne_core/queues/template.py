@@ -1,6 +1,5 @@
 """What a queue gets from its configuration, its parent and its template (spec §§ 2.4, 4.1)."""
 
-from licorne_core.config.properties import merge_properties, settings_of
 from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.limit_table import LimitTable
@@ -21,9 +20,8 @@ def configure(queue: Queue, config: QueueConfig) -> None:
         queue.guaranteed = guaranteed_in_force(config.guaranteed)
         queue.max = max_in_force(config.max)
         queue.max_applications = config.max_applications
-    handed_down = {} if parent is None else parent.properties
-    queue.properties = merge_properties(handed_down, config.properties)
-    queue.settings = settings_of(queue.properties)
+    queue.properties = config.merged
+    queue.settings = config.settings
     queue.admin_acl = config.admin_acl
     queue.submit_acl = config.submit_acl
     queue.limits = LimitTable(config.limits)
@@ -43,8 +41,8 @@ def apply_template(queue: Queue) -> None:
     if not queue.is_leaf:
         queue.template = inherited
         return
-    queue.properties = dict((inherited or _NOTHING).properties)
-    queue.settings = settings_of(queue.properties)
+    queue.properties = (inherited or _NOTHING).properties
+    queue.settings = (inherited or _NOTHING).settings
     apply_sizes(queue)
 
 

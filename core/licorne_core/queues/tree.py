@@ -68,7 +68,8 @@ class QueueTree:
         while waiting:
             queue = waiting.pop()
             yield queue
-            waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
+            if queue.children:
+                waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
 
     def limited(self) -> list[Queue]:
         """The queues with limits for users or groups, in the order in which they were added."""

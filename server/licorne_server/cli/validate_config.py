@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from licorne_core.config import load
-from licorne_core.config.document import MAX_BYTES
+from licorne_core.config.caps import MAX_BYTES
 from licorne_core.errors import ConfigError, Problem
 
 OutputFormat = Literal["text", "json", "github"]

@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler
 
 from licorne_core.errors import NotFound
 from licorne_server.caps import MAX_CONFIG_BYTES
+from licorne_server.errors import CallError
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,9 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return failure(405, message, {"Allow": allowed})
     except web.HTTPRequestEntityTooLarge:
         return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
+    except CallError as error:
+        # The only one that gets here: too much of the caller waits already.
+        return failure(429, str(error), {"Retry-After": "1"})
     except web.HTTPException as error:
         if error.status < 400:
             raise

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from licorne_core.apps.states import AppState
+from licorne_core.config.name_list import NameList
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
-from licorne_core.names import is_pattern
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
 from licorne_core.rule_kinds import RULES
 from licorne_core.views import Views
@@ -90,15 +90,11 @@ def _filter_json(chosen: FilterConfig) -> JsonObject:
         "type": "allow" if chosen.allow else "deny",
         "userList": _names(chosen.users),
         "groupList": _names(chosen.groups),
-        "userExp": _expression(chosen.users),
-        "groupExp": _expression(chosen.groups),
+        "userExp": chosen.users.expression,
+        "groupExp": chosen.groups.expression,
     }
 
 
-def _names(entries: tuple[str, ...]) -> list[str]:
-    return [] if _expression(entries) else list(entries)
-
-
-def _expression(entries: tuple[str, ...]) -> str:
-    """The regular expression in a list of names; only a lone entry can be one (spec § 3.9)."""
-    return entries[0] if len(entries) == 1 and is_pattern(entries[0]) else ""
+def _names(of: NameList) -> list[str]:
+    """The names of a list that has names; only a lone entry can be an expression (spec § 3.9)."""
+    return [] if of.expression else list(of.entries)

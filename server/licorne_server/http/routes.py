@@ -11,6 +11,7 @@ from licorne_core.ids import PartitionName
 from licorne_core.names import is_queue_name
 from licorne_core.reports import RmReport
 from licorne_core.views import Views
+from licorne_server.config_thread import VALIDATION, Origin
 from licorne_server.http import (
     json_apps,
     json_cluster,
@@ -74,10 +75,11 @@ class Reads:
     async def config(self, request: web.Request) -> web.StreamResponse:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
+        origin = Origin(request.remote or "")
         if "application/json" in request.headers.get("Accept", ""):
-            shown = await self._thread.run(partial(json_config.config_json, rm))
+            shown = await self._thread.run(origin, partial(json_config.config_json, rm))
             return await send_json(request, shown)
-        text = await self._thread.run(partial(json_config.config_yaml, rm))
+        text = await self._thread.run(origin, partial(json_config.config_yaml, rm))
         return await send_bytes(request, "application/x-yaml; charset=utf-8", text.encode())
 
     async def validate(self, request: web.Request) -> web.StreamResponse:
@@ -88,7 +90,8 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        verdict = await self._thread.run(partial(json_config.validation, body))
+        origin = Origin(request.remote or "", VALIDATION)
+        verdict = await self._thread.run(origin, partial(json_config.validation, body))
         return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:

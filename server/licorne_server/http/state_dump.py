@@ -11,6 +11,7 @@ from aiohttp import web
 from licorne_core.errors import NotFound
 from licorne_core.reports import PartitionReport, RmReport
 from licorne_core.views import Views
+from licorne_server.config_thread import Origin
 from licorne_server.convert_out import nanoseconds
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
@@ -51,7 +52,7 @@ class DumpReads:
         sources, views = self._sources, self._sources.views
         asked = rms_named(views, request.query.get("rm", ""))
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
-        configs = [await self._config(rm) for rm in asked]
+        configs = [await self._config(rm, request.remote or "") for rm in asked]
         known = {rm.rm_id for rm in asked}
         partitions = [report for report in views.partitions() if report.rm_id in known]
         return {
@@ -70,10 +71,10 @@ class DumpReads:
             "containerHistory": history_of_containers(sources.history),
         }
 
-    async def _config(self, rm: RmReport) -> str:
+    async def _config(self, rm: RmReport, host: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
         return await self._sources.config_thread.run(
-            lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
+            Origin(host), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
         )
 
 

@@ -30,10 +30,11 @@ from licorne_server.caps import (
     size_problem,
     text_problem,
 )
-from licorne_server.config_thread import ConfigThread
+from licorne_server.config_thread import VALIDATION, Origin, ConfigThread
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
+from licorne_server.peers import host_of
 from licorne_server.rms import Rms
 
 log = structlog.get_logger(__name__)
@@ -77,11 +78,12 @@ class AdminService:
             extra_config=report.extra_config,
         )
 
-    async def _validate(self, request: pb.ValidateConfigurationRequest, _: Any) -> Message:
+    async def _validate(self, request: pb.ValidateConfigurationRequest, context: Any) -> Message:
         _check_size(request.config)
         try:
             configuration = await self._thread.run(
-                partial(load, request.config, strict=request.strict)
+                Origin(host_of(context.peer()), VALIDATION),
+                partial(load, request.config, strict=request.strict),
             )
         except ConfigError as error:
             problems = [
@@ -107,11 +109,12 @@ class AdminService:
             if problem:
                 raise invalid_argument(problem, name)
         self._rm(request.rm_id, context)
+        caller = Origin(host_of(context.peer()), f"RM {request.rm_id}")
         async with self._rms.lock(request.rm_id):
             command = UpdateConfiguration(
                 rm_id=RmId(request.rm_id),
                 policy_group=request.policy_group,
-                config=await self._thread.parse(request.config),
+                config=await self._thread.parse(caller, request.config),
                 extra_config=dict(request.extra_config),
             )
             changed = self._outcome(await self._engine.submit(command))

@@ -26,6 +26,7 @@ from licorne_server.errors import (
 from licorne_server.errors_to_status import stream_handler, unary_handler
 from licorne_server.gate import Gate
 from licorne_server.intake import Entry, Intake
+from licorne_server.peers import host_of
 from licorne_server.requests import LAYOUTS, handle_request, register
 from licorne_server.rms import Rm, Rms
 from licorne_server.streams import Stream
@@ -75,7 +76,8 @@ class SchedulerService:
         async with self._rms.lock(command.rm_id):
             self._rms.check_open()
             with self._rms.unsettled(command.rm_id):
-                await register(self._engine, self._rms, self._thread, command, request.config)
+                host = host_of(context.peer())
+                await register(self._engine, self._rms, self._thread, command, request.config, host)
             rm = self._rms.find(command.rm_id)
             if rm is not None:
                 rm.end_streams(

@@ -29,6 +29,7 @@ from licorne_server.event_feed import feeding
 from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.outbox import Sent
+from licorne_server.peers import host_of
 from licorne_server.requests import register
 from licorne_server.rms import Rm, Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
@@ -94,7 +95,7 @@ class SessionService:
             self._rms.check_open()
             resend = self._resume(hello)
             if resend is None:
-                await self._register(hello, command)
+                await self._register(hello, command, host_of(context.peer()))
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
@@ -143,7 +144,7 @@ class SessionService:
         log.info("session resumed", rm_id=rm.rm_id, resent=len(resend))
         return resend
 
-    async def _register(self, hello: Hello, command: RegisterRm | None) -> None:
+    async def _register(self, hello: Hello, command: RegisterRm | None, host: str) -> None:
         """Register the RM; nothing of it is scheduled before its replay has ended."""
         if command is None:
             raise failed_precondition(
@@ -152,7 +153,7 @@ class SessionService:
             )
         with self._rms.unsettled(command.rm_id):
             config = hello.registration.config
-            await register(self._engine, self._rms, self._thread, command, config)
+            await register(self._engine, self._rms, self._thread, command, config, host)
             await self._engine.submit(BeginReplay(rm_id=command.rm_id))
             rm = self._rms.get(command.rm_id, "Hello")
             for kind in REQUESTS.values():

@@ -7,7 +7,7 @@ from sys import setprofile
 import pytest
 
 from licorne_core.config import load
-from licorne_core.config.document import MAX_BYTES, MAX_DEPTH, MAX_NODES
+from licorne_core.config.caps import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from licorne_core.errors import ConfigError, Problem
 from support.configurations import problems
 

@@ -250,3 +250,21 @@ def test_a_queue_between_does_not_hide_the_limit_above() -> None:
 def test_limits_that_do_not_meet(above: str, below: str) -> None:
     """Other names, other kinds and other types do not bind, and a name's own limit comes first."""
     assert not messages(nested(above, below))
+
+
+@pytest.mark.parametrize("kind", ["users", "groups"])
+def test_limits_of_one_branch_do_not_bind_another(kind: str) -> None:
+    """What a queue and those below it allow a name means nothing to the queues beside it."""
+    body = """
+    queues:
+      - name: a
+        limits: [{%s: [x], maxapplications: 2}]
+        queues: [{name: b, limits: [{%s: [x], maxapplications: 1}]}]
+      - {name: c, limits: [{%s: [x], maxapplications: %s}]}
+    limits: [{%s: [x], maxapplications: 3}]
+    """
+    assert messages(body % (kind, kind, kind, 3, kind)) == []
+    without_root, _, _ = body.rpartition("limits:")
+    assert messages(without_root % (kind, kind, kind, 4)) == []
+    (message,) = messages(body % (kind, kind, kind, 4, kind))
+    assert message.endswith("immediate or ancestor parent max applications 3")

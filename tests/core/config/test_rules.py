@@ -2,6 +2,7 @@
 
 import pytest
 
+from licorne_core.config.name_list import group_list, user_list
 from support.configurations import messages, partition
 
 QUEUES = """
@@ -114,7 +115,7 @@ def test_three_rules_with_parents_and_filters() -> None:
     ).placement_rules
     assert (first.name, first.create) == ("user", True)
     assert first.filter is not None
-    assert (first.filter.allow, first.filter.groups) == (True, ("dev*",))
+    assert (first.filter.allow, first.filter.groups) == (True, group_list("dev*"))
     assert first.parent is not None
     assert (first.parent.name, first.parent.value, first.parent.create) == (
         "tag",
@@ -125,7 +126,7 @@ def test_three_rules_with_parents_and_filters() -> None:
     assert second.parent.value == "root.users"
     assert third.value == "root.default"
     assert third.filter is not None
-    assert (third.filter.allow, third.filter.users) == (False, ("bob", "sue"))
+    assert (third.filter.allow, third.filter.users) == (False, user_list("bob", "sue"))
 
 
 @pytest.mark.row(73)

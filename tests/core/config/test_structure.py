@@ -350,12 +350,6 @@ def test_child_templates() -> None:
     assert [queue.child_template for queue in others] == [None, None, None]
 
 
-def test_too_many_queues() -> None:
-    """The number of queues is bounded."""
-    names = ",".join(f"{{name: q{number}}}" for number in range(10_001))
-    assert messages(f"queues: [{names}]") == ["more than 10000 queues"]
-
-
 @pytest.mark.row(84)
 def test_the_recovery_queue_cannot_be_configured() -> None:
     """Its name directly below root is kept, as an application that must be taken ends up there."""

@@ -99,12 +99,12 @@ class Line:
 
     # What a handler sees of it, as of a `grpc.aio` servicer context
 
+    def peer(self) -> str:
+        """All calls come from one host."""
+        return "ipv4:127.0.0.1:5000"
+
     async def send_initial_metadata(self, _: object) -> None:
         """Of no interest here."""
-
-    def peer(self) -> str:
-        """Where it comes from: all calls from one place."""
-        return "ipv4:127.0.0.1:1"
 
     async def read(self) -> bytes:
         """The next message that has arrived."""

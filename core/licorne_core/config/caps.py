@@ -1,0 +1,58 @@
+"""How much one configuration may hold.
+
+What is beyond a cap is refused before more work is done for the text. So whatever a text says,
+reading it takes a bounded time, and so does putting it in force.
+"""
+
+from dataclasses import dataclass
+
+from licorne_core.patterns import MAX_INSTRUCTIONS
+
+MAX_BYTES = 2 * 1024 * 1024
+"""Twice what a config map of Kubernetes holds; one that is compressed there may be larger here."""
+
+MAX_DEPTH = 32
+"""Levels of lists and mappings."""
+
+MAX_NODES = 2**18
+"""1 MiB of values that take four bytes each, blanks and line ends included."""
+
+MAX_PATTERN_LENGTH = 512
+"""Characters of one regular expression. The Python interpreter stands still while one is read."""
+
+MAX_PROGRAM = MAX_INSTRUCTIONS
+"""Instructions of one of them, compiled: ``\\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
+
+MAX_PROPERTIES = 100
+"""Properties of one queue, or of one child template."""
+
+MAX_PROPERTY_LENGTH = 4_096
+"""Characters of the value of one property."""
+
+MAX_AMOUNTS = 100
+"""Resources in a property that lists amounts. It is read for every queue that inherits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How many of something the whole text may have."""
+
+    what: str
+    limit: int
+
+
+PARTITIONS = Cap("partitions", 1_000)
+QUEUES = Cap("queues", 10_000)
+LIMITS = Cap("limits", 10_000)
+LIMIT_NAMES = Cap("users and groups in limits", 20_000)
+PLACEMENT_RULES = Cap("placement rules, parent rules included", 1_000)
+FILTER_NAMES = Cap("users and groups in filters", 20_000)
+PATTERNS = Cap("regular expressions", 500)
+INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
+"""An application is matched against all of them in the worst case."""
+ACL_NAMES = Cap("users and groups in access lists", 50_000)
+RESOURCE_TYPES = Cap("different resources", 1_000)
+"""Sums over queues have all of them."""
+
+PROPERTIES_IN_FORCE = Cap("properties of all queues, inherited ones included", 200_000)
+"""Every queue has its own and those that it inherits."""

@@ -1,0 +1,259 @@
+"""What one configuration may hold: the most passes, and one more is refused with its place."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from licorne_core.config import caps, load
+from licorne_core.config.report import MAX_PROBLEMS
+from licorne_core.errors import ConfigError, Problem
+from licorne_core.patterns import Pattern, ProgramTooLarge
+
+HEAD = "partitions: [{name: default, queues: [{name: root"
+LETTERS = r"\pL"
+"""Letters of all scripts: an expression that is short as text and long when compiled."""
+
+
+def partitions(number: int) -> str:
+    """So many, of one queue each."""
+    names = (f"{{name: p{count}, queues: [{{name: root}}]}}" for count in range(number))
+    return f"partitions: [{','.join(names)}]"
+
+
+def queues(number: int) -> str:
+    """So many in one partition, root included."""
+    return (
+        f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
+    )
+
+
+def inserted_root(number: int) -> str:
+    """So many below a root that the text does not have, which counts too."""
+    names = ",".join(f"{{name: q{count}}}" for count in range(number - 1))
+    return f"partitions: [{{name: default, queues: [{names}]}}]"
+
+
+def limits(number: int) -> str:
+    """So many, for one user each."""
+    each = (f"{{limit: '', users: [u{count}], maxapplications: 1}}" for count in range(number))
+    return f"{HEAD}, limits: [{','.join(each)}]}}]}}]"
+
+
+def limit_names(number: int) -> str:
+    """So many users and groups in two limits."""
+    half = number // 2
+    users = ",".join(f"u{count}" for count in range(half))
+    groups = ",".join(f"g{count}" for count in range(number - half))
+    return (
+        f"{HEAD}, limits: [{{limit: '', users: [{users}], maxapplications: 1}},"
+        f"{{limit: '', groups: [{groups}], maxapplications: 1}}]}}]}}]"
+    )
+
+
+def with_rules(*rules: str) -> str:
+    """A configuration with these placement rules."""
+    return f"{HEAD}}}], placementrules: [{','.join(rules)}]}}]"
+
+
+def rules(number: int) -> str:
+    """So many, of which the last is the parent of the one before it."""
+    rest = ["{name: user}"] * (number - 2)
+    return with_rules(*rest, "{name: user, parent: {name: user, create: true}}")
+
+
+def filter_names(number: int) -> str:
+    """So many users and groups in one filter."""
+    half = number // 2
+    users = ",".join(f"u{count}" for count in range(half))
+    groups = ",".join(f"g{count}" for count in range(number - half))
+    return with_rules(f"{{name: user, filter: {{users: [{users}], groups: [{groups}]}}}}")
+
+
+def patterns(number: int) -> str:
+    """So many rules with a regular expression each."""
+    return with_rules(*["{name: user, filter: {users: ['a+']}}"] * number)
+
+
+def instructions(number: int) -> str:
+    """Rules whose regular expressions have so many instructions together."""
+    size = number // 5
+    texts = [of_size(size)] * 4 + [of_size(number - 4 * size)]
+    return with_rules(*[f"{{name: user, filter: {{users: ['{text}']}}}}" for text in texts])
+
+
+def acl_names(number: int) -> str:
+    """So many users and groups who may submit, and administer."""
+    half = number // 2
+    users = ",".join(f"u{count}" for count in range(half))
+    groups = ",".join(f"g{count}" for count in range(number - half - 1))
+    return f"{HEAD}, adminacl: one, submitacl: '{users} {groups}'}}]}}]"
+
+
+def resources(number: int) -> str:
+    """So many different ones; what is named again does not count again."""
+    names = ",".join(f"r{count}: 1" for count in range(number))
+    sizes = f"resources: {{max: {{{names}}}, guaranteed: {{r0: 1}}}}"
+    return f"{HEAD}, queues: [{{name: a, {sizes}}}]}}]}}]"
+
+
+def in_force(number: int) -> str:
+    """So many properties of all queues: of root a hundred, which the others inherit."""
+    of_root = ",".join(f"p{count}: x" for count in range(100))
+    children = [f"{{name: q{count}}}" for count in range(number // 100 - 1)]
+    if number % 100:
+        children[-1] = (
+            f"{{name: last, properties: {{{','.join(f'o{c}: x' for c in range(number % 100))}}}}}"
+        )
+    return f"{HEAD}, properties: {{{of_root}}}, queues: [{','.join(children)}]}}]}}]"
+
+
+def of_size(size: int) -> str:
+    """A regular expression that is compiled to so many instructions."""
+    begin = Pattern("(?:a{1000}){1}").size - 1000
+    left, text = size - begin, ""
+    while left > 0:
+        text += f"a{{{min(left, 1000)}}}"
+        left -= min(left, 1000)
+    assert Pattern(text).size == size
+    return text
+
+
+class Kind(NamedTuple):
+    """A cap, a text that has so many, and where the one too many stands."""
+
+    cap: caps.Cap
+    text: Callable[[int], str]
+    path: str
+
+
+KINDS = (
+    Kind(caps.PARTITIONS, partitions, "partitions[1000]"),
+    Kind(caps.QUEUES, queues, "partitions[0].queues[0].queues[9999]"),
+    Kind(caps.QUEUES, inserted_root, "partitions[0].queues[9999]"),
+    Kind(caps.LIMITS, limits, "partitions[0].queues[0].limits[10000]"),
+    Kind(caps.LIMIT_NAMES, limit_names, "partitions[0].queues[0].limits[1].groups"),
+    Kind(caps.PLACEMENT_RULES, rules, "partitions[0].placementrules[999].parent"),
+    Kind(caps.FILTER_NAMES, filter_names, "partitions[0].placementrules[0].filter.groups"),
+    Kind(caps.PATTERNS, patterns, "partitions[0].placementrules[500].filter.users[0]"),
+    Kind(caps.INSTRUCTIONS, instructions, "partitions[0].placementrules[4].filter.users[0]"),
+    Kind(caps.ACL_NAMES, acl_names, "partitions[0].queues[0].submitacl"),
+    Kind(caps.RESOURCE_TYPES, resources, "partitions[0].queues[0].queues[0].resources.max.r1000"),
+    Kind(caps.PROPERTIES_IN_FORCE, in_force, "partitions[0].queues[0].queues[1998].properties"),
+)
+
+
+def only_problem(text: str) -> Problem:
+    """What is wrong with the text."""
+    with pytest.raises(ConfigError) as refusal:
+        load(text)
+    (problem,) = refusal.value.problems
+    return problem
+
+
+def in_filter(text: str) -> str:
+    """A configuration with that expression."""
+    return with_rules(f"{{name: user, filter: {{users: ['{text}']}}}}")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
+def test_the_most_of_a_kind_is_taken(kind: Kind) -> None:
+    """As many as are allowed pass."""
+    assert load(kind.text(kind.cap.limit)).partitions
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.text.__name__)
+def test_one_too_many_is_refused(kind: Kind) -> None:
+    """One more is the only problem that is told, with number, limit and place."""
+    problem = only_problem(kind.text(kind.cap.limit + 1))
+    limit = kind.cap.limit
+    assert problem.message == f"{limit + 1} {kind.cap.what}, at most {limit} are allowed"
+    assert problem.path == kind.path
+    assert (problem.line, problem.column > 1) == (1, True)
+
+
+def test_length_of_an_expression() -> None:
+    """An expression has a longest text."""
+    longest = "a+".ljust(caps.MAX_PATTERN_LENGTH, "a")
+    assert load(in_filter(longest)).partitions
+    problem = only_problem(in_filter(f"{longest}a"))
+    assert problem.message == "513 characters in a regular expression, at most 512 are allowed"
+    assert problem.path == "partitions[0].placementrules[0].filter.users[0]"
+
+
+def test_size_of_an_expression() -> None:
+    """An expression has a largest program, however short its text is."""
+    assert load(in_filter(of_size(caps.MAX_PROGRAM))).partitions
+    problem = only_problem(in_filter(of_size(caps.MAX_PROGRAM - 1) + "aa"))
+    assert problem.message.endswith("it has 4097 instructions, at most 4096 are allowed)")
+    assert problem.path == "partitions[0].placementrules[0].filter.users[0]"
+    assert problem.column > 1
+
+
+def test_an_expression_that_cannot_be_compiled_at_all() -> None:
+    """One that would be larger by far is given up early, and the message tells of the limit."""
+    with pytest.raises(ProgramTooLarge, match="more than 4096 instructions, at most 4096 are"):
+        Pattern(f"({LETTERS}{{1,30}}){{1,30}}")
+
+
+def test_large_expressions_end_the_reading() -> None:
+    """Expressions that are too large count as the largest: a few of them, and no more is read."""
+    each = f"{{name: user, filter: {{users: ['({LETTERS}{{1,30}}){{1,30}}']}}}}"
+    with pytest.raises(ConfigError) as refusal:
+        load(with_rules(*[each] * 400))
+    *_, last = refusal.value.problems
+    assert len(refusal.value.problems) == caps.INSTRUCTIONS.limit // caps.MAX_PROGRAM + 1
+    assert last.message.startswith("20480 instructions of all compiled regular expressions, ")
+
+
+def test_properties_of_one_queue() -> None:
+    """A queue has a largest number of properties, and so does a template."""
+
+    def text(number: int, key: str) -> str:
+        names = ",".join(f"p{count}: x" for count in range(number))
+        properties = f"properties: {{{names}}}"
+        inner = properties if key == "queue" else f"childtemplate: {{{properties}}}"
+        return f"{HEAD}, {inner}}}]}}]"
+
+    for key, path in (("queue", ""), ("template", ".childtemplate")):
+        assert load(text(caps.MAX_PROPERTIES, key)).partitions
+        problem = only_problem(text(caps.MAX_PROPERTIES + 1, key))
+        assert problem.message == "101 properties, at most 100 are allowed"
+        assert problem.path == f"partitions[0].queues[0]{path}.properties"
+
+
+def test_length_of_a_property() -> None:
+    """A property has a longest value."""
+    longest = "x" * caps.MAX_PROPERTY_LENGTH
+    assert load(f"{HEAD}, properties: {{k: {longest}}}}}]}}]").partitions
+    problem = only_problem(f"{HEAD}, properties: {{k: {longest}x}}}}]}}]")
+    assert problem.message == "4097 characters in property k, at most 4096 are allowed"
+    assert problem.path == "partitions[0].queues[0].properties.k"
+
+
+def test_amounts_in_a_property() -> None:
+    """A list of amounts in a property is bounded; a longer one counts as not given."""
+
+    def losses(number: int) -> tuple[int, tuple[str, ...]]:
+        amounts = ",".join(f"r{count}=1" for count in range(number))
+        config = load(f"{HEAD}, properties: {{preemption.loss.limit: '{amounts}'}}}}]}}]")
+        return len(config.partitions[0].root.settings.preemption_loss_limit), config.warnings
+
+    assert losses(caps.MAX_AMOUNTS) == (100, ())
+    number, (warning,) = losses(caps.MAX_AMOUNTS + 1)
+    assert number == 0
+    assert "has 101 amounts, at most 100 are allowed; taken as none" in warning
+
+
+def test_warnings_have_an_end() -> None:
+    """Of very many warnings the first are shown, and that there are more."""
+
+    def warnings(number: int) -> tuple[str, ...]:
+        names = ",".join(["same"] * (number + 1))
+        return load(
+            f"{HEAD}, limits: [{{limit: '', users: [{names}], maxapplications: 1}}]}}]}}]"
+        ).warnings
+
+    assert len(warnings(MAX_PROBLEMS)) == MAX_PROBLEMS
+    more = warnings(MAX_PROBLEMS + 3)
+    assert (len(more), more[-1]) == (MAX_PROBLEMS + 1, "there are more warnings")
