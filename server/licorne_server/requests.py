@@ -8,7 +8,7 @@ import structlog
 
 from licorne_core.commands import RegisterRm
 from licorne_core.effects import Effect, RegistrationFailed
-from licorne_server.config_thread import Origin, ConfigThread
+from licorne_server.config_thread import ConfigThread, Origin
 from licorne_server.convert_in import Steps, allocation_batch, application_batch, node_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine

@@ -13,7 +13,7 @@ from licorne.v1.admin_pb2 import ValidateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_core.config import DEFAULT_CONFIG
 from licorne_server import config_thread
-from licorne_server.config_thread import VALIDATION, Origin, ConfigThread
+from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.errors import CallError
 from support.shim import LOOPBACK, PATIENCE, Shim, connected, eventually, serving
 

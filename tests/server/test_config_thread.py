@@ -7,7 +7,7 @@ from threading import Event, active_count
 import pytest
 
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.config_thread import Origin, ConfigThread
+from licorne_server.config_thread import ConfigThread, Origin
 from support.http_site import post
 from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 

@@ -30,7 +30,7 @@ from licorne_server.caps import (
     size_problem,
     text_problem,
 )
-from licorne_server.config_thread import VALIDATION, Origin, ConfigThread
+from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
