@@ -10,6 +10,9 @@ from licorne_server.convert_out import Kind
 from licorne_server.errors import Malformed
 from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields, varint
 
+MAX_FIELDS = 100
+"""Fields of an UpdateRequest: it has three that are known, and others may come to be."""
+
 NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
 ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
 _LAST_MESSAGE = UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER
@@ -39,11 +42,14 @@ def open_envelope(raw: bytes) -> Envelope:
     """The envelope of an UpdateRequest.
 
     Raises:
-        Malformed: the bytes are no UpdateRequest, or it holds more than one message.
+        Malformed: the bytes are no UpdateRequest, or it holds more than one message or very many
+            fields.
     """
     number = acknowledged = message = 0
     payload = b""
-    for item in fields(raw):
+    for count, item in enumerate(fields(raw), 1):
+        if count > MAX_FIELDS:
+            raise Malformed(f"UpdateRequest: more than {MAX_FIELDS} fields in one request")
         if item.kind == VARINT and item.number == NUMBER:
             number, _ = varint(raw, item.value)
         elif item.kind == VARINT and item.number == ACKNOWLEDGED:
