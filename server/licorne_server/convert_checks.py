@@ -136,7 +136,7 @@ async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[b
 
 
 def check_entries(what: str, raw: bytes, number: int, most: int, field: str) -> None:
-    """Refuse an answer with more than so many entries in the field of a number, or very many fields.
+    """Refuse an answer of more than so many entries in the field of a number, or of many fields.
 
     Raises:
         CallError: INVALID_ARGUMENT; `what` names the answer, `field` the path of the entries.

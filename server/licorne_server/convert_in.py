@@ -5,13 +5,15 @@ on. What the core checks itself, such as unknown applications and negative amoun
 here. The core never sees protobuf.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import structlog
 
 from licorne.si.v1 import si_pb2 as si
+from licorne_core.asks import Ask
 from licorne_core.commands import (
     Command,
     NewApplication,
@@ -115,8 +117,12 @@ _ACTIONS = {
     si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
 }
 _TERMINATIONS = {kind.value: kind for kind in TerminationType}
-COMMAND_BYTES = 128 * 1024
+COMMAND_BYTES = 256 * 1024
 """Bytes of items that go into one command, or one item."""
+
+COMMAND_AMOUNTS = 2_000
+"""Amounts of resources in items that go into one command, or one item. Those of asks in a row that
+have the same cost the core little."""
 
 _AGAIN = 4
 """A refused item counts for so many times its bytes: it is looked at again."""
@@ -133,6 +139,8 @@ class _Sort(NamedTuple, Generic[T, R]):
     read_large: Callable[[Large], T]
     refuse: Callable[[list[str], str], R]
     """Makes the refusal, from the names in the item and the reason."""
+    amounts: Callable[[T], Sized | None] = lambda _: None
+    """The amounts of resources in an item; None for none."""
 
 
 @dataclass(slots=True)
@@ -198,7 +206,7 @@ async def allocation_batch(
     rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
 ) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
-    sort = _Sort(ASK, reader.read, reader.read_large, _refused_allocation)
+    sort = _Sort(ASK, reader.read, reader.read_large, _refused_allocation, _amounts_of_ask)
     asks, refused = await _gather(split.items[4], portion, sort, pace)
     releases, bad_releases = await _gather(split.items[2], portion, _RELEASES, pace)
     result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in asks], len(refused))
@@ -223,9 +231,8 @@ async def _gather(
     A command has at most `portion` items, and `COMMAND_BYTES` of them. All are read before the
     first is handled. So a malformed item ends the stream before anything of its request is done.
     """
-    runs: list[list[T]] = []
+    packer: _Packer[T] = _Packer(portion, sort.amounts)
     refused: list[R] = []
-    room = items_left = 0
     share = PART // portion
     for raw in items:
         size, names = len(raw), raw
@@ -240,15 +247,41 @@ async def _gather(
             refused.append(sort.refuse(names_of(names, sort.layout.names), str(problem)))
             size *= _AGAIN
         else:
-            if not items_left or size > room:
-                runs.append([])
-                room, items_left = COMMAND_BYTES, portion
-            runs[-1].append(taken)
-            room -= size
-            items_left -= 1
+            packer.add(taken, size)
         if pace.spend(size if size > share else share):
             await pace.rest()
-    return runs, refused
+    return packer.runs, refused
+
+
+class _Packer(Generic[T]):
+    """Packs items into runs, of which each goes into one command."""
+
+    def __init__(self, portion: int, amounts: Callable[[T], Sized | None]) -> None:
+        self.runs: list[list[T]] = []
+        self._portion = portion
+        self._amounts = amounts
+        # What there is room for in the last run.
+        self._items = self._room = self._left = 0
+        # The amounts of the last item.
+        self._last: Sized | None = None
+
+    def add(self, item: T, size: int) -> None:
+        """Add an item of so many bytes to the last run, or begin another."""
+        amounts = self._amounts(item)
+        count = 0 if amounts is None or amounts is self._last else len(amounts)
+        self._last = amounts
+        if not self._items or size > self._room or count > self._left:
+            self.runs.append([])
+            self._items, self._room = self._portion, COMMAND_BYTES
+            self._left = COMMAND_AMOUNTS
+        self.runs[-1].append(item)
+        self._items -= 1
+        self._room -= size
+        self._left -= count
+
+
+def _amounts_of_ask(ask: Ask) -> Sized:
+    return ask.ask_class.items
 
 
 def _refused_node(names: list[str], reason: str) -> NodeRejection:
@@ -386,7 +419,13 @@ def _release(raw: bytes) -> ReleaseRequest:
     )
 
 
-_NODES = _Sort(NODE, _node, _large_node, _refused_node)
-_APPLICATIONS = _Sort(APPLICATION, _new_application, _large_application, _refused_application)
+_NODES = _Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
+_APPLICATIONS = _Sort(
+    APPLICATION,
+    _new_application,
+    _large_application,
+    _refused_application,
+    attrgetter("placeholder_ask"),
+)
 _REMOVALS = _Sort(REMOVAL, _removal, _large_removal, _refused_application)
 _RELEASES = _Sort(RELEASE, _release, _large_release, _refused_allocation)

@@ -8,6 +8,7 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.services import paging
 from licorne_server.services import state as service
 from licorne_server.testing import VirtualClock
 from support.shim import PATIENCE, Shim, application, ask, connected, node, serving
@@ -88,7 +89,7 @@ async def test_an_answer_has_the_largest_counts_that_fit(
     shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many sizes there are, the answer stays as small as a page of any list."""
-    monkeypatch.setattr(service, "MAX_PAGE_BYTES", 40)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     calls = await shim.set_up(vcore=10)
     sizes = [20, 30, 30, 40, 50, 60]
     await shim.ask(calls[0], *(ask(f"k{i}", vcore=size) for i, size in enumerate(sizes)))
