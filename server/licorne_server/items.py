@@ -27,9 +27,6 @@ SMALL = 8 * 1024
 _WALKED = 2 * MAX_ENTRIES
 """Fields of an item that are looked at in search of some; 8 MiB of labels have fewer."""
 
-_CHUNK = 1_000
-"""Entries that are read in one go."""
-
 _KEY, _VALUE = 1, 2
 """The fields of a map's entry."""
 
@@ -130,9 +127,9 @@ def without_entries(raw: bytes, layout: Layout) -> bytes:
 
     An entry that is longer than names are goes as well.
     """
-    entries = skim(raw, (layout.entries,)).places
-    light = _without(raw, entries)
-    return light + _kept(layout, _short(raw, entries, layout))
+    found = _Found(raw, layout)
+    found.see(skim(raw, found.wanted).places)
+    return found.light() + _kept(layout, _short(raw, found.texts[0], layout))
 
 
 async def take_apart(raw: bytes, layout: Layout, pace: Pace) -> Large:
@@ -142,27 +139,72 @@ async def take_apart(raw: bytes, layout: Layout, pace: Pace) -> Large:
         Malformed: the bytes are no such item.
     """
     await pace.begin(len(raw))
-    entries = layout.entries
-    wanted = {entries, layout.counted, *layout.nested, *layout.names}
-    count, places, end = await survey(raw, wanted, _WALKED, pace)
-    last = {number: (begin, stop) for number, begin, _, stop in places if number in layout.names}
-    large = Large(b"".join(raw[begin:stop] for begin, stop in last.values()))
-    inner = [place for place in places if place[0] in layout.nested]
-    count += await _count_inside(raw, inner, MAX_ENTRIES - count, pace)
+    found = _Found(raw, layout)
+    count, end = await survey(raw, found.wanted, _WALKED, pace, found.see)
+    large = Large(found.head())
+    count += await _count_inside(raw, found.inner, MAX_ENTRIES - count, pace)
     large.problem = size_problem(layout.what, len(raw), MAX_ITEM_BYTES)
     if not large.problem and count > MAX_ENTRIES:
         large.problem = f"{layout.what} has more than {MAX_ENTRIES} entries"
-    is_counted = any(place[0] == layout.counted for place in places)
-    texts = [place for place in places if place[0] == entries]
-    rest = len(raw) - sum(stop - begin for _, begin, _, stop in texts)
-    too_much = rest > MAX_ITEM_BYTES or count - len(texts) > MAX_ENTRIES
-    if large.problem and (not is_counted or too_much or end < len(raw)):
+    rest_is_fine = count - found.count <= MAX_ENTRIES and len(raw) - found.size <= MAX_ITEM_BYTES
+    if large.problem and not (found.is_counted and rest_is_fine and end == len(raw)):
         return large
-    large.light = _without(raw, texts)
-    await _read_entries(large, raw, texts, layout, pace)
-    if large.problem and not is_counted:
+    large.light = found.light()
+    for chunk in found.texts:
+        _read_entries(large, raw, chunk, layout)
+        if pace.spend(2 * len(chunk) * FIELD):
+            await pace.rest()
+    if large.problem and not found.is_counted:
         large.light = b""
     return large
+
+
+class _Found:
+    """What is found while a large item is walked."""
+
+    def __init__(self, raw: bytes, layout: Layout) -> None:
+        self._raw = raw
+        self._layout = layout
+        self._entries = layout.entries
+        # The last field of each number that a refusal names.
+        self._names: dict[int, bytes] = {}
+        # The bytes that are no texts so far, and where what is not looked at yet begins.
+        self._others: list[bytes] = []
+        self._rest = 0
+        self.wanted = {self._entries, layout.counted, *layout.nested, *layout.names}
+        self.texts: list[list[Place]] = []
+        self.inner: list[Place] = []
+        self.is_counted = False
+        # How many texts there are, and how many bytes they have.
+        self.count = self.size = 0
+
+    def see(self, places: Sequence[Place]) -> None:
+        """Sort what was found in a part."""
+        texts: list[Place] = []
+        for place in places:
+            number, begin, _, end = place
+            if number == self._entries:
+                texts.append(place)
+                self.size += end - begin
+                if begin > self._rest:
+                    self._others.append(self._raw[self._rest : begin])
+                self._rest = end
+                continue
+            self.is_counted = self.is_counted or number == self._layout.counted
+            if number in self._layout.nested:
+                self.inner.append(place)
+            elif number in self._layout.names:
+                self._names[number] = self._raw[begin:end]
+        self.count += len(texts)
+        self.texts.append(texts)
+
+    def head(self) -> bytes:
+        """The fields that a refusal names."""
+        return b"".join(self._names.values())
+
+    def light(self) -> bytes:
+        """The item without its texts."""
+        return b"".join((*self._others, self._raw[self._rest :]))
 
 
 async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pace) -> int:
@@ -171,29 +213,23 @@ async def _count_inside(raw: bytes, places: Sequence[Place], room: int, pace: Pa
     for _, _, value, end in places:
         if count > room:
             break
-        count += (await survey(raw[value:end], (), room - count, pace)).fields
+        count += (await survey(raw[value:end], (), room - count, pace))[0]
         if pace.spend(FIELD):
             await pace.rest()
     return count
 
 
-async def _read_entries(
-    large: Large, raw: bytes, entries: Sequence[Place], layout: Layout, pace: Pace
-) -> None:
-    """Read the texts of an item, or what is kept of them if there is a problem."""
-    for begin in range(0, len(entries), _CHUNK):
-        chunk = entries[begin : begin + _CHUNK]
-        if not large.problem:
-            try:
-                read = read_texts(layout.texts, _texts(raw, chunk, layout))
-                large.texts.update(read)
-                large.meant.update(_meant(read, layout))
-            except BadItem as problem:
-                large.problem = str(problem)
-        if layout.counted:
-            large.kept += _kept(layout, _short(raw, chunk, layout))
-        if pace.spend(2 * len(chunk) * FIELD):
-            await pace.rest()
+def _read_entries(large: Large, raw: bytes, entries: Sequence[Place], layout: Layout) -> None:
+    """Read some texts of an item, or what is kept of them if there is a problem."""
+    if not large.problem:
+        try:
+            read = read_texts(layout.texts, _texts(raw, entries, layout)) if entries else {}
+            large.texts.update(read)
+            large.meant.update(_meant(read, layout))
+        except BadItem as problem:
+            large.problem = str(problem)
+    if layout.counted and entries:
+        large.kept += _kept(layout, _short(raw, entries, layout))
 
 
 def _texts(raw: bytes, entries: Sequence[Place], layout: Layout) -> Mapping[str, str]:
@@ -221,13 +257,3 @@ def _kept(layout: Layout, texts: Mapping[str, str]) -> bytes:
         )
         for name, value in texts.items()
     )
-
-
-def _without(raw: bytes, places: Sequence[Place]) -> bytes:
-    """The bytes without those of some fields."""
-    parts: list[bytes] = []
-    rest = 0
-    for _, begin, _, end in places:
-        parts.append(raw[rest:begin])
-        rest = end
-    return b"".join((*parts, raw[rest:]))

@@ -4,7 +4,7 @@ A request is split into the bytes of its items, and each item is parsed on its o
 time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
 from licorne_server.caps import MAX_ITEMS, MAX_REQUEST_FIELDS
@@ -142,17 +142,27 @@ def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: 
     return Skimmed(count, found, position)
 
 
-async def survey(raw: bytes, wanted: Container[int], most: int, pace: Pace) -> Skimmed:
-    """The same as `skim`, part by part, with everything else in between."""
+async def survey(
+    raw: bytes,
+    wanted: Container[int],
+    most: int,
+    pace: Pace,
+    see: Callable[[Sequence[Place]], None] | None = None,
+) -> tuple[int, int]:
+    """The same as `skim`, part by part, with everything else in between.
+
+    What was found in each part is shown to `see`. Returns the number of fields that were looked at,
+    and where the first one begins that was not.
+    """
     count, end = 0, 0
-    found: list[Place] = []
     while end < len(raw) and count <= most:
         part = skim(raw, wanted, min(FIELDS - 1, most - count), end)
         count, end = count + part.fields, part.end
-        found += part.places
+        if see is not None:
+            see(part.places)
         if pace.spend(part.fields * FIELD):
             await pace.rest()
-    return Skimmed(count, found, end)
+    return count, end
 
 
 def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:

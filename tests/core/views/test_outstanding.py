@@ -38,6 +38,18 @@ def test_sizes_are_counted_by_queue() -> None:
     assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
 
 
+def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
+    """There is a pause for each thing that was found and for each thousand sizes to be sorted."""
+    what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
+    steps = list(outstanding_shapes(what))
+    pauses = [step for step in steps if step is None]
+    assert len(pauses) == 2_500 + 3
+    assert steps[: len(pauses)] == pauses
+    shapes = [(shape.count, shape.resources["vcore"]) for shape in steps if shape is not None]
+    assert shapes == sorted(shapes, key=lambda shape: (-shape[0], shape[1]))
+    assert len(shapes) == sum(outstanding.asks > 0 for outstanding in what)
+
+
 def test_the_most_frequent_size_is_first() -> None:
     """Equal counts stand in the order of their sizes."""
     shapes = shapes_of([found(A, 1, vcore=9), found(A, 2, vcore=5), found(B, 1, vcore=3)])
