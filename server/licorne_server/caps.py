@@ -34,6 +34,9 @@ MAX_CLASS_TAGS = 10_000
 MAX_REQUEST_FIELDS = 10_000
 """Fields of a request that has no items, entries of maps among them."""
 
+MAX_UPDATE_FIELDS = 100
+"""Fields of an UpdateRequest itself: it has three that are known, and others may come to be."""
+
 ADVISED_ITEMS = 1_000
 """What Welcome tells clients to keep to."""
 

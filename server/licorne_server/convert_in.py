@@ -5,15 +5,14 @@ on. What the core checks itself, such as unknown applications and negative amoun
 here. The core never sees protobuf.
 """
 
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from licorne.si.v1 import si_pb2 as si
-from licorne_core.asks import Ask
 from licorne_core.commands import (
     Command,
     NewApplication,
@@ -57,19 +56,17 @@ from licorne_server.caps import (
 from licorne_server.convert_asks import ASK, AskReader, read_resources
 from licorne_server.convert_out import MAX_RESPONSE_ITEMS
 from licorne_server.errors import invalid_argument
+from licorne_server.gather import Sort, gather
 from licorne_server.items import (
-    SMALL,
     BadItem,
     Large,
     Layout,
     check,
-    names_of,
     parse,
     read_texts,
-    take_apart,
     without_entries,
 )
-from licorne_server.pacing import PART, Pace
+from licorne_server.pacing import Pace
 from licorne_server.wire import Split
 
 log = structlog.get_logger(__name__)
@@ -117,30 +114,10 @@ _ACTIONS = {
     si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
 }
 _TERMINATIONS = {kind.value: kind for kind in TerminationType}
-COMMAND_BYTES = 256 * 1024
-"""Bytes of items that go into one command, or one item."""
+_AMOUNTS = attrgetter("ask_class.items")
+"""The amounts of an ask."""
 
-COMMAND_AMOUNTS = 2_000
-"""Amounts of resources in items that go into one command, or one item. Those of asks in a row that
-have the same cost the core little."""
-
-_AGAIN = 4
-"""A refused item counts for so many times its bytes: it is looked at again."""
-
-T = TypeVar("T")
 R = TypeVar("R")
-
-
-class _Sort(NamedTuple, Generic[T, R]):
-    """How items of one sort are read."""
-
-    layout: Layout
-    read: Callable[[bytes], T]
-    read_large: Callable[[Large], T]
-    refuse: Callable[[list[str], str], R]
-    """Makes the refusal, from the names in the item and the reason."""
-    amounts: Callable[[T], Sized | None] = lambda _: None
-    """The amounts of resources in an item; None for none."""
 
 
 @dataclass(slots=True)
@@ -184,7 +161,7 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
 
 async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of a NodeRequest."""
-    nodes, refused = await _gather(split.items[1], portion, _NODES, pace)
+    nodes, refused = await gather(split.items[1], portion, _NODES, pace)
     result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
     result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
     return result
@@ -192,8 +169,8 @@ async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Ste
 
 async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of an ApplicationRequest: adds, then removals."""
-    new, refused = await _gather(split.items[1], portion, _APPLICATIONS, pace)
-    remove, bad_removals = await _gather(split.items[2], portion, _REMOVALS, pace)
+    new, refused = await gather(split.items[1], portion, _APPLICATIONS, pace)
+    remove, bad_removals = await gather(split.items[2], portion, _REMOVALS, pace)
     result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
     result.steps += [
         ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused + bad_removals)
@@ -206,9 +183,9 @@ async def allocation_batch(
     rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
 ) -> Steps:
     """The steps of an AllocationRequest: asks and allocations, then releases."""
-    sort = _Sort(ASK, reader.read, reader.read_large, _refused_allocation, _amounts_of_ask)
-    asks, refused = await _gather(split.items[4], portion, sort, pace)
-    releases, bad_releases = await _gather(split.items[2], portion, _RELEASES, pace)
+    sort = Sort(ASK, reader.read, reader.read_large, _refused_allocation, _AMOUNTS)
+    asks, refused = await gather(split.items[4], portion, sort, pace)
+    releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
     result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in asks], len(refused))
     result.steps += [
         AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused + bad_releases)
@@ -221,67 +198,6 @@ def _answers(refused: Sequence[R]) -> Iterator[Sequence[R]]:
     """The refusals in order, as many at a time as one response may have."""
     for begin in range(0, len(refused), MAX_RESPONSE_ITEMS):
         yield refused[begin : begin + MAX_RESPONSE_ITEMS]
-
-
-async def _gather(
-    items: Sequence[bytes], portion: int, sort: _Sort[T, R], pace: Pace
-) -> tuple[list[list[T]], list[R]]:
-    """Read items: those that can be taken, by commands, and the refusals of the others.
-
-    A command has at most `portion` items, and `COMMAND_BYTES` of them. All are read before the
-    first is handled. So a malformed item ends the stream before anything of its request is done.
-    """
-    packer: _Packer[T] = _Packer(portion, sort.amounts)
-    refused: list[R] = []
-    share = PART // portion
-    for raw in items:
-        size, names = len(raw), raw
-        try:
-            if size > SMALL:
-                large = await take_apart(raw, sort.layout, pace)
-                names = large.head
-                taken = sort.read_large(large)
-            else:
-                taken = sort.read(raw)
-        except BadItem as problem:
-            refused.append(sort.refuse(names_of(names, sort.layout.names), str(problem)))
-            size *= _AGAIN
-        else:
-            packer.add(taken, size)
-        if pace.spend(size if size > share else share):
-            await pace.rest()
-    return packer.runs, refused
-
-
-class _Packer(Generic[T]):
-    """Packs items into runs, of which each goes into one command."""
-
-    def __init__(self, portion: int, amounts: Callable[[T], Sized | None]) -> None:
-        self.runs: list[list[T]] = []
-        self._portion = portion
-        self._amounts = amounts
-        # What there is room for in the last run.
-        self._items = self._room = self._left = 0
-        # The amounts of the last item.
-        self._last: Sized | None = None
-
-    def add(self, item: T, size: int) -> None:
-        """Add an item of so many bytes to the last run, or begin another."""
-        amounts = self._amounts(item)
-        count = 0 if amounts is None or amounts is self._last else len(amounts)
-        self._last = amounts
-        if not self._items or size > self._room or count > self._left:
-            self.runs.append([])
-            self._items, self._room = self._portion, COMMAND_BYTES
-            self._left = COMMAND_AMOUNTS
-        self.runs[-1].append(item)
-        self._items -= 1
-        self._room -= size
-        self._left -= count
-
-
-def _amounts_of_ask(ask: Ask) -> Sized:
-    return ask.ask_class.items
 
 
 def _refused_node(names: list[str], reason: str) -> NodeRejection:
@@ -419,13 +335,13 @@ def _release(raw: bytes) -> ReleaseRequest:
     )
 
 
-_NODES = _Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
-_APPLICATIONS = _Sort(
+_NODES = Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
+_APPLICATIONS = Sort(
     APPLICATION,
     _new_application,
     _large_application,
     _refused_application,
     attrgetter("placeholder_ask"),
 )
-_REMOVALS = _Sort(REMOVAL, _removal, _large_removal, _refused_application)
-_RELEASES = _Sort(RELEASE, _release, _large_release, _refused_allocation)
+_REMOVALS = Sort(REMOVAL, _removal, _large_removal, _refused_application)
+_RELEASES = Sort(RELEASE, _release, _large_release, _refused_allocation)

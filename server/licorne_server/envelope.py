@@ -6,12 +6,10 @@ The request or response inside is kept as bytes, and not parsed here.
 from typing import NamedTuple
 
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
+from licorne_server.caps import MAX_UPDATE_FIELDS
 from licorne_server.convert_out import Kind
 from licorne_server.errors import Malformed
 from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields, varint
-
-MAX_FIELDS = 100
-"""Fields of an UpdateRequest: it has three that are known, and others may come to be."""
 
 NUMBER = UpdateRequest.NUMBER_FIELD_NUMBER
 ACKNOWLEDGED = UpdateRequest.ACKNOWLEDGED_FIELD_NUMBER
@@ -48,8 +46,8 @@ def open_envelope(raw: bytes) -> Envelope:
     number = acknowledged = message = 0
     payload = b""
     for count, item in enumerate(fields(raw), 1):
-        if count > MAX_FIELDS:
-            raise Malformed(f"UpdateRequest: more than {MAX_FIELDS} fields in one request")
+        if count > MAX_UPDATE_FIELDS:
+            raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
         if item.kind == VARINT and item.number == NUMBER:
             number, _ = varint(raw, item.value)
         elif item.kind == VARINT and item.number == ACKNOWLEDGED:

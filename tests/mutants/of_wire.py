@@ -132,9 +132,9 @@ WIRE = (
     Defect(
         "tag-of-two-bytes",
         _WIRE,
-        "        if len(items) == before:\n",
-        "        if len(items) > before:\n",
-        "a tag with more bytes than it needs is looked at for ever",
+        "field_at(raw, position, stop)\n            items.append(raw[value:position])",
+        "field_at(raw, position, stop)\n            items.append(raw[position:value])",
+        "an item whose tag has more bytes than it needs is read as empty",
         ("tests/server/test_wire.py",),
     ),
     Defect(

@@ -23,12 +23,11 @@ from licorne_server.caps import (
     MAX_NEEDS,
     MAX_REFUSALS,
     MAX_REQUEST_FIELDS,
+    MAX_UPDATE_FIELDS,
 )
 from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_checks import PART_REFUSALS, predicate_answers
 from licorne_server.convert_in import (
-    COMMAND_AMOUNTS,
-    COMMAND_BYTES,
     Steps,
     allocation_batch,
     application_batch,
@@ -36,8 +35,9 @@ from licorne_server.convert_in import (
 )
 from licorne_server.convert_out import MAX_RESPONSE_ITEMS
 from licorne_server.convert_victims import PART_ANSWERS, preemption_answers
-from licorne_server.envelope import MAX_FIELDS, open_envelope
+from licorne_server.envelope import open_envelope
 from licorne_server.errors import CallError, Malformed
+from licorne_server.gather import COMMAND_AMOUNTS, COMMAND_BYTES
 from licorne_server.pacing import Pace
 from licorne_server.wire import (
     ALLOCATION_REQUEST,
@@ -274,9 +274,9 @@ def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> Non
 
 def test_envelope_has_few_fields() -> None:
     """The fields of an UpdateRequest are looked at one by one, and only so many."""
-    assert open_envelope(b"\x78\x01" * MAX_FIELDS).number == 0
-    with pytest.raises(Malformed, match=f"more than {MAX_FIELDS} fields in one request"):
-        open_envelope(b"\x78\x01" * (MAX_FIELDS + 1))
+    assert open_envelope(b"\x78\x01" * MAX_UPDATE_FIELDS).number == 0
+    with pytest.raises(Malformed, match=f"more than {MAX_UPDATE_FIELDS} fields in one request"):
+        open_envelope(b"\x78\x01" * (MAX_UPDATE_FIELDS + 1))
 
 
 def test_fields_count_where_they_are_looked_for() -> None:
@@ -353,5 +353,8 @@ async def test_update_request_of_very_many_fields_ends_its_stream(
     await call.send(NOBODY_KNOWS * 1_000_000)
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text == f"malformed message: UpdateRequest: more than {MAX_FIELDS} fields in one request"
+    assert (
+        text
+        == f"malformed message: UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request"
+    )
     await neighbour()
