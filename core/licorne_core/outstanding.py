@@ -39,11 +39,6 @@ class Outstanding(NamedTuple):
 Scan = Iterator[Outstanding]
 
 
-def outstanding(partition: Partition) -> Scan:
-    """All of them, in the order of queues, applications and groups."""
-    return (found for found in scan(partition) if found.asks)
-
-
 def scan(partition: Partition) -> Scan:
     """Every group that was tried, in that order, with the number of its asks, which may be 0.
 
@@ -130,22 +125,22 @@ def _applications(leaf: Queue) -> Iterable[Application]:
     return [app for app in leaf.applications.values() if app in leaf.ranking]
 
 
-def _groups(app: Application, results: PredicateResults) -> list[AskGroup]:
+def _groups(app: Application, results: PredicateResults) -> Iterator[AskGroup]:
     """Those that were tried, found no node and may go to any, in order.
 
     A node that is passed over because the RM did not answer was not refused.
     """
     if not app.pending_count:
-        return []
-    ranked = app.ranking.ordered() if len(app.groups) > 1 else app.groups.values()
-    return [
-        group
-        for group in ranked
-        if isinstance(group, AskGroup)
-        and group.waiting
-        and group.attempted
-        and group.nowhere
-        and app.gang.open_group(group.key[1], placeholder=group.key[2]) is None
-        and not results.is_silent_about(group.ask_class)
-        and group.ask_class.required_node is None
-    ]
+        return
+    ranked = app.ranking.ordered() if len(app.groups) > 1 else list(app.groups.values())
+    for group in ranked:
+        if (
+            isinstance(group, AskGroup)
+            and group.waiting
+            and group.attempted
+            and group.nowhere
+            and app.gang.open_group(group.key[1], placeholder=group.key[2]) is None
+            and not results.is_silent_about(group.ask_class)
+            and group.ask_class.required_node is None
+        ):
+            yield group

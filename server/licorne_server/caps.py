@@ -22,6 +22,21 @@ MAX_ENTRIES = 200_000
 """Tags, attributes, amounts and groups of one item: beyond that many, however small they are, they
 take too much memory for their bytes."""
 
+MAX_APPLICATION_TAGS = 50_000
+"""Tags of an application come from annotations, of which 256 KiB have 43,690 at the most."""
+
+MAX_GROUPS = 65_536
+"""Groups of a user: a list of them in an annotation takes 4 bytes for each at the least."""
+
+MAX_CLASS_TAGS = 10_000
+"""An ask with more tags shares no answers by them (`BY_ALL_TAGS`)."""
+
+MAX_REQUEST_FIELDS = 10_000
+"""Fields of a request that has no items, entries of maps among them."""
+
+MAX_UPDATE_FIELDS = 100
+"""Fields of an UpdateRequest itself: it has three that are known, and others may come to be."""
+
 ADVISED_ITEMS = 1_000
 """What Welcome tells clients to keep to."""
 
@@ -41,16 +56,22 @@ MAX_EXTRA_ENTRIES = 2_000
 
 MAX_RMS = 1024
 MAX_ANSWERS = 4_096
-"""Answers to checks in one request: they are handled in one go."""
+"""Answers to checks in one request."""
 
 MAX_REFUSALS = 1_000
 """Nodes refused by one answer; no predicate check has more."""
+
+MAX_ALL_REFUSALS = 400_000
+"""Nodes refused in one request; ids and reasons of more hardly fit a message."""
 
 MAX_NEEDS = 100
 """Nodes named by one answer to a preemption check; none has more."""
 
 MAX_STATE_DUMP = 1024 * 1024
 """Bytes of the JSON that an RM adds to a state dump."""
+
+MAX_STATE_VALUES = 100_000
+"""Commas and brackets in that JSON: so many values it has at the most."""
 
 MAX_REASON = 256
 """Characters of a reason for which an RM refuses a node; the rest is cut off."""

@@ -18,21 +18,19 @@ from licorne_core.asks import NO_TAGS, Ask, AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_server.caps import (
     MAX_ANNOTATION,
+    MAX_CLASS_TAGS,
     MAX_ID,
     MAX_TYPES,
     id_problem,
     map_problem,
-    tags_problem,
     text_problem,
 )
 from licorne_server.errors import Malformed
-from licorne_server.items import BadItem, check, check_item, without_entries
+from licorne_server.items import BadItem, Large, Layout, check, parse, read_texts, without_entries
 
 log = structlog.get_logger(__name__)
 
 _KEY_TAG = 0x0A
-_TAGS = si.Allocation.ALLOCATIONTAGS_FIELD_NUMBER
-_SIZES = (si.Allocation.RESOURCEPERALLOC_FIELD_NUMBER,)
 _KEPT = 20_000
 """Distinct kinds of asks that are remembered for each RM."""
 
@@ -46,8 +44,18 @@ PREDICATE_CLASS = "licorne/predicate-class"
 OWN_TAGS = frozenset({CREATION_TIME, "kubernetes.io/meta/podname"})
 """Tags that differ from ask to ask, in lower case: they do not count for what asks share."""
 
-_MEANT = frozenset({CREATION_TIME, REQUIRED_NODE, FOREIGN, PREDICATE_CLASS})
-"""The tags that mean something here, in lower case; all others only describe."""
+ASK = Layout(
+    "allocation",
+    si.Allocation,
+    {
+        si.Allocation.ALLOCATIONKEY_FIELD_NUMBER: MAX_ID,
+        si.Allocation.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION,
+    },
+    texts="allocationTags",
+    nested=(si.Allocation.RESOURCEPERALLOC_FIELD_NUMBER,),
+    counted=si.Allocation.NODEID_FIELD_NUMBER,
+    meant=frozenset({CREATION_TIME, REQUIRED_NODE, FOREIGN, PREDICATE_CLASS}),
+)
 
 _NO_POLICY = si.PreemptionPolicy()
 
@@ -63,18 +71,6 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
     for name in resources:
         check(id_problem(f"{field} name", name))
     return {name: resources[name].value for name in sorted(resources)}
-
-
-def read_texts(field: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """A map of texts.
-
-    Raises:
-        BadItem: a key is no name.
-    """
-    # For a map of protobuf this is twice as fast as dict().
-    read = {name: texts[name] for name in texts}
-    check(tags_problem(field, read))
-    return read
 
 
 class AskReader:
@@ -135,24 +131,40 @@ class AskReader:
         try:
             return self._parse(raw)
         except BadItem as problem:
-            ask = self._parse(without_entries(raw, _TAGS, _MEANT))
-            if ask.node_id is None:
+            return self._without_tags(without_entries(raw, ASK), problem)
+
+    def read_large(self, large: Large) -> Ask:
+        """The same as `read`, from an item that was taken apart."""
+        try:
+            check(large.problem)
+            wire = parse(si.Allocation, large.light)
+            check(id_problem("allocationKey", wire.allocationKey))
+            return self._made_from(wire, large.texts, large.meant)
+        except BadItem as problem:
+            if not large.light:
                 raise
-            log.warning("allocation taken without its tags", key=ask.key, reason=str(problem))
-            return ask
+            return self._without_tags(large.lighter, problem)
+
+    def _without_tags(self, raw: bytes, problem: BadItem) -> Ask:
+        ask = self._parse(raw)
+        if ask.node_id is None:
+            raise problem
+        log.warning("allocation taken without its tags", key=ask.key, reason=str(problem))
+        return ask
 
     def _parse(self, raw: bytes) -> Ask:
         """Parse an ask, and remember it by the bytes behind its key."""
-        check_item("allocation", raw, _SIZES)
         try:
             wire = si.Allocation.FromString(raw)
         except DecodeError as error:
             raise Malformed(str(error)) from None
-        key = wire.allocationKey
-        check(id_problem("allocationKey", key))
-        ask = self._made_from(wire)
-        head = key.encode()
+        check(id_problem("allocationKey", wire.allocationKey))
+        tags: Mapping[str, str] = NO_TAGS
+        if len(wire.allocationTags):
+            tags = read_texts(ASK.texts, wire.allocationTags)
+        ask = self._made_from(wire, tags, tags)
         # An ask whose key stands elsewhere, or twice, cannot be known by the bytes behind it.
+        head = ask.key.encode()
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
         if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
             rest = raw[len(prefix) :]
@@ -161,22 +173,22 @@ class AskReader:
                 self._kinds[rest] = ask
         return ask
 
-    def _made_from(self, wire: si.Allocation) -> Ask:
+    def _made_from(
+        self, wire: si.Allocation, tags: Mapping[str, str], meant: Mapping[str, str]
+    ) -> Ask:
+        """The ask; `meant` are the tags that mean something, and may be others too."""
         app_id = wire.applicationID
-        tags: Mapping[str, str] = NO_TAGS
         create_time, required, foreign, opinion = None, "", False, None
-        if len(wire.allocationTags):
-            tags = read_texts("allocationTags", wire.allocationTags)
-            for name, value in tags.items():
-                match name.lower():
-                    case "creationtime":
-                        create_time = _unix_seconds(value)
-                    case "yunikorn.apache.org/requirednode":
-                        required = self._name("required node", value)
-                    case "foreign":
-                        foreign = True
-                    case "licorne/predicate-class":
-                        opinion = self._name(PREDICATE_CLASS, value)
+        for name, value in meant.items():
+            match name.lower():
+                case "creationtime":
+                    create_time = _unix_seconds(value)
+                case "yunikorn.apache.org/requirednode":
+                    required = self._name("required node", value)
+                case "foreign":
+                    foreign = True
+                case "licorne/predicate-class":
+                    opinion = self._name(PREDICATE_CLASS, value)
         if not app_id and not foreign:
             raise BadItem("applicationID is empty")
         policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
@@ -254,7 +266,14 @@ class AskingReader(AskReader):
 
     def read(self, raw: bytes) -> Ask:
         """As for any RM, and give an ask that shares with none a text of its own."""
-        ask = super().read(raw)
+        return self._told_apart(super().read(raw))
+
+    def read_large(self, large: Large) -> Ask:
+        """As for any RM, and give an ask that shares with none a text of its own."""
+        return self._told_apart(super().read_large(large))
+
+    @staticmethod
+    def _told_apart(ask: Ask) -> Ask:
         if ask.ask_class.predicate is None:
             # No id holds a line feed, so no two asks have the same text.
             predicate = f"ask\n{ask.app_id}\n{ask.key}"
@@ -267,6 +286,8 @@ class AskingReader(AskReader):
 
     def _predicate(self, opinion: str | None, tags: Mapping[str, str]) -> str | None:
         if self._class_by == sp.BY_ALL_TAGS:
+            if len(tags) > MAX_CLASS_TAGS:
+                return None
             return f"tags\n{_digest(tags)}"
         if opinion is None and self._class_by == sp.BY_ASK:
             return None

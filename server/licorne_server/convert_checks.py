@@ -6,21 +6,21 @@ are kept, and read without a parse where nothing is refused.
 
 from collections.abc import Iterator
 
-from google.protobuf.message import DecodeError
-
 from licorne.v1 import session_pb2 as sp
 from licorne_core.commands import AnswerPredicates, NodeRefusal, PredicateAnswer
 from licorne_core.effects import AskedCheck, PredicatesAsked
 from licorne_core.ids import NodeId, RmId
-from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
+from licorne_server.caps import MAX_ALL_REFUSALS, MAX_ANSWERS, MAX_ID, MAX_REASON, MAX_REFUSALS
 from licorne_server.convert_out import (
     MAX_RESPONSE_BYTES,
     MAX_RESPONSE_ITEMS,
     Kind,
     Payload,
 )
-from licorne_server.errors import Malformed, invalid_argument
-from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, varint
+from licorne_server.errors import invalid_argument
+from licorne_server.items import parse
+from licorne_server.pacing import FIELD, Pace
+from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, skim, varint
 
 NO_REASON = "no reason given"
 
@@ -29,6 +29,15 @@ _CHECKS = sp.PredicateChecks.CHECKS_FIELD_NUMBER
 _ANSWERS = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
 _REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
 _KEPT = 16_384
+
+PART_REFUSALS = 2_000
+"""Answers, and nodes refused by them, that go into one command."""
+
+_REFUSAL = 4 * FIELD
+"""Work of reading one refusal."""
+
+_OTHER_FIELDS = 100
+"""Fields of an answer beside the entries of its list: it has few."""
 
 
 class CheckEncoder:
@@ -79,24 +88,67 @@ class CheckEncoder:
         return piece
 
 
-def predicate_answers(rm_id: RmId, raw: bytes) -> AnswerPredicates:
-    """A PredicateAnswers. The core ignores nodes that it did not ask about.
+async def predicate_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPredicates]:
+    """A PredicateAnswers, part by part. The core ignores nodes that it did not ask about.
 
     Raises:
-        CallError: there are too many answers, or one refuses more nodes than any check has.
+        CallError: there are too many answers, one refuses more nodes than any check has, or all
+            together refuse too many.
         Malformed: the bytes are no PredicateAnswers.
     """
     reasons: dict[str, str] = {}
-    answers: list[PredicateAnswer] = []
+    parts: list[list[PredicateAnswer]] = [[]]
+    room = PART_REFUSALS
+    refused = 0
+    for item in await answers_in(raw, "PredicateAnswers", "predicate_answers.answers", pace):
+        answer = _answer(item, reasons)
+        refused += len(answer.refused)
+        if refused > MAX_ALL_REFUSALS:
+            raise invalid_argument(
+                f"PredicateAnswers refuses more than {MAX_ALL_REFUSALS} nodes",
+                "predicate_answers.answers.refused",
+            )
+        if room <= 0:
+            parts.append([])
+            room = PART_REFUSALS
+        parts[-1].append(answer)
+        room -= len(answer.refused) + 1
+        if pace.spend(len(item) + (len(answer.refused) + 1) * _REFUSAL):
+            await pace.rest()
+    return [AnswerPredicates(rm_id=rm_id, answers=part) for part in parts if part]
+
+
+async def answers_in(raw: bytes, message: str, field: str, pace: Pace) -> list[bytes]:
+    """The bytes of each answer in a message whose field 1 holds them.
+
+    Raises:
+        CallError: there are too many.
+        Malformed: the bytes are no such message.
+    """
+    await pace.begin(len(raw))
+    found: list[bytes] = []
     for count, item in enumerate(fields(raw), 1):
         if count > MAX_ANSWERS:
-            raise invalid_argument(
-                f"PredicateAnswers holds more than {MAX_ANSWERS} answers",
-                "predicate_answers.answers",
-            )
+            raise invalid_argument(f"{message} holds more than {MAX_ANSWERS} answers", field)
         if item.kind == LENGTH and item.number == _ANSWERS:
-            answers.append(_answer(raw[item.value : item.end], reasons))
-    return AnswerPredicates(rm_id=rm_id, answers=answers)
+            found.append(raw[item.value : item.end])
+    return found
+
+
+def check_entries(what: str, raw: bytes, number: int, most: int, field: str) -> None:
+    """Refuse an answer of more than so many entries in the field of a number, or of many fields.
+
+    Raises:
+        CallError: INVALID_ARGUMENT; `what` names the answer, `field` the path of the entries.
+        Malformed: the bytes are no message.
+    """
+    count, places, _ = skim(raw, (number,), most + _OTHER_FIELDS)
+    if len(places) > most:
+        name = field.rpartition(".")[2]
+        raise invalid_argument(f"{what} has more than {most} {name}, no check asks for more", field)
+    if count > most + _OTHER_FIELDS:
+        problem = f"{what} has more than {most + _OTHER_FIELDS} fields"
+        raise invalid_argument(problem, field.rpartition(".")[0])
 
 
 def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
@@ -105,16 +157,9 @@ def _answer(raw: bytes, reasons: dict[str, str]) -> PredicateAnswer:
         if item.end == len(raw):
             # Most answers refuse nothing, and are only this.
             return PredicateAnswer(varint(raw, item.value)[0])
-    count = sum(item.kind == LENGTH and item.number == _REFUSED for item in fields(raw))
-    if count > MAX_REFUSALS:
-        raise invalid_argument(
-            f"PredicateAnswer refuses {count} nodes, at most {MAX_REFUSALS} are asked about",
-            "predicate_answers.answers.refused",
-        )
-    try:
-        wire = sp.PredicateAnswer.FromString(raw)
-    except DecodeError as error:
-        raise Malformed(f"PredicateAnswer: {error}") from None
+    field = "predicate_answers.answers.refused"
+    check_entries("PredicateAnswer", raw, _REFUSED, MAX_REFUSALS, field)
+    wire = parse(sp.PredicateAnswer, raw)
     refused = [
         NodeRefusal(node_id=NodeId(item.node_id), reason=_reason(item.reason, reasons))
         for item in wire.refused

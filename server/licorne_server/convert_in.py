@@ -5,13 +5,12 @@ on. What the core checks itself, such as unknown applications and negative amoun
 here. The core never sees protobuf.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeVar
 
 import structlog
-from google.protobuf.message import DecodeError, Message
 
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.commands import (
@@ -40,30 +39,70 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_server.caps import (
     MAX_ANNOTATION,
+    MAX_APPLICATION_TAGS,
     MAX_CONFIG_BYTES,
+    MAX_GROUPS,
     MAX_ID,
     MAX_QUEUE_PATH,
     bytes_of,
     extra_problem,
     id_problem,
+    map_problem,
     rm_id_problem,
     size_problem,
     tags_problem,
     text_problem,
 )
-from licorne_server.convert_asks import AskReader, read_resources, read_texts
-from licorne_server.errors import Malformed, invalid_argument
-from licorne_server.items import BadItem, check, check_item, texts_of, without_entries
+from licorne_server.convert_asks import ASK, AskReader, read_resources
+from licorne_server.convert_out import MAX_RESPONSE_ITEMS
+from licorne_server.errors import invalid_argument
+from licorne_server.gather import Sort, gather
+from licorne_server.items import (
+    BadItem,
+    Large,
+    Layout,
+    check,
+    parse,
+    read_texts,
+    without_entries,
+)
+from licorne_server.pacing import Pace
 from licorne_server.wire import Split
 
 log = structlog.get_logger(__name__)
 
 NODE_PARTITION = "si/node-partition"
-_ATTRIBUTES = si.NodeInfo.ATTRIBUTES_FIELD_NUMBER
-_CAPACITY = (si.NodeInfo.SCHEDULABLERESOURCE_FIELD_NUMBER,)
-_OF_APPLICATIONS = (
-    si.AddApplicationRequest.UGI_FIELD_NUMBER,
-    si.AddApplicationRequest.PLACEHOLDERASK_FIELD_NUMBER,
+NODE = Layout(
+    "node",
+    si.NodeInfo,
+    {si.NodeInfo.NODEID_FIELD_NUMBER: MAX_ID},
+    texts="attributes",
+    nested=(si.NodeInfo.SCHEDULABLERESOURCE_FIELD_NUMBER,),
+    counted=si.NodeInfo.NODEID_FIELD_NUMBER,
+    meant=frozenset({NODE_PARTITION}),
+)
+APPLICATION = Layout(
+    "application",
+    si.AddApplicationRequest,
+    {si.AddApplicationRequest.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION},
+    texts="tags",
+    nested=(
+        si.AddApplicationRequest.UGI_FIELD_NUMBER,
+        si.AddApplicationRequest.PLACEHOLDERASK_FIELD_NUMBER,
+    ),
+)
+REMOVAL = Layout(
+    "removal",
+    si.RemoveApplicationRequest,
+    {si.RemoveApplicationRequest.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION},
+)
+RELEASE = Layout(
+    "release",
+    si.AllocationRelease,
+    {
+        si.AllocationRelease.ALLOCATIONKEY_FIELD_NUMBER: MAX_ID,
+        si.AllocationRelease.APPLICATIONID_FIELD_NUMBER: MAX_ANNOTATION,
+    },
 )
 REGISTRATION_FAILED = "registration of RM failed: "
 _ACTIONS = {
@@ -75,11 +114,9 @@ _ACTIONS = {
     si.NodeInfo.CREATE_DRAIN: NodeAction.CREATE_DRAIN,
 }
 _TERMINATIONS = {kind.value: kind for kind in TerminationType}
-READ_BYTES = 256 * 1024
-"""Bytes of items that are read before everything else gets a turn of the loop."""
+_AMOUNTS = attrgetter("ask_class.items")
+"""The amounts of an ask."""
 
-M = TypeVar("M", bound=Message)
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -91,24 +128,6 @@ class Steps:
     """Commands for the core, and answers that need no command, in order."""
     refused: int = 0
     """Nodes, applications and asks that were refused, so that the core will not see them."""
-
-
-def parse(message: type[M], raw: bytes) -> M:
-    """A message from its bytes.
-
-    Raises:
-        Malformed: the bytes are no such message.
-    """
-    try:
-        return message.FromString(raw)
-    except DecodeError as error:
-        raise Malformed(f"{message.DESCRIPTOR.name}: {error}") from None
-
-
-def slices(items: Sequence[T], portion: int) -> Iterator[Sequence[T]]:
-    """The items in order, `portion` of them at a time."""
-    for begin in range(0, len(items), portion):
-        yield items[begin : begin + portion]
 
 
 def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
@@ -140,91 +159,59 @@ def registration(wire: si.RegisterResourceManagerRequest) -> RegisterRm:
     )
 
 
-async def node_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
+async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of a NodeRequest."""
-    nodes, refused = await _gather(split.items[1], portion, _node, _refused_node)
-    result = Steps(
-        [UpdateNodes(rm_id=rm_id, nodes=run) for run in slices(nodes, portion)], len(refused)
-    )
-    if refused:
-        result.steps.append(NodesAnswered(rm_id=rm_id, rejected=refused))
+    nodes, refused = await gather(split.items[1], portion, _NODES, pace)
+    result = Steps([UpdateNodes(rm_id=rm_id, nodes=run) for run in nodes], len(refused))
+    result.steps += [NodesAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused)]
     return result
 
 
-async def application_batch(rm_id: RmId, split: Split, portion: int) -> Steps:
+async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of an ApplicationRequest: adds, then removals."""
-    new, refused = await _gather(split.items[1], portion, _new_application, _refused_application)
-    remove, bad_removals = await _gather(split.items[2], portion, _removal, _refused_application)
-    result = Steps(
-        [UpdateApplications(rm_id=rm_id, new=run) for run in slices(new, portion)], len(refused)
-    )
-    if refused or bad_removals:
-        result.steps.append(ApplicationsAnswered(rm_id=rm_id, rejected=refused + bad_removals))
-    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in slices(remove, portion)]
-    return result
-
-
-async def allocation_batch(rm_id: RmId, split: Split, portion: int, reader: AskReader) -> Steps:
-    """The steps of an AllocationRequest: asks and allocations, then releases."""
-    asks, refused = await _gather(split.items[4], portion, reader.read, _refused_ask)
-    releases, bad_releases = await _gather(split.items[2], portion, _release, _refused_release)
-    result = Steps(
-        [UpdateAllocations(rm_id=rm_id, asks=run) for run in slices(asks, portion)], len(refused)
-    )
-    if refused or bad_releases:
-        result.steps.append(AllocationsRejected(rm_id=rm_id, rejections=refused + bad_releases))
+    new, refused = await gather(split.items[1], portion, _APPLICATIONS, pace)
+    remove, bad_removals = await gather(split.items[2], portion, _REMOVALS, pace)
+    result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
     result.steps += [
-        UpdateAllocations(rm_id=rm_id, releases=run) for run in slices(releases, portion)
+        ApplicationsAnswered(rm_id=rm_id, rejected=run) for run in _answers(refused + bad_removals)
     ]
+    result.steps += [UpdateApplications(rm_id=rm_id, remove=run) for run in remove]
     return result
 
 
-async def _gather(
-    items: Sequence[bytes],
-    portion: int,
-    read: Callable[[bytes], T],
-    refuse: Callable[[bytes, str], R],
-) -> tuple[list[T], list[R]]:
-    """Read items: those that can be taken, and the refusals of the others.
-
-    All are read before the first is handled. So a malformed item ends the stream before anything
-    of its request is done.
-    """
-    taken: list[T] = []
-    refused: list[R] = []
-    for run in slices(items, portion):
-        size = 0
-        for raw in run:
-            try:
-                taken.append(read(raw))
-            except BadItem as problem:
-                refused.append(refuse(raw, str(problem)))
-            size += len(raw)
-            if size > READ_BYTES:
-                size = 0
-                await asyncio.sleep(0)
-        if len(items) > portion:
-            await asyncio.sleep(0)
-    return taken, refused
+async def allocation_batch(
+    rm_id: RmId, split: Split, portion: int, reader: AskReader, pace: Pace
+) -> Steps:
+    """The steps of an AllocationRequest: asks and allocations, then releases."""
+    sort = Sort(ASK, reader.read, reader.read_large, _refused_allocation, _AMOUNTS)
+    asks, refused = await gather(split.items[4], portion, sort, pace)
+    releases, bad_releases = await gather(split.items[2], portion, _RELEASES, pace)
+    result = Steps([UpdateAllocations(rm_id=rm_id, asks=run) for run in asks], len(refused))
+    result.steps += [
+        AllocationsRejected(rm_id=rm_id, rejections=run) for run in _answers(refused + bad_releases)
+    ]
+    result.steps += [UpdateAllocations(rm_id=rm_id, releases=run) for run in releases]
+    return result
 
 
-def _refused_node(raw: bytes, reason: str) -> NodeRejection:
-    [node_id] = texts_of(raw, {1: MAX_ID})
+def _answers(refused: Sequence[R]) -> Iterator[Sequence[R]]:
+    """The refusals in order, as many at a time as one response may have."""
+    for begin in range(0, len(refused), MAX_RESPONSE_ITEMS):
+        yield refused[begin : begin + MAX_RESPONSE_ITEMS]
+
+
+def _refused_node(names: list[str], reason: str) -> NodeRejection:
+    [node_id] = names
     return NodeRejection(node_id=NodeId(node_id), reason=reason)
 
 
-def _refused_application(raw: bytes, reason: str) -> ApplicationRejection:
-    [app_id] = texts_of(raw, {1: MAX_ANNOTATION})
+def _refused_application(names: list[str], reason: str) -> ApplicationRejection:
+    [app_id] = names
     return ApplicationRejection(app_id=AppId(app_id), reason=reason)
 
 
-def _refused_ask(raw: bytes, reason: str) -> AllocationRejection:
-    key, app_id = texts_of(raw, {1: MAX_ID, 9: MAX_ANNOTATION})
-    return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
-
-
-def _refused_release(raw: bytes, reason: str) -> AllocationRejection:
-    key, app_id = texts_of(raw, {6: MAX_ID, 2: MAX_ANNOTATION})
+def _refused_allocation(names: list[str], reason: str) -> AllocationRejection:
+    key, app_id = names
     return AllocationRejection(key=AllocationKey(key), app_id=AppId(app_id), reason=reason)
 
 
@@ -236,22 +223,37 @@ def _node(raw: bytes) -> NodeUpdate:
     try:
         return _whole_node(raw)
     except BadItem as problem:
-        lighter = without_entries(raw, _ATTRIBUTES, {NODE_PARTITION})
+        lighter = without_entries(raw, NODE)
         if len(lighter) == len(raw):
             raise
-        node = _whole_node(lighter)
-        log.warning("node taken without its attributes", node=node.node_id, reason=str(problem))
-        return node
+        return _lighter_node(lighter, problem)
 
 
-def _whole_node(raw: bytes) -> NodeUpdate:
-    check_item("node", raw, _CAPACITY)
+def _large_node(large: Large) -> NodeUpdate:
+    try:
+        check(large.problem)
+        return _whole_node(large.light, large.texts)
+    except BadItem as problem:
+        if not large.light:
+            raise
+        return _lighter_node(large.lighter, problem)
+
+
+def _lighter_node(raw: bytes, problem: BadItem) -> NodeUpdate:
+    node = _whole_node(raw)
+    log.warning("node taken without its attributes", node=node.node_id, reason=str(problem))
+    return node
+
+
+def _whole_node(raw: bytes, attributes: dict[str, str] | None = None) -> NodeUpdate:
+    """A node from its bytes; with `attributes`, if these were read apart."""
     wire = parse(si.NodeInfo, raw)
     check(id_problem("nodeID", wire.nodeID))
     action = _ACTIONS.get(wire.action)
     if action is None:
         raise BadItem(f"node {wire.nodeID}: unknown action {wire.action}")
-    attributes = read_texts("attributes", wire.attributes)
+    if attributes is None:
+        attributes = read_texts(NODE.texts, wire.attributes)
     partition = attributes.get(NODE_PARTITION, "")
     check(text_problem(NODE_PARTITION, partition))
     capacity = None
@@ -266,8 +268,14 @@ def _whole_node(raw: bytes) -> NodeUpdate:
     )
 
 
-def _new_application(raw: bytes) -> NewApplication:
-    check_item("application", raw, _OF_APPLICATIONS)
+def _large_application(large: Large) -> NewApplication:
+    check(large.problem)
+    check(map_problem(APPLICATION.texts, len(large.texts), MAX_APPLICATION_TAGS))
+    return _new_application(large.light, large.texts)
+
+
+def _new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
+    """An application from its bytes; with `tags`, if these were read apart."""
     wire = parse(si.AddApplicationRequest, raw)
     check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
@@ -278,7 +286,7 @@ def _new_application(raw: bytes) -> NewApplication:
         queue_name=wire.queueName,
         partition=wire.partitionName,
         user=_user(wire.ugi),
-        tags=read_texts("tags", wire.tags),
+        tags=read_texts(APPLICATION.texts, wire.tags) if tags is None else tags,
         execution_timeout=wire.executionTimeoutMilliSeconds,
         placeholder_ask=read_resources("placeholderAsk", wire.placeholderAsk),
         gang_scheduling_style=wire.gangSchedulingStyle,
@@ -288,20 +296,29 @@ def _new_application(raw: bytes) -> NewApplication:
 def _user(wire: si.UserGroupInformation) -> UserGroup:
     """The user with the groups that a configuration can name: those without control characters."""
     check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
+    check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
     check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))
     return UserGroup(wire.user, tuple(group for group in wire.groups if group.isprintable()))
 
 
+def _large_removal(large: Large) -> RemoveApplication:
+    check(large.problem)
+    return _removal(large.light)
+
+
 def _removal(raw: bytes) -> RemoveApplication:
-    check_item("removal", raw)
     wire = parse(si.RemoveApplicationRequest, raw)
     check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))
     return RemoveApplication(app_id=AppId(wire.applicationID), partition=wire.partitionName)
 
 
+def _large_release(large: Large) -> ReleaseRequest:
+    check(large.problem)
+    return _release(large.light)
+
+
 def _release(raw: bytes) -> ReleaseRequest:
-    check_item("release", raw)
     wire = parse(si.AllocationRelease, raw)
     check(text_problem("allocationKey", wire.allocationKey))
     check(text_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
@@ -316,3 +333,15 @@ def _release(raw: bytes) -> ReleaseRequest:
         partition=wire.partitionName,
         message=wire.message[:1024],
     )
+
+
+_NODES = Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
+_APPLICATIONS = Sort(
+    APPLICATION,
+    _new_application,
+    _large_application,
+    _refused_application,
+    attrgetter("placeholder_ask"),
+)
+_REMOVALS = Sort(REMOVAL, _removal, _large_removal, _refused_application)
+_RELEASES = Sort(RELEASE, _release, _large_release, _refused_allocation)

@@ -10,18 +10,25 @@ from licorne_core.commands import AnswerPreemptions, PreemptionAnswer
 from licorne_core.effects import AskedNode, AskedPreemption, PreemptionsAsked
 from licorne_core.errors import shown
 from licorne_core.ids import NodeId, RmId
-from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
-from licorne_server.convert_in import parse
+from licorne_server.caps import MAX_ID, MAX_NEEDS
+from licorne_server.convert_checks import answers_in, check_entries
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, Kind, Payload
 from licorne_server.errors import invalid_argument
-from licorne_server.wire import LENGTH, delimited, fields
+from licorne_server.items import parse
+from licorne_server.pacing import FIELD, Pace
+from licorne_server.wire import delimited
 
 MAX_CHECK_BYTES = 1024 * 1024
 """A check ends with the node that exceeds it. By default clients take messages of 4 MiB."""
 
 _CHECKS = sp.PreemptionChecks.CHECKS_FIELD_NUMBER
-_ANSWERS = sp.PreemptionAnswers.ANSWERS_FIELD_NUMBER
 _NODES = sp.PreemptionCheck.NODES_FIELD_NUMBER
+PART_ANSWERS = 20
+"""Answers that go into one command; each may name `MAX_NEEDS` nodes."""
+
+_NEED = 4 * FIELD
+"""Work of reading one node that an answer names."""
+
 _NEEDED = sp.PreemptionAnswer.NODES_FIELD_NUMBER
 
 
@@ -70,8 +77,10 @@ def _payload(checks: list[bytes], last: int) -> Payload:
     return Payload(Kind.VICTIMS, "victims", b"".join(checks), len(checks), last_check=last)
 
 
-def preemption_answers(rm_id: RmId, raw: bytes) -> AnswerPreemptions:
-    """A PreemptionAnswers. Whether its nodes and positions are those of the check the core knows.
+async def preemption_answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerPreemptions]:
+    """A PreemptionAnswers, part by part.
+
+    Whether its nodes and positions are those of the check the core knows.
 
     Raises:
         CallError: there are too many answers, one names too many nodes or one node twice, or a
@@ -79,24 +88,20 @@ def preemption_answers(rm_id: RmId, raw: bytes) -> AnswerPreemptions:
         Malformed: the bytes are no PreemptionAnswers.
     """
     answers: list[PreemptionAnswer] = []
-    for count, item in enumerate(fields(raw), 1):
-        if count > MAX_ANSWERS:
-            raise invalid_argument(
-                f"PreemptionAnswers holds more than {MAX_ANSWERS} answers",
-                "preemption_answers.answers",
-            )
-        if item.kind == LENGTH and item.number == _ANSWERS:
-            answers.append(_answer(raw[item.value : item.end]))
-    return AnswerPreemptions(rm_id=rm_id, answers=answers)
+    for item in await answers_in(raw, "PreemptionAnswers", "preemption_answers.answers", pace):
+        answer = _answer(item)
+        answers.append(answer)
+        if pace.spend(len(item) + (len(answer.needed) + 1) * _NEED):
+            await pace.rest()
+    return [
+        AnswerPreemptions(rm_id=rm_id, answers=answers[begin : begin + PART_ANSWERS])
+        for begin in range(0, len(answers), PART_ANSWERS)
+    ]
 
 
 def _answer(raw: bytes) -> PreemptionAnswer:
-    count = sum(item.kind == LENGTH and item.number == _NEEDED for item in fields(raw))
-    if count > MAX_NEEDS:
-        raise invalid_argument(
-            f"PreemptionAnswer names {count} nodes, at most {MAX_NEEDS} are asked about",
-            "preemption_answers.answers.nodes",
-        )
+    field = "preemption_answers.answers.nodes"
+    check_entries("PreemptionAnswer", raw, _NEEDED, MAX_NEEDS, field)
     wire = parse(sp.PreemptionAnswer, raw)
     needed: dict[NodeId, int] = {}
     for need in wire.nodes:

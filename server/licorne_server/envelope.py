@@ -6,6 +6,7 @@ The request or response inside is kept as bytes, and not parsed here.
 from typing import NamedTuple
 
 from licorne.v1.session_pb2 import UpdateRequest, UpdateResponse
+from licorne_server.caps import MAX_UPDATE_FIELDS
 from licorne_server.convert_out import Kind
 from licorne_server.errors import Malformed
 from licorne_server.wire import LENGTH, VARINT, delimited, encode_varint, fields, varint
@@ -39,11 +40,14 @@ def open_envelope(raw: bytes) -> Envelope:
     """The envelope of an UpdateRequest.
 
     Raises:
-        Malformed: the bytes are no UpdateRequest, or it holds more than one message.
+        Malformed: the bytes are no UpdateRequest, or it holds more than one message or very many
+            fields.
     """
     number = acknowledged = message = 0
     payload = b""
-    for item in fields(raw):
+    for count, item in enumerate(fields(raw), 1):
+        if count > MAX_UPDATE_FIELDS:
+            raise Malformed(f"UpdateRequest: more than {MAX_UPDATE_FIELDS} fields in one request")
         if item.kind == VARINT and item.number == NUMBER:
             number, _ = varint(raw, item.value)
         elif item.kind == VARINT and item.number == ACKNOWLEDGED:

@@ -13,7 +13,6 @@ import structlog
 from google.protobuf.message import Message
 
 from licorne_core.errors import NotFound
-from licorne_server.convert_in import parse
 from licorne_server.errors import (
     CallError,
     Defect,
@@ -24,6 +23,8 @@ from licorne_server.errors import (
     not_found,
     unavailable,
 )
+from licorne_server.items import parse
+from licorne_server.wire import check_fields
 
 log = structlog.get_logger(__name__)
 Request = TypeVar("Request", bound=Message)
@@ -53,7 +54,7 @@ def unary_handler(
 
     async def handle(raw: bytes, context: Any) -> bytes:
         try:
-            return (await serve(parse(request, raw), context)).SerializeToString()
+            return (await serve(_parsed(request, raw), context)).SerializeToString()
         except asyncio.CancelledError:
             raise
         except Exception as error:
@@ -70,13 +71,24 @@ def watch_handler(
     async def handle(raw: bytes, context: Any) -> None:
         try:
             await context.send_initial_metadata(())
-            await serve(parse(request, raw), context)
+            await serve(_parsed(request, raw), context)
         except asyncio.CancelledError:
             raise
         except Exception as error:
             await abort(context, error)
 
     return grpc.unary_stream_rpc_method_handler(handle)
+
+
+def _parsed(request: type[Request], raw: bytes) -> Request:
+    """A request, if it has no more fields than any may have: each costs time.
+
+    Raises:
+        CallError: it has more.
+        Malformed: the bytes are no such message.
+    """
+    check_fields(request.DESCRIPTOR.name, raw)
+    return parse(request, raw)
 
 
 async def abort(context: Any, error: Exception) -> NoReturn:

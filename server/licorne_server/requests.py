@@ -1,5 +1,6 @@
 """Carrying out what an RM requests, over `si.v1` and over a session alike."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
@@ -13,6 +14,7 @@ from licorne_server.convert_in import Steps, allocation_batch, application_batch
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused
+from licorne_server.pacing import Pace
 from licorne_server.rms import Rm, Rms, check_registered
 from licorne_server.wire import ALLOCATION_REQUEST, APPLICATION_REQUEST, NODE_REQUEST, Split
 
@@ -68,24 +70,25 @@ async def handle_request(
     Raises:
         CallError: the RM is not registered any more.
     """
-    taken = await _steps(rm, kind, request, engine.portions.items)
+    taken = await _steps(rm, kind, request, engine.portions.items, rms.pace())
     for step in taken.steps:
         if not isinstance(step, Effect):
             effects = await engine.submit(step, is_current=is_current)
             check_registered(effects, LAYOUTS[kind].message)
         elif is_current():
             rms.route([step])
+            await asyncio.sleep(0)
     return taken.refused
 
 
-async def _steps(rm: Rm, kind: Kind, request: Split, portion: int) -> Steps:
+async def _steps(rm: Rm, kind: Kind, request: Split, portion: int, pace: Pace) -> Steps:
     match kind:
         case Kind.NODES:
-            return await node_batch(rm.rm_id, request, portion)
+            return await node_batch(rm.rm_id, request, portion, pace)
         case Kind.APPLICATIONS:
-            return await application_batch(rm.rm_id, request, portion)
+            return await application_batch(rm.rm_id, request, portion, pace)
         case Kind.ALLOCATIONS:
-            return await allocation_batch(rm.rm_id, request, portion, rm.reader)
+            return await allocation_batch(rm.rm_id, request, portion, rm.reader, pace)
         case Kind.CHECKS | Kind.VICTIMS | Kind.SESSION:
             raise AssertionError("what only a session can say is no request with items")
         case _:

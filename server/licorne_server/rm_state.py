@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from licorne.v1.session_pb2 import StateDump, StateDumpWanted, UpdateResponse
-from licorne_server.caps import MAX_STATE_DUMP, size_problem
+from licorne_server.caps import MAX_STATE_DUMP, MAX_STATE_VALUES, size_problem
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.outbox import Outbox
 from licorne_server.wire import delimited
@@ -69,6 +69,10 @@ def _document(answer: StateDump) -> str:
     wrong = size_problem("json", len(answer.json.encode()), MAX_STATE_DUMP)
     if wrong:
         return problem(wrong)
+    count = sum(map(answer.json.count, ",[{"))
+    if count > MAX_STATE_VALUES:
+        text = f"json has {count} commas and brackets, at most {MAX_STATE_VALUES} are allowed"
+        return problem(text)
     try:
         json.loads(answer.json, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:

@@ -38,6 +38,7 @@ from licorne_server.errors import (
 )
 from licorne_server.event_log import EventLogs
 from licorne_server.outbox import Bounds, Outbox
+from licorne_server.pacing import Pace
 from licorne_server.rm_state import RmState, problem
 from licorne_server.sessions import Session
 from licorne_server.streams import Stream
@@ -203,6 +204,12 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.registering = asyncio.Lock()
+        # Messages with much in them go through it one by one.
+        self._gate = asyncio.Lock()
+
+    def pace(self) -> Pace:
+        """The pace at which one message is read: large ones take turns."""
+        return Pace(self._gate)
 
     def all(self) -> list[Rm]:
         """Every RM in order of first registration."""

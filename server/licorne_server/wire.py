@@ -4,11 +4,12 @@ A request is split into the bytes of its items, and each item is parsed on its o
 time of a step stay bounded whatever was sent, and an item that repeats is known by its bytes.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
-from licorne_server.caps import MAX_ITEMS
+from licorne_server.caps import MAX_ITEMS, MAX_REQUEST_FIELDS
 from licorne_server.errors import Malformed, invalid_argument
+from licorne_server.pacing import FIELD, FIELDS, Pace
 
 Place = tuple[int, int, int, int]
 """A field that holds bytes: its number, where it begins, and where its value begins and ends."""
@@ -104,13 +105,24 @@ def fields(raw: bytes) -> Iterator[Field]:
         position = item.end
 
 
-def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS) -> tuple[int, list[Place]]:
+class Skimmed(NamedTuple):
+    """What was found in a message, or in a part of it."""
+
+    fields: int
+    """How many fields were looked at."""
+    places: list[Place]
+    """Those that were wanted and hold bytes."""
+    end: int
+    """Where the first field begins that was not looked at; the end of the message if all were."""
+
+
+def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS, begin: int = 0) -> Skimmed:
     """Count the fields of a message, and find those of the wanted numbers that hold bytes.
 
-    It stops behind field number `most` + 1. Items of very many fields go through this loop, so
-    that it is written for speed.
+    It looks at `most` + 1 fields, from the one on that begins at `begin`. Items of very many fields
+    go through this loop, so that it is written for speed.
     """
-    count, position, stop = 0, 0, len(raw)
+    count, position, stop = 0, begin, len(raw)
     found: list[Place] = []
     last = stop - 1
     while position < stop and count <= most:
@@ -127,7 +139,50 @@ def skim(raw: bytes, wanted: Container[int] = (), most: int = MAX_ITEMS) -> tupl
         count += 1
         if kind == LENGTH and number in wanted:
             found.append((number, begin, value, position))
-    return count, found
+    return Skimmed(count, found, position)
+
+
+async def survey(
+    raw: bytes,
+    wanted: Container[int],
+    most: int,
+    pace: Pace,
+    see: Callable[[Sequence[Place]], None] | None = None,
+) -> tuple[int, int]:
+    """The same as `skim`, part by part, with everything else in between.
+
+    What was found in each part is shown to `see`. Returns the number of fields that were looked at,
+    and where the first one begins that was not.
+    """
+    count, end = 0, 0
+    while end < len(raw) and count <= most:
+        part = skim(raw, wanted, min(FIELDS - 1, most - count), end)
+        count, end = count + part.fields, part.end
+        if see is not None:
+            see(part.places)
+        if pace.spend(part.fields * FIELD):
+            await pace.rest()
+    return count, end
+
+
+def check_fields(message: str, raw: bytes, path: Sequence[int] = ()) -> None:
+    """Refuse a message of very many fields: its own, and those of the fields on the path.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the message and the bound.
+        Malformed: the bytes are no message.
+    """
+    if _fields_along(raw, path, MAX_REQUEST_FIELDS) > MAX_REQUEST_FIELDS:
+        raise invalid_argument(f"{message} has more than {MAX_REQUEST_FIELDS} fields")
+
+
+def _fields_along(raw: bytes, path: Sequence[int], room: int) -> int:
+    """Count the fields, no further than until they exceed the room."""
+    count, places, _ = skim(raw, path[:1], room)
+    for _, _, value, end in places:
+        if count <= room:
+            count += _fields_along(raw[value:end], path[1:], room - count)
+    return count
 
 
 def text_of(number: int, raw: bytes) -> str:
@@ -160,27 +215,28 @@ def delimited(number: int, payload: bytes) -> bytes:
     return encode_varint(number << 3 | LENGTH) + encode_varint(len(payload)) + payload
 
 
-def split(raw: bytes, layout: Layout) -> Split:
-    """Split a request into its items.
+async def split(raw: bytes, layout: Layout, pace: Pace) -> Split:
+    """Split a request into its items, part by part.
 
     Raises:
         Malformed: the bytes are no message.
         CallError: the request holds more than `MAX_ITEMS` items.
     """
-    splitter = _Splitter(raw, layout)
+    await pace.begin(len(raw))
+    splitter = _Splitter(raw, layout, pace)
     rm_id = ""
     position = 0
     while position < len(raw):
         item = field_at(raw, position, len(raw))
         if item.kind == LENGTH and item.number in layout.items:
-            position = splitter.run(position, len(raw), item.number, item.number)
+            position = await splitter.run(position, len(raw), item.number, item.number)
             continue
         position = item.end
-        splitter.count(1)
+        await splitter.count(1)
         if item.kind != LENGTH:
             continue
         if item.number == layout.nested:
-            splitter.nested(item.value, item.end)
+            await splitter.nested(item.value, item.end)
         elif item.number == layout.rm_id:
             rm_id = text_of(item.number, raw[item.value : item.end])
     return Split(rm_id, splitter.items)
@@ -189,29 +245,33 @@ def split(raw: bytes, layout: Layout) -> Split:
 class _Splitter:
     """Collects the items of one request."""
 
-    def __init__(self, raw: bytes, layout: Layout) -> None:
+    def __init__(self, raw: bytes, layout: Layout, pace: Pace) -> None:
         self.raw = raw
         self.layout = layout
+        self.pace = pace
         self.counted = 0
         self.items: dict[int, list[bytes]] = {n: [] for n in (*layout.items, layout.nested)}
 
-    def count(self, number: int) -> None:
+    async def count(self, number: int) -> None:
         """Count fields, wanted or not, so that too many are refused early."""
         self.counted += number
         if self.counted > MAX_ITEMS:
             raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
+        if self.pace.spend(number * FIELD):
+            await self.pace.rest()
 
-    def run(self, position: int, stop: int, number: int, into: int) -> int:
-        """Collect the neighbouring items of one field from a position on; returns where they end.
+    async def run(self, position: int, stop: int, number: int, into: int) -> int:
+        """Collect neighbouring items of one field from a position on; returns where they end.
 
-        Every item goes through this loop, so that it is written for speed.
+        It stops at the end of a part of work. Every item goes through this loop, so that it is
+        written for speed.
         """
         raw = self.raw
         tag = number << 3 | LENGTH
         items = self.items[into]
-        room = MAX_ITEMS - self.counted
         before = len(items)
-        while position < stop and raw[position] == tag:
+        most = before + FIELDS
+        while position < stop and raw[position] == tag and len(items) < most:
             value = position + 2
             length = raw[position + 1] if value < stop else 0x80
             if length >= 0x80 and value < stop and raw[value] < 0x80:
@@ -224,17 +284,19 @@ class _Splitter:
             if position > stop:
                 raise Malformed(f"field {number} ends behind the message")
             items.append(raw[value:position])
-            if len(items) - before > room:
-                break
-        self.count(len(items) - before)
+        if len(items) == before:
+            # Its tag is written with more bytes than it needs.
+            _, _, _, value, position = field_at(raw, position, stop)
+            items.append(raw[value:position])
+        await self.count(len(items) - before)
         return position
 
-    def nested(self, position: int, stop: int) -> None:
+    async def nested(self, position: int, stop: int) -> None:
         """Collect the items in field 1 of the nested message between two positions."""
         while position < stop:
             item = field_at(self.raw, position, stop)
             if item.number == 1 and item.kind == LENGTH:
-                position = self.run(position, stop, 1, self.layout.nested)
+                position = await self.run(position, stop, 1, self.layout.nested)
             else:
-                self.count(1)
+                await self.count(1)
                 position = item.end

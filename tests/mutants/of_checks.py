@@ -149,9 +149,9 @@ CHECKS = (
     Defect(
         "answers-without-number",
         _CONVERSATION,
-        "self._engine.post(answers, is_current=self._is_current)\n"
+        "await self._answer(ANSWERS[message], payload)\n"
         "            self._intake.put(Entry(Kind.SESSION, number))",
-        "self._engine.post(answers, is_current=self._is_current)\n"
+        "await self._answer(ANSWERS[message], payload)\n"
         "            self._intake.put(Entry(Kind.SESSION, 0))",
         "answers are not acknowledged",
         ("tests/server/test_callbacks.py",),

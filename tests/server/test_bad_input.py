@@ -238,7 +238,7 @@ async def test_unknown_enum_values_are_rejected_in_band(
             "Failed to add application x to partition [neighbour]default, partition doesn't exist",
         ),
         (
-            application("x", ugi=si.UserGroupInformation(user="u", groups=["grp"] * 90_000)),
+            application("x", ugi=si.UserGroupInformation(user="u", groups=["g" * 9] * 30_000)),
             "ugi.groups has 270000 bytes, at most 262144 are allowed",
         ),
         (

@@ -185,7 +185,7 @@ async def test_an_answer_beyond_any_check_ends_the_stream(
     await session.send(call, predicate_answers=answering(sp.PredicateAnswer(id=2), answer))
     code, text = await call.ending()
     assert code is grpc.StatusCode.INVALID_ARGUMENT
-    assert text == "PredicateAnswer refuses 1001 nodes, at most 1000 are asked about"
+    assert text == "PredicateAnswer has more than 1000 refused, no check asks for more"
     await neighbour()
 
 

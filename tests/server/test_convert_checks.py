@@ -16,6 +16,7 @@ from licorne_server.convert_checks import NO_REASON, CheckEncoder, predicate_ans
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind
 from licorne_server.errors import CallError, Malformed
 from licorne_server.wire import delimited
+from support.paced import at_once, pace
 from support.shim import faults
 
 RM = RmId("rm")
@@ -126,9 +127,14 @@ def test_a_check_that_is_larger_than_a_message_goes_alone() -> None:
 def read(*answers: sp.PredicateAnswer) -> list[PredicateAnswer]:
     """The answers as the core gets them."""
     raw = sp.PredicateAnswers(answers=answers).SerializeToString()
-    command = predicate_answers(RM, raw)
-    assert command.rm_id == RM
-    return list(command.answers)
+    return answers_in(raw)
+
+
+def answers_in(raw: bytes) -> list[PredicateAnswer]:
+    """The answers in the bytes of a message."""
+    commands = at_once(predicate_answers(RM, raw, pace()))
+    assert all(command.rm_id == RM for command in commands)
+    return [answer for command in commands for answer in command.answers]
 
 
 def refusals(*refused: tuple[str, str]) -> list[tuple[str, str]]:
@@ -157,14 +163,14 @@ def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int
     both = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, raw) + delimited(
         sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, strange
     )
-    short, long = predicate_answers(RM, both).answers
+    short, long = answers_in(both)
     assert (short.check, list(short.refused)) == (long.check, list(long.refused)) == (number, [])
 
 
 def test_the_last_number_of_an_answer_counts() -> None:
     """As protobuf wants it, where a field comes twice."""
     raw = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, b"\x08\x01\x08\x02")
-    assert [answer.check for answer in predicate_answers(RM, raw).answers] == [2]
+    assert [answer.check for answer in answers_in(raw)] == [2]
 
 
 def test_what_is_no_answer_is_passed_over() -> None:
@@ -174,7 +180,7 @@ def test_what_is_no_answer_is_passed_over() -> None:
         + delimited(15, b"later")
         + sp.PredicateAnswers(answers=[sp.PredicateAnswer(id=1)]).SerializeToString()
     )
-    assert [answer.check for answer in predicate_answers(RM, raw).answers] == [1]
+    assert [answer.check for answer in answers_in(raw)] == [1]
 
 
 def test_answers_have_their_refusals_in_order() -> None:
@@ -213,11 +219,13 @@ def test_refusals_are_counted_before_they_are_read() -> None:
     """More refusals than any check has nodes are a fault, found before any is looked at."""
     refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
     field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
-    with pytest.raises(CallError, match=f"refuses {MAX_REFUSALS + 1} nodes, at most") as caught:
-        predicate_answers(RM, delimited(field, refusal * (MAX_REFUSALS + 1)))
+    with pytest.raises(
+        CallError, match=f"has more than {MAX_REFUSALS} refused, no check"
+    ) as caught:
+        answers_in(delimited(field, refusal * (MAX_REFUSALS + 1)))
     assert list(faults(caught.value)) == ["predicate_answers.answers.refused"]
     with pytest.raises(Malformed, match="PredicateAnswer"):
-        predicate_answers(RM, delimited(field, refusal))
+        answers_in(delimited(field, refusal))
 
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,4 +241,4 @@ def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bytes_that_are_no_answers_are_refused(raw: bytes) -> None:
     """Cut off or of no known kind: the bytes are malformed, and nothing else happens."""
     with pytest.raises(Malformed):
-        predicate_answers(RM, raw)
+        answers_in(raw)

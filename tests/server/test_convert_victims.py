@@ -14,6 +14,7 @@ from licorne_server.caps import MAX_ANSWERS, MAX_ID, MAX_NEEDS
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, Kind
 from licorne_server.convert_victims import MAX_CHECK_BYTES, preemption_answers, victim_payloads
 from licorne_server.errors import CallError, Malformed
+from support.paced import at_once, pace
 from support.shim import faults
 
 RM = RmId("rm")
@@ -44,9 +45,14 @@ def read(effect: PreemptionsAsked) -> list[sp.PreemptionChecks]:
 def answers(*wanted: sp.PreemptionAnswer) -> Sequence[PreemptionAnswer]:
     """What the core is told of these answers."""
     raw = sp.PreemptionAnswers(answers=wanted).SerializeToString()
-    command = preemption_answers(RM, raw)
-    assert command.rm_id == RM
-    return command.answers
+    return answers_in(raw)
+
+
+def answers_in(raw: bytes) -> Sequence[PreemptionAnswer]:
+    """What the core is told of the answers in the bytes of a message."""
+    commands = at_once(preemption_answers(RM, raw, pace()))
+    assert all(command.rm_id == RM for command in commands)
+    return [answer for command in commands for answer in command.answers]
 
 
 def need(node: str, index: int) -> sp.NodeNeed:
@@ -172,7 +178,7 @@ def test_answers_are_read_as_they_were_meant(wanted: list[tuple[int, dict[str, i
         (
             [need(f"n{number}", 0) for number in range(MAX_NEEDS + 1)],
             "nodes",
-            f"PreemptionAnswer names {MAX_NEEDS + 1} nodes, at most {MAX_NEEDS} are asked about",
+            f"PreemptionAnswer has more than {MAX_NEEDS} nodes, no check asks for more",
         ),
     ],
 )
@@ -205,4 +211,4 @@ def test_a_node_that_cannot_be_meant_is_ignored() -> None:
 def test_garbage_is_malformed(raw: bytes) -> None:
     """Cut off, or of a wire type that there is not."""
     with pytest.raises(Malformed):
-        preemption_answers(RM, raw)
+        answers_in(raw)

@@ -10,6 +10,7 @@ from licorne_server.app import Server
 from licorne_server.convert_out import Kind
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.wire import split
+from support.paced import pace
 from support.shim import Shim
 
 MANY = 2_000
@@ -39,7 +40,7 @@ async def test_rejections_of_a_former_registration_are_not_told(
     await shim.register()
     rm = server.rms.find(RmId("rm"))
     assert rm is not None
-    request = split(message.SerializeToString(), LAYOUTS[kind])
+    request = await split(message.SerializeToString(), LAYOUTS[kind], pace())
     is_current = rm.registration_guard()
     handled = asyncio.create_task(
         handle_request(server.engine, server.rms, rm, kind, request, is_current)

@@ -10,14 +10,16 @@ import pytest
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
+from licorne_core.asks import Ask
 from licorne_core.commands import NodeUpdate, UpdateApplications, UpdateNodes
 from licorne_core.ids import NodeId, RmId
 from licorne_server.app import Server
 from licorne_server.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
-from licorne_server.convert_asks import AskingReader, AskReader
+from licorne_server.convert_asks import ASK, AskingReader, AskReader
 from licorne_server.convert_in import application_batch, node_batch
-from licorne_server.items import BadItem
+from licorne_server.items import BadItem, take_apart
 from licorne_server.wire import APPLICATION_REQUEST, NODE_REQUEST, split
+from support.paced import at_once, pace
 from support.shim import (
     Call,
     Shim,
@@ -44,6 +46,11 @@ def labels(count: int) -> dict[str, str]:
     return {f"kubernetes.io/label/{number:03x}": "" for number in range(count)}
 
 
+def read_ask(raw: bytes, reader: AskReader | None = None) -> Ask:
+    """A large ask, as the reader of a new RM reads it, or another one."""
+    return (reader or AskReader()).read_large(at_once(take_apart(raw, ASK, pace())))
+
+
 async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
     """The pod of most labels that etcd can hold is taken like any other, and shown with them."""
     calls = await shim.set_up()
@@ -64,7 +71,7 @@ def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
         taskGroupName=ANNOTATION,
         resourcePerAlloc=resource(**{LONGEST: 1}),
     )
-    read = reader.read(wire.SerializeToString())
+    read = read_ask(wire.SerializeToString(), reader)
     assert (read.app_id, read.task_group) == (ANNOTATION, ANNOTATION)
     assert read.tags == tags
     assert read.ask_class.resources == {LONGEST: 1}
@@ -90,7 +97,7 @@ async def test_group_that_nobody_can_name_is_left_out() -> None:
 async def read_application(wire: si.AddApplicationRequest) -> Any:
     """The application as it reaches the core."""
     raw = si.ApplicationRequest(new=[wire]).SerializeToString()
-    steps = await application_batch(RM, split(raw, APPLICATION_REQUEST), 10)
+    steps = await application_batch(RM, await split(raw, APPLICATION_REQUEST, pace()), 10, pace())
     [step] = steps.steps
     assert isinstance(step, UpdateApplications)
     return step.new[0]
@@ -135,22 +142,22 @@ async def test_what_runs_is_counted_without_what_describes_it(
 def test_pending_ask_keeps_its_tags_or_is_refused(tags: dict[str, str]) -> None:
     """An RM may judge asks by their tags, so none that waits is taken without them."""
     with pytest.raises(BadItem):
-        AskReader().read(ask("k", allocationTags=tags).SerializeToString())
+        read_ask(ask("k", allocationTags=tags).SerializeToString())
 
 
 def test_tags_with_a_meaning_stay_with_what_runs() -> None:
     """Age and required node count although the tags beside them are too large."""
     tags = {"creationTime": "1700000000", "yunikorn.apache.org/requiredNode": "n0", **TOO_MUCH}
-    read = AskReader().read(ask("k", nodeID="n0", allocationTags=tags).SerializeToString())
+    read = read_ask(ask("k", nodeID="n0", allocationTags=tags).SerializeToString())
     assert (read.create_time, read.ask_class.required_node) == (1_700_000_000, "n0")
     assert set(read.tags) == set(tags) - set(TOO_MUCH)
 
 
 def test_what_runs_is_counted_without_an_impossible_task_group() -> None:
     """A task group that is no name ends an ask, but not an allocation."""
-    assert AskReader().read(running(taskGroupName="a\nb")).task_group == ""
+    assert read_ask(running(taskGroupName="a\nb")).task_group == ""
     with pytest.raises(BadItem, match="taskGroupName holds control characters"):
-        AskReader().read(ask("k", taskGroupName="a\nb").SerializeToString())
+        read_ask(ask("k", taskGroupName="a\nb").SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -164,7 +171,7 @@ def test_what_runs_is_counted_without_an_impossible_task_group() -> None:
 def test_what_runs_is_refused_for_what_counts(fields: dict[str, Any], reason: str) -> None:
     """Leaving out tags does not mend an id or an amount, and the reason names these."""
     with pytest.raises(BadItem, match=reason):
-        AskReader().read(running(allocationTags=TOO_MUCH, **fields))
+        read_ask(running(allocationTags=TOO_MUCH, **fields))
 
 
 def running(**fields: Any) -> bytes:
@@ -183,7 +190,7 @@ async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str
     wire = node("n1", vcore=1)
     wire.attributes.update({**attributes, "si/node-partition": "gpu"})
     raw = si.NodeRequest(nodes=[wire]).SerializeToString()
-    [step] = (await node_batch(RM, split(raw, NODE_REQUEST), 10)).steps
+    [step] = (await node_batch(RM, await split(raw, NODE_REQUEST, pace()), 10, pace())).steps
     assert isinstance(step, UpdateNodes)
     taken: NodeUpdate = step.nodes[0]
     assert (taken.node_id, taken.partition, taken.capacity) == (NodeId("n1"), "gpu", {"vcore": 1})

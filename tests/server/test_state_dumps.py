@@ -10,7 +10,7 @@ import pytest
 
 from licorne.v1 import session_pb2 as sp
 from licorne_server.app import Server
-from licorne_server.caps import MAX_STATE_DUMP
+from licorne_server.caps import MAX_STATE_DUMP, MAX_STATE_VALUES
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.rm_state import RmState
 from support.shim import LOOPBACK, RawSession, Shim, connected, eventually, serving
@@ -55,6 +55,10 @@ async def test_what_an_rm_answers_is_in_the_dump(server: Server, session: RawSes
         ({"json": "[NaN]"}, "json is no JSON document: NaN is no number"),
         ({"json": "[" * 100_000}, "json is no JSON document: "),
         ({"json": '"' + "x" * MAX_STATE_DUMP}, f"json has {MAX_STATE_DUMP + 1} bytes, at most "),
+        (
+            {"json": f"[{'[],' * MAX_STATE_VALUES}1]"},
+            f"json has {2 * MAX_STATE_VALUES + 1} commas and brackets, at most {MAX_STATE_VALUES} ",
+        ),
         ({"error": "cache is not there", "json": "1"}, "cache is not there"),
     ],
 )

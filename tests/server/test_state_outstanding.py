@@ -1,6 +1,7 @@
 """`licorne.v1.State` over the wire: how much the cluster is short of."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import grpc
@@ -8,9 +9,23 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.ids import PartitionName
+from licorne_core.reports import OutstandingShape
+from licorne_server.app import Server
+from licorne_server.services import paging
 from licorne_server.services import state as service
 from licorne_server.testing import VirtualClock
-from support.shim import PATIENCE, Shim, application, ask, connected, node, serving
+from support.shim import (
+    PATIENCE,
+    Shim,
+    application,
+    ask,
+    connected,
+    eventually,
+    new_allocations,
+    node,
+    serving,
+)
 
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
@@ -65,6 +80,34 @@ async def test_a_partition_that_is_short_of_nothing_has_no_shapes(
     assert missing.value.details() == "partition x not found"
 
 
+async def test_answer_is_made_for_all_who_wait(
+    server: Server, shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made once, with everything else in between, though the first caller goes away."""
+    calls = await shim.set_up()
+    views = server.scheduler.views
+    find, looks, go = views.outstanding, 0, asyncio.Event()
+
+    def find_when_told(partition: PartitionName) -> Iterator[OutstandingShape | None]:
+        nonlocal looks
+        looks += 1
+        while not go.is_set():
+            yield None
+        yield from find(partition)
+
+    monkeypatch.setattr(views, "outstanding", find_when_told)
+    first, *others = [
+        asyncio.ensure_future(state.ListOutstanding(pb.ListOutstandingRequest())) for _ in range(3)
+    ]
+    await eventually(lambda: looks)
+    await shim.ask(calls[0], ask("k"))
+    assert await new_allocations(calls[0], 1) == {"k": "n0"}
+    first.cancel()
+    go.set()
+    assert [list((await other).shapes) for other in others] == [[], []]
+    assert looks == 1
+
+
 async def test_looks_in_a_row_share_an_answer() -> None:
     """However many ask, a partition is looked at once a second at the most."""
     clock = VirtualClock()
@@ -88,7 +131,7 @@ async def test_an_answer_has_the_largest_counts_that_fit(
     shim: Shim, state: "StateAsyncStub", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many sizes there are, the answer stays as small as a page of any list."""
-    monkeypatch.setattr(service, "MAX_PAGE_BYTES", 40)
+    monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     calls = await shim.set_up(vcore=10)
     sizes = [20, 30, 30, 40, 50, 60]
     await shim.ask(calls[0], *(ask(f"k{i}", vcore=size) for i, size in enumerate(sizes)))

@@ -9,11 +9,17 @@ from hypothesis import strategies as st
 from licorne.si.v1 import si_pb2 as si
 from licorne_server import wire
 from licorne_server.errors import CallError, Malformed
+from support.paced import at_once, pace
 from support.shim import application, ask, node, releases
 
 TEXT = st.text(max_size=200)
 ASKS = st.lists(st.builds(ask, TEXT, TEXT, priority=st.integers(-(2**31), 2**31 - 1)))
 RELEASES = st.lists(st.builds(si.AllocationRelease, allocationKey=TEXT, message=TEXT))
+
+
+def split_up(raw: bytes, layout: wire.Layout) -> wire.Split:
+    """The items of a request."""
+    return at_once(wire.split(raw, layout, pace()))
 
 
 @given(TEXT, ASKS, RELEASES)
@@ -22,7 +28,7 @@ def test_allocation_request_is_split_like_protobuf_reads_it(
 ) -> None:
     """The items of both lists come out in order, whatever their number and size."""
     request = si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases(*gone))
-    split = wire.split(request.SerializeToString(), wire.ALLOCATION_REQUEST)
+    split = split_up(request.SerializeToString(), wire.ALLOCATION_REQUEST)
     assert split.rm_id == rm_id
     assert [si.Allocation.FromString(raw) for raw in split.items[4]] == asks
     assert [si.AllocationRelease.FromString(raw) for raw in split.items[2]] == gone
@@ -32,12 +38,12 @@ def test_allocation_request_is_split_like_protobuf_reads_it(
 def test_other_requests_are_split_alike(names: list[str], others: list[str]) -> None:
     """Nodes, and applications to add and to remove, come out in order."""
     nodes = si.NodeRequest(rmID="rm", nodes=[node(name, vcore=1) for name in names])
-    split = wire.split(nodes.SerializeToString(), wire.NODE_REQUEST)
+    split = split_up(nodes.SerializeToString(), wire.NODE_REQUEST)
     assert split.rm_id == "rm"
     assert [si.NodeInfo.FromString(raw).nodeID for raw in split.items[1]] == names
     remove = [si.RemoveApplicationRequest(applicationID=name) for name in others]
     apps = si.ApplicationRequest(new=[application(name) for name in names], remove=remove)
-    split = wire.split(apps.SerializeToString(), wire.APPLICATION_REQUEST)
+    split = split_up(apps.SerializeToString(), wire.APPLICATION_REQUEST)
     assert [si.AddApplicationRequest.FromString(raw).applicationID for raw in split.items[1]] == (
         names
     )
@@ -56,7 +62,7 @@ def test_fields_may_come_in_any_order(asks: list[si.Allocation], order: list[int
     ]
     raw = b"".join(parts[index] for index in order)
     raw += si.AllocationRequest(allocations=asks[half:]).SerializeToString()
-    split = wire.split(raw, wire.ALLOCATION_REQUEST)
+    split = split_up(raw, wire.ALLOCATION_REQUEST)
     assert split.rm_id == "rm"
     assert [si.Allocation.FromString(item) for item in split.items[4]] == asks
     assert len(split.items[2]) == 1
@@ -67,7 +73,7 @@ def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
     """Garbage either splits or is malformed; nothing else can happen."""
     for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST):
         with suppress(Malformed):
-            assert wire.split(raw, layout).items
+            assert split_up(raw, layout).items
 
 
 @given(st.data())
@@ -77,7 +83,7 @@ def test_message_that_is_cut_off_never_passes_for_whole(data: st.DataObject) -> 
     whole = {0, len(raw) - 4, len(raw)}
     end = data.draw(st.integers(0, len(raw)).filter(lambda end: end not in whole))
     with pytest.raises(Malformed):
-        wire.split(raw[:end], wire.NODE_REQUEST)
+        split_up(raw[:end], wire.NODE_REQUEST)
 
 
 @given(st.integers(0, 2**64 - 1))
@@ -96,7 +102,15 @@ def test_number_of_items_is_capped_in_nested_lists_too() -> None:
         b"\xb8\x06\x05" * 100_001,
     ):
         with pytest.raises(CallError, match="holds more than 100000 items"):
-            wire.split(raw, wire.ALLOCATION_REQUEST)
+            split_up(raw, wire.ALLOCATION_REQUEST)
+
+
+def test_tag_of_more_bytes_than_it_needs_is_a_tag() -> None:
+    """A number may be written with zeros behind it, and that of a field is no exception."""
+    split = split_up(b"\xa2\x00\x01a\x22\x01b\xa2\x80\x00\x01c", wire.ALLOCATION_REQUEST)
+    assert split.items[4] == [b"a", b"b", b"c"]
+    nested = split_up(wire.delimited(2, b"\x8a\x00\x01a"), wire.ALLOCATION_REQUEST)
+    assert nested.items[2] == [b"a"]
 
 
 def test_number_of_too_many_bytes_is_malformed() -> None:
@@ -119,8 +133,8 @@ def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
     texts = [item for item in fields if item.kind == wire.LENGTH]
     numbers = {item.number for item in texts}
     places = [(item.number, item.begin, item.value, item.end) for item in texts]
-    assert wire.skim(raw, numbers) == (len(fields), places)
-    assert wire.skim(raw, (), 1)[0] == min(len(fields), 2)
+    assert wire.skim(raw, numbers) == (len(fields), places, len(raw))
+    assert wire.skim(raw, (), 1).fields == min(len(fields), 2)
 
 
 def serialized(asked: si.Allocation) -> bytes:

@@ -97,6 +97,18 @@ def app_report(
     )
 
 
+def asks_of(app: Application) -> Iterator[AskReport]:
+    """All asks of an application in order, each as it is when its turn comes."""
+    return _ask_reports(app, app.asks_in_order())
+
+
+def allocations_of(app: Application) -> Iterator[tuple[Allocation, str]]:
+    """All allocations that the RM knows, and why it was told to stop each, if it was."""
+    for request in list(app.requests.values()):
+        if request.allocation is not None and request.state not in SHOWN_AS_ASKS:
+            yield request.allocation, why_stopped(request)
+
+
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
     """When its placeholders time out; another application may have its id by now."""
     if partition.applications.get(app.app_id) is not app:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 
+from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
 from licorne_core.errors import NotFound
 from licorne_core.explain import explain, explain_preempted
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
-from licorne_core.outstanding import outstanding
+from licorne_core.outstanding import scan
 from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.registry import Registry
 from licorne_core.reports import (
     AppReport,
+    AskReport,
     Explanation,
     NodeReport,
     OutstandingShape,
@@ -21,7 +23,13 @@ from licorne_core.reports import (
     RmReport,
     UsageReport,
 )
-from licorne_core.views.applications import app_report, applications_of, find_application
+from licorne_core.views.applications import (
+    allocations_of,
+    app_report,
+    applications_of,
+    asks_of,
+    find_application,
+)
 from licorne_core.views.audit import Finding, audit
 from licorne_core.views.nodes import node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
@@ -128,6 +136,19 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
 
+    def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport]:
+        """All asks of one application in order, made as somebody walks through."""
+        return asks_of(find_application(self._registry.partition(partition), app_id))
+
+    def allocations(
+        self, partition: PartitionName, app_id: str
+    ) -> Iterator[tuple[Allocation, str]]:
+        """All allocations of one application, made like its asks.
+
+        With each comes why the RM was told to stop it, empty if it was not.
+        """
+        return allocations_of(find_application(self._registry.partition(partition), app_id))
+
     def node_ids(self, partition: PartitionName) -> list[NodeId]:
         """The ids of all nodes, sorted, for those who read node by node."""
         return sorted(self._registry.partition(partition).nodes.by_id)
@@ -146,9 +167,12 @@ class Views(PartitionViews):
         """All reservations by node id and then by time, from the node `start` on."""
         return reservations(self._registry.partition(partition), start)
 
-    def outstanding(self, partition: PartitionName) -> tuple[OutstandingShape, ...]:
-        """How many asks quota would admit and no node takes, by size, the most frequent first."""
-        return outstanding_shapes(outstanding(self._registry.partition(partition)))
+    def outstanding(self, partition: PartitionName) -> Iterator[OutstandingShape | None]:
+        """How many asks quota would admit and no node takes, by size, the most frequent first.
+
+        There is a None wherever the reader may pause. What changes meanwhile may be missed.
+        """
+        return outstanding_shapes(scan(self._registry.partition(partition)))
 
     def usage_names(self, partition: PartitionName, kind: str) -> list[str]:
         """The users (`kind` is ``user``) or groups (``group``) that have something or a limit."""

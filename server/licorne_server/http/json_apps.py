@@ -25,18 +25,18 @@ def applications(
         moved_on = bool(summary.finished_time) == (state == "active")
         if moved_on or (status and summary.state.lower() != status):
             return None
-        return application_json(views, views.application(partition, name))
+        return application_json(views, name, summary)
 
     return Rows(sorted(views.app_ids(partition, queue=queue, state=state)), row)
 
 
-def application_json(views: Views, app: AppReport) -> JsonObject:
-    """An application and what it has."""
+def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
+    """An application, found by that name, and what it has: each ask is read in its turn."""
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
 
-    def allocation_row(allocation: Allocation) -> JsonObject:
-        return allocation_json(common, allocation, app.stopping.get(allocation.key, ""))
+    def allocation_row(item: tuple[Allocation, str]) -> JsonObject:
+        return allocation_json(common, *item)
 
     return {
         "applicationID": app.app_id,
@@ -55,8 +55,8 @@ def application_json(views: Views, app: AppReport) -> JsonObject:
         "hasReserved": bool(app.reservations),
         "reservations": [reservation.key for reservation in app.reservations],
         "resourceHistory": {},
-        "requests": Rows(app.asks, partial(ask_json, common)),
-        "allocations": Rows(app.allocations, allocation_row),
+        "requests": Rows(views.asks(app.partition, name), partial(ask_json, common)),
+        "allocations": Rows(views.allocations(app.partition, name), allocation_row),
     }
 
 

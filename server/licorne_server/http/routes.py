@@ -158,10 +158,11 @@ class Reads:
         """One application, of a partition or of one of its queues."""
         partition = self._partition(request)
         queue = self._queue(request)[1] if "queue" in request.match_info else ""
-        report = self._views.application(partition, request.match_info["app"])
+        name = request.match_info["app"]
+        report = self._views.application(partition, name, detail=False)
         if queue and report.queue != queue:
             raise NotFound(f"application {report.app_id} is not in queue {queue}")
-        return await send_json(request, json_apps.application_json(self._views, report))
+        return await send_json(request, json_apps.application_json(self._views, name, report))
 
     def _partition(self, request: web.Request) -> PartitionName:
         return self._views.resolve(request.match_info["partition"])

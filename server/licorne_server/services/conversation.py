@@ -1,7 +1,8 @@
 """One open stream of a session: requests in, responses out, both numbered and acknowledged."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from licorne.v1.session_pb2 import (
     Ack,
@@ -25,14 +26,15 @@ from licorne_core.commands import (
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
 from licorne_server.convert_checks import predicate_answers
-from licorne_server.convert_in import parse
 from licorne_server.convert_out import Kind
 from licorne_server.convert_victims import preemption_answers
 from licorne_server.engine import Engine
 from licorne_server.envelope import Envelope, Sealer, open_envelope
 from licorne_server.errors import CallError, Malformed, invalid_argument, unavailable
 from licorne_server.intake import Entry, Intake
+from licorne_server.items import parse
 from licorne_server.outbox import Sent
+from licorne_server.pacing import Pace
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.rms import Rm, Rms, check_registered
 from licorne_server.sessions import Session
@@ -51,7 +53,10 @@ REQUESTS = {
     UpdateRequest.APPLICATIONS_FIELD_NUMBER: Kind.APPLICATIONS,
     UpdateRequest.ALLOCATIONS_FIELD_NUMBER: Kind.ALLOCATIONS,
 }
-ANSWERS: dict[int, Callable[[RmId, bytes], AnswerPredicates | AnswerPreemptions]] = {
+ReadAnswers = Callable[
+    [RmId, bytes, Pace], Coroutine[Any, Any, Sequence[AnswerPredicates | AnswerPreemptions]]
+]
+ANSWERS: dict[int, ReadAnswers] = {
     UpdateRequest.PREDICATE_ANSWERS_FIELD_NUMBER: predicate_answers,
     UpdateRequest.PREEMPTION_ANSWERS_FIELD_NUMBER: preemption_answers,
 }
@@ -119,7 +124,7 @@ class Conversation:
         try:
             while (raw := await self._stream.read()) is not None:
                 envelope = open_envelope(raw)
-                self._take(envelope)
+                await self._take(envelope)
                 if envelope.message == UpdateRequest.GOODBYE_FIELD_NUMBER:
                     break
                 await self._intake.room()
@@ -129,7 +134,7 @@ class Conversation:
         finally:
             self._intake.end()
 
-    def _take(self, envelope: Envelope) -> None:
+    async def _take(self, envelope: Envelope) -> None:
         """Acknowledge what the RM has dealt with, and let its request wait for its turn."""
         session = self._session
         session.check_acknowledged(envelope.acknowledged)
@@ -144,10 +149,9 @@ class Conversation:
         size = len(payload)
         if message in REQUESTS:
             kind = REQUESTS[message]
-            self._intake.put(Entry(kind, number, self._split(kind, payload), size=size))
+            self._intake.put(Entry(kind, number, await self._split(kind, payload), size=size))
         elif message in ANSWERS:
-            answers = ANSWERS[message](self._rm.rm_id, payload)
-            self._engine.post(answers, is_current=self._is_current)
+            await self._answer(ANSWERS[message], payload)
             self._intake.put(Entry(Kind.SESSION, number))
         elif message == UpdateRequest.STATE_DUMP_FIELD_NUMBER:
             self._rm.state.answered(parse(StateDump, payload))
@@ -157,8 +161,16 @@ class Conversation:
         elif number:
             self._intake.put(Entry(Kind.SESSION, number, field=message, payload=payload, size=size))
 
-    def _split(self, kind: Kind, payload: bytes) -> Split:
-        request = split(payload, LAYOUTS[kind])
+    async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
+        """Hand over what the RM answers, all of it or nothing, part by part."""
+        parts = await read(self._rm.rm_id, payload, self._rms.pace())
+        for index, answers in enumerate(parts):
+            if index:
+                await asyncio.sleep(0)
+            self._engine.post(answers, is_current=self._is_current)
+
+    async def _split(self, kind: Kind, payload: bytes) -> Split:
+        request = await split(payload, LAYOUTS[kind], self._rms.pace())
         if request.rm_id not in ("", self._rm.rm_id):
             raise invalid_argument(
                 f"rmID is {shown(request.rm_id)} on a stream of RM {self._rm.rm_id}", "rmID"

@@ -96,7 +96,7 @@ class SchedulerService:
         first = await self._gate.first(stream, context)
         if first is None:
             return
-        request = split(first, LAYOUTS[kind])
+        request = await split(first, LAYOUTS[kind], self._rms.pace())
         self._access.check_rm(context, request.rm_id)
         rm = await self._take_over(kind, request.rm_id, stream)
         try:
@@ -146,7 +146,7 @@ class SchedulerService:
         layout = LAYOUTS[kind]
         try:
             while (raw := await stream.read()) is not None:
-                request = split(raw, layout)
+                request = await split(raw, layout, self._rms.pace())
                 if request.rm_id and request.rm_id != rm.rm_id:
                     self._access.check_rm(context, request.rm_id)
                     self._rms.get(request.rm_id, layout.message)

@@ -19,7 +19,7 @@ from licorne_server.access import Access
 from licorne_server.caps import ADVISED_ITEMS
 from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_callbacks import policy
-from licorne_server.convert_in import parse, registration
+from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
 from licorne_server.envelope import Sealer
@@ -28,16 +28,20 @@ from licorne_server.errors_to_status import stream_handler
 from licorne_server.event_feed import feeding
 from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
+from licorne_server.items import parse
 from licorne_server.outbox import Sent
 from licorne_server.peers import host_of
 from licorne_server.requests import register
 from licorne_server.rms import Rm, Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
+from licorne_server.wire import check_fields
 
 log = structlog.get_logger(__name__)
 
 PROTOCOL = 1
+REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBER)
+"""Where the registration of a hello is."""
 
 
 class SessionService:
@@ -82,6 +86,7 @@ class SessionService:
         first = await self._gate.first(stream, context)
         if first is None:
             return
+        check_fields("Hello", first, REGISTRATION)
         request = parse(UpdateRequest, first)
         if request.WhichOneof("message") != "hello":
             raise invalid_argument("the first message of a stream must be a Hello", "hello")

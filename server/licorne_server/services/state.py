@@ -1,7 +1,8 @@
 """`licorne.v1.State`: reads of what the core knows, made between its turns."""
 
+import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -12,12 +13,12 @@ from google.protobuf.message import Message
 from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import NotFound, shown
 from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
+from licorne_core.reports import OutstandingShape
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import unary_handler
 from licorne_server.services.paging import (
-    MAX_PAGE_BYTES,
     MAX_PAGE_SIZE,
     PAGE_SIZE,
     Page,
@@ -50,10 +51,16 @@ FRESH_SECONDS = 1.0
 
 
 class _Shapes(NamedTuple):
-    """An answer of ListOutstanding, and when it was made, in unix seconds."""
+    """An answer of ListOutstanding, and since when it is made, in unix seconds."""
 
     time: float
-    response: pb.ListOutstandingResponse
+    making: asyncio.Task[pb.ListOutstandingResponse]
+
+    def is_wanted(self, since: float) -> bool:
+        """Whether it is being made, or was made without a failure since that time."""
+        if not self.making.done():
+            return True
+        return self.time > since and not self.making.cancelled() and not self.making.exception()
 
 
 class StateService:
@@ -204,12 +211,19 @@ class StateService:
         partition = self._partition(request.partition, context)
         now = self._now()
         self._shapes = {
-            name: made for name, made in self._shapes.items() if now - made.time < FRESH_SECONDS
+            name: made for name, made in self._shapes.items() if made.is_wanted(now - FRESH_SECONDS)
         }
-        if partition not in self._shapes:
-            shapes = _that_fit(map(outstanding_message, self._views.outstanding(partition)))
-            self._shapes[partition] = _Shapes(now, pb.ListOutstandingResponse(shapes=shapes))
-        return self._shapes[partition].response
+        shapes = self._shapes.get(partition)
+        if shapes is None:
+            making = asyncio.create_task(self._make_shapes(partition))
+            shapes = self._shapes[partition] = _Shapes(now, making)
+        # Whoever asks may go away, and others may wait for the same answer.
+        return await asyncio.shield(shapes.making)
+
+    async def _make_shapes(self, partition: PartitionName) -> pb.ListOutstandingResponse:
+        found = self._views.outstanding(partition)
+        page = await self._slices.make(Page(found, _shape, size=MAX_PAGE_SIZE))
+        return pb.ListOutstandingResponse(shapes=page.rows)
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names.
@@ -236,14 +250,8 @@ class StateService:
         raise NotFound(f"partition {name} not found")
 
 
-def _that_fit(shapes: Iterable[pb.OutstandingShape]) -> Iterator[pb.OutstandingShape]:
-    """The first of the shapes, as many as fit into an answer."""
-    room = MAX_PAGE_BYTES
-    for shape in shapes:
-        yield shape
-        room -= shape.ByteSize()
-        if room <= 0:
-            return
+def _shape(found: OutstandingShape | None) -> pb.OutstandingShape | None:
+    return None if found is None else outstanding_message(found)
 
 
 def _check_given(field: str, value: str) -> None:

@@ -7,6 +7,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId
 from licorne_core.outstanding import Outstanding
 from licorne_core.queues.queue import Queue
+from licorne_core.reports import OutstandingShape
 from licorne_core.views.outstanding import outstanding_shapes
 
 ROOT = Queue("root", None, is_leaf=False, managed=True)
@@ -22,9 +23,14 @@ def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) ->
     )
 
 
+def shapes_of(what: list[Outstanding]) -> list[OutstandingShape]:
+    """The sizes, without the pauses."""
+    return [shape for shape in outstanding_shapes(what) if shape is not None]
+
+
 def test_sizes_are_counted_by_queue() -> None:
     """Asks of one size are one shape wherever they wait, and however their RM judges nodes."""
-    shapes = outstanding_shapes(
+    shapes = shapes_of(
         [found(A, 3, vcore=1), found(B, 2, "gpu only", vcore=1), found(A, 4, vcore=1, memory=0)]
     )
     [shape] = shapes
@@ -32,8 +38,20 @@ def test_sizes_are_counted_by_queue() -> None:
     assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
 
 
+def test_the_reader_may_pause_wherever_there_is_much_to_do() -> None:
+    """There is a pause for each thing that was found and for each thousand sizes to be sorted."""
+    what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
+    steps = list(outstanding_shapes(what))
+    pauses = [step for step in steps if step is None]
+    assert len(pauses) == 2_500 + 3
+    assert steps[: len(pauses)] == pauses
+    shapes = [(shape.count, shape.resources["vcore"]) for shape in steps if shape is not None]
+    assert shapes == sorted(shapes, key=lambda shape: (-shape[0], shape[1]))
+    assert len(shapes) == sum(outstanding.asks > 0 for outstanding in what)
+
+
 def test_the_most_frequent_size_is_first() -> None:
     """Equal counts stand in the order of their sizes."""
-    shapes = outstanding_shapes([found(A, 1, vcore=9), found(A, 2, vcore=5), found(B, 1, vcore=3)])
+    shapes = shapes_of([found(A, 1, vcore=9), found(A, 2, vcore=5), found(B, 1, vcore=3)])
     assert [shape.resources["vcore"] for shape in shapes] == [5, 3, 9]
-    assert outstanding_shapes([]) == ()
+    assert shapes_of([]) == []

@@ -1,0 +1,41 @@
+"""Work on what somebody sent, a part at a time, so that it holds up nobody.
+
+Work is counted in bytes. A field that is looked at by itself counts as many bytes, because tiny
+fields cost far more for their bytes than long texts do.
+"""
+
+import asyncio
+
+PART = 64 * 1024
+"""So much work is done before everything else gets a turn of the loop: some milliseconds."""
+
+FIELD = 16
+"""Work of looking at one field."""
+
+FIELDS = PART // FIELD
+"""Fields that are looked at in one part."""
+
+
+class Pace:
+    """Counts the work on one message, and tells when to give way."""
+
+    def __init__(self, gate: asyncio.Lock) -> None:
+        """`gate` is shared by all messages: those with more to do go through it one by one."""
+        self._gate = gate
+        self._done = 0
+
+    def spend(self, work: int) -> bool:
+        """Count work; whether to `rest` before more is done."""
+        self._done += work
+        return self._done >= PART
+
+    async def rest(self) -> None:
+        """Let everything else have its turn, and then the other messages theirs."""
+        self._done = 0
+        async with self._gate:
+            await asyncio.sleep(0)
+
+    async def begin(self, size: int) -> None:
+        """Wait for a turn, if a message of so many bytes may be more than one part of work."""
+        if size > PART:
+            await self.rest()
