@@ -218,4 +218,5 @@ def show(args: argparse.Namespace, parts: list[Part]) -> None:
         print_json([as_json(part) for part in parts])
     else:
         print(f"{args.scenario}: {ISOLATION[args.scenario]} (milliseconds)")
-        print_table(*table(COLUMNS[args.scenario], parts))
+        first = "BESIDE" if args.scenario == NEIGHBOUR else "RMS"
+        print_table(*table(first, COLUMNS[args.scenario], parts))

@@ -68,9 +68,7 @@ async def partitions(ground: Ground) -> AsyncIterator[Act]:
                 nodeID=f"node-{name}",
                 action=NodeInfo.CREATE,
                 attributes={NODE_PARTITION: name},
-                schedulableResource=workload.resource(
-                    workload.NODE_VCORE, workload.NODE_MEMORY
-                ),
+                schedulableResource=workload.resource(workload.NODE_VCORE, workload.NODE_MEMORY),
             )
             for name in names
         )

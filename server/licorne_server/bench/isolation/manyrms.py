@@ -31,7 +31,11 @@ FLOOD_PODS = 100_000
 LIMIT_SECONDS = 300.0
 # More than one RM ever sends.
 MOST_ASKS = 10_000_000
-CONFIG = "{partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: q0000}]}]}]}"
+CONFIG = """
+partitions:
+  - name: default
+    queues: [{name: root, submitacl: "*", queues: [{name: q0000}]}]
+"""
 MOST_RATIO, MOST_RATIO_FLOODED = 1.5, 3.0
 
 
@@ -131,6 +135,4 @@ async def together(members: list[Member], number: int, rate: float) -> list[floa
 
 def holds(run: Run) -> bool:
     """Whether the target holds."""
-    return (
-        run["many_p99_ratio"] <= MOST_RATIO and run["flooded_p99_ratio"] <= MOST_RATIO_FLOODED
-    )
+    return run["many_p99_ratio"] <= MOST_RATIO and run["flooded_p99_ratio"] <= MOST_RATIO_FLOODED

@@ -25,7 +25,8 @@ ROOM = 64
 ITEM_OF_MANY = 255 * 1024
 PATIENCE = 60.0
 """Seconds after which the server's answer to one message is not waited for any more."""
-UPDATE_APPLICATION, UPDATE_NODE = "/si.v1.Scheduler/UpdateApplication", "/si.v1.Scheduler/UpdateNode"
+UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
+UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
 
 
 def varint(number: int) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from itertools import cycle
+from itertools import cycle, islice
 from typing import Any
 from urllib.parse import quote
 
@@ -61,9 +61,7 @@ async def explain(ground: Ground) -> AsyncIterator[Act]:
     def calls(stub: Any, app: str) -> Iterator[Call]:
         for number in numbers(ground, CALLS):
             key = f"misfit-{number % ground.part(MISFITS):06}"
-            request = pb.ExplainRequest(
-                partition=PARTITION, application_id=app, allocation_key=key
-            )
+            request = pb.ExplainRequest(partition=PARTITION, application_id=app, allocation_key=key)
             yield lambda request=request: stub.Explain(request)  # type: ignore[misc]
 
     async with world(ground) as app, reading(ground) as stub:
@@ -136,12 +134,13 @@ async def watchers(ground: Ground) -> AsyncIterator[Act]:
     shape = Scenario("", "", apps=1, asks=ground.part(BATCH), nodes=100)
     messages = workload.requests(RM, workload.asks(shape), BATCH)
     async with attacker(ground, shape, EXTRA) as rm, AsyncExitStack() as stack:
-        streams = []
-        for number in range(ground.part(WATCHERS)):
-            if number % STREAMS_PER_CONNECTION == 0:
-                channel = grpc.aio.insecure_channel(ground.target, options=OWN_CONNECTION)
-                await stack.enter_async_context(channel)
-            streams.append(StateStub(channel).WatchEvents(pb.WatchEventsRequest(rm_id=RM)))
+        watching = ground.part(WATCHERS)
+        stubs = []
+        for _ in range(0, watching, STREAMS_PER_CONNECTION):
+            channel = grpc.aio.insecure_channel(ground.target, options=OWN_CONNECTION)
+            stubs.append(StateStub(await stack.enter_async_context(channel)))
+        request = pb.WatchEventsRequest(rm_id=RM)
+        streams = [stub.WatchEvents(request) for stub in islice(cycle(stubs), watching)]
 
         async def watch(stream: Any) -> None:
             async for response in stream:

@@ -29,14 +29,19 @@ def medians(runs: Sequence[Run]) -> Run:
     return {name: values["median"] for name, values in summary(runs).items()}
 
 
-def table(columns: Mapping[str, str], parts: Iterable[Part]) -> tuple[list[str], list[list[str]]]:
-    """Headers, and a line of medians for each part; `columns` has the measure of each header."""
+def table(
+    first: str, columns: Mapping[str, str], parts: Iterable[Part]
+) -> tuple[list[str], list[list[str]]]:
+    """Headers, and a line of medians for each part.
+
+    `first` is the header of the names, and `columns` has the measure of each other header.
+    """
     rows = []
     for part in parts:
         middle = medians(part.runs)
         figures = [readable(middle[measure]) for measure in columns.values()]
         rows.append([part.name, *figures, "yes" if part.target else "no"])
-    return ["BESIDE", *columns, "HOLDS"], rows
+    return [first, *columns, "HOLDS"], rows
 
 
 def as_json(part: Part) -> dict[str, Any]:
