@@ -67,7 +67,7 @@ def si_messages(ground: Ground) -> list[tuple[str, bytes]]:
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
         # Empty allocations: too many, and as many as there may be; releases.
         (UPDATE_ALLOCATION, name + empties(4, whole)),
-        (UPDATE_ALLOCATION, name + empties(4, 2 * ground.part(MAX_ITEMS))),
+        (UPDATE_ALLOCATION, name + empties(4, 2 * ground.part(MAX_ITEMS) - ROOM)),
         (UPDATE_ALLOCATION, name + nested(2, empties(1, whole))),
         # Tags and amounts of an allocation.
         (UPDATE_ALLOCATION, name + nested(4, empties(2, item))),

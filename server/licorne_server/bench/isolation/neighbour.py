@@ -63,17 +63,15 @@ async def beside(options: Beside) -> Run:
             shape = Scenario("", "", asks=MOST_ASKS, nodes=options.nodes)
             single = workload.nodes(Scenario("", "", nodes=options.nodes))
             config = workload.configuration(shape)
-            async with (
-                attacking(options.attack, server, options.percent) as attacker,
-                registered(server, RM, shape.batch, config, single) as rm,
-            ):
+            async with registered(server, RM, shape.batch, config, single) as rm:
                 await rm.add_applications(workload.applications(shape))
                 asks = workload.asks(shape)
                 await phase(rm, asks, options, WARM_UP)
                 alone = await phase(rm, asks, options, options.asks)
-                await attacker.begin()
-                disturbed = await phase(rm, asks, options, options.asks)
-                done = await attacker.end()
+                async with attacking(options.attack, server, options.percent) as attacker:
+                    await attacker.begin()
+                    disturbed = await phase(rm, asks, options, options.asks)
+                    done = await attacker.end()
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
     found = {**waits("alone", alone), **waits("beside", disturbed)}

@@ -32,6 +32,8 @@ CALLS = 200_000
 APPS, MISFITS, NODES = 1000, 5000, 1000
 WATCHERS = 100
 STREAMS_PER_CONNECTION = 16
+WATCHES = 1000
+"""How often a watcher begins anew when the server ends its stream."""
 ROUNDS = 2000
 # As many as the events of one RM may ever have, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
@@ -140,15 +142,19 @@ async def watchers(ground: Ground) -> AsyncIterator[Act]:
             channel = grpc.aio.insecure_channel(ground.target, options=OWN_CONNECTION)
             stubs.append(StateStub(await stack.enter_async_context(channel)))
         request = pb.WatchEventsRequest(rm_id=RM)
-        streams = [stub.WatchEvents(request) for stub in islice(cycle(stubs), watching)]
 
-        async def watch(stream: Any) -> None:
-            async for response in stream:
-                ground.acts += len(response.events)
+        async def watch(stub: Any) -> None:
+            for _ in numbers(ground, WATCHES):
+                try:
+                    async for response in stub.WatchEvents(request):
+                        ground.acts += len(response.events)
+                except grpc.aio.AioRpcError:
+                    ground.refused += 1
 
         async def act() -> None:
+            watched = islice(cycle(stubs), watching)
             await asyncio.gather(
-                churn(ground, rm, ground.part(ROUNDS), lambda _: messages), *map(watch, streams)
+                churn(ground, rm, ground.part(ROUNDS), lambda _: messages), *map(watch, watched)
             )
 
         yield act
