@@ -4,7 +4,7 @@ Responses are read as bytes and parsed once, to be counted; nothing else happens
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from time import perf_counter
 from types import TracebackType
@@ -28,6 +28,8 @@ from licorne.si.v1.si_pb2_grpc import SchedulerStub
 from licorne_server.bench.workload import batched, release
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
+# gRPC shares the connections of channels that are alike, unless it is told not to.
+OWN_CONNECTION = (*OPTIONS, ("grpc.use_local_subchannel_pool", 1))
 UPDATE_ALLOCATION = "/si.v1.Scheduler/UpdateAllocation"
 
 T = TypeVar("T")
@@ -42,10 +44,13 @@ class Rm:
     """One registered RM with its streams. Use as a context manager."""
 
     def __init__(self, target: str, rm_id: str, batch: int) -> None:
-        """Send `batch` items in each request. Nothing is connected before `connected`."""
+        """Send `batch` items in each request. Nothing is connected before `connected`.
+
+        The connection is that of this RM alone.
+        """
         self.rm_id = rm_id
         self._batch = batch
-        self._channel = grpc.aio.insecure_channel(target, options=OPTIONS)
+        self._channel = grpc.aio.insecure_channel(target, options=OWN_CONNECTION)
         self._stub = SchedulerStub(self._channel)
         self._applications = self._stub.UpdateApplication()
         self._nodes = self._stub.UpdateNode()
@@ -77,10 +82,12 @@ class Rm:
         """Wait until the server can be spoken to."""
         await self._channel.channel_ready()
 
-    async def register(self, config: str) -> None:
+    async def register(self, config: str, extra: Mapping[str, str] | None = None) -> None:
         """Introduce the RM, and open its stream for allocations."""
         await self._stub.RegisterResourceManager(
-            RegisterResourceManagerRequest(rmID=self.rm_id, version="bench", config=config)
+            RegisterResourceManagerRequest(
+                rmID=self.rm_id, version="bench", config=config, extraConfig=extra
+            )
         )
         await self.write(AllocationRequest(rmID=self.rm_id).SerializeToString())
 

@@ -29,6 +29,7 @@ from licorne_server.bench.scenarios import (
     predicate_table,
 )
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli import bench_isolation
 from licorne_server.cli.arguments import percent, positive, seconds
 from licorne_server.cli.connection import USAGE, UsageError
 from licorne_server.cli.output import print_json, print_table, say
@@ -44,11 +45,13 @@ FOR_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne bench`."""
-    scenarios = "\n".join(f"  {item.name:<11} {item.about}" for item in SCENARIOS.values())
+    about = {item.name: item.about for item in SCENARIOS.values()} | bench_isolation.ISOLATION
+    scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each of them, one line for each"
+    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last two, one line for each"
     add = parser.add_argument
-    add("scenario", choices=(*SCENARIOS, ALL), metavar="SCENARIO", help="see below")
+    names = (*SCENARIOS, *bench_isolation.ISOLATION, ALL)
+    add("scenario", choices=names, metavar="SCENARIO", help="see below")
     add("--nodes", type=positive, metavar="N", help="so many nodes instead")
     add("--pods", type=positive, metavar="N", help="so many asks instead")
     add("--batch", type=positive, metavar="N", help="so many items in each request instead")
@@ -64,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds(0.1),
         default=IDLE_SECONDS,
         metavar="S",
-        help="how long to look at an idle server (%(default)s)",
+        help="how long to look at an idle server, and to send asks in each phase of neighbour "
+        "and manyrms (%(default)s)",
     )
     add("--json", action="store_true", help="print JSON instead of a table")
     add(
@@ -74,6 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="profile the server and write FILE for pstats; the rates mean nothing then",
     )
     add_predicate_arguments(parser.add_argument_group("predicates only"))
+    group = parser.add_argument_group("neighbour and manyrms only")
+    bench_isolation.add_arguments(group)
 
 
 def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
@@ -101,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     1 when the arguments make no sense together. What was measured before a failure is printed.
     """
     try:
+        if args.scenario in bench_isolation.ISOLATION:
+            return bench_isolation.run(args)
         scenarios = chosen(args)
     except UsageError as error:
         say(f"licorne: {error}")
@@ -133,6 +141,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     Raises:
         UsageError: the arguments make no sense together.
     """
+    bench_isolation.refuse_elsewhere(args)
     names = list(SCENARIOS) if args.scenario == ALL else [args.scenario]
     if args.sort == FAIR:
         # Placeholders are refused in a queue that shares out evenly (spec § 6.1).

@@ -1,0 +1,231 @@
+"""`licorne bench neighbour` and `manyrms` at a tiny size: every attack acts and ends.
+
+Nothing here says how fast anything is. One attack is tried with the other tests.
+"""
+
+import json
+import math
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from licorne.si.v1.si_pb2 import AllocationRequest, ApplicationRequest, NodeRequest
+from licorne.v1.session_pb2 import UpdateRequest
+from licorne_server.__main__ import main
+from licorne_server.bench.driver import UPDATE_ALLOCATION, BenchError
+from licorne_server.bench.isolation import http2, manyrms, messages, neighbour
+from licorne_server.bench.isolation.attack import RM, Ground
+from licorne_server.bench.isolation.catalogue import ATTACKS
+from licorne_server.bench.isolation.waits import waits
+from licorne_server.bench.report import Run
+from licorne_server.caps import MAX_ITEM_BYTES, MAX_MESSAGE_BYTES
+from licorne_server.cli.bench_isolation import COLUMNS
+
+SMOKE = "asks"
+"""The attack that is tried with the other tests."""
+TINY = ("--seconds", "0.2", "--percent", "1", "--nodes", "3")
+PATIENCE = 30.0
+"""Seconds after which a process that should have ended fails the test."""
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `licorne bench` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "licorne_server", "bench", *arguments, *TINY],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name == SMOKE else pytest.mark.bench) for name in ATTACKS],
+)
+def test_every_attack_acts_and_ends(name: str) -> None:
+    """The JSON on stdout is whole: figures of both phases, and what the attack has done."""
+    done = bench("neighbour", "--attack", name, "--json")
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)
+    assert (result["scenario"], result["name"]) == ("neighbour", name)
+    assert (result["seconds"], result["percent"], result["nodes"]) == (0.2, 1, 3)
+    [run] = result["runs"]
+    assert run.keys() == {
+        *(f"{when}_{what}" for when in ("alone", "beside") for what in ("p50_ms", "p99_ms")),
+        *(f"{when}_{what}" for when in ("alone", "beside") for what in ("worst_ms", "samples")),
+        "p99_ratio",
+        "attack_acts",
+        "attack_refused",
+    }
+    assert all(math.isfinite(value) for value in run.values())
+    assert run["alone_samples"] == run["beside_samples"] == 4
+    assert isinstance(result["holds"], bool)
+
+
+@pytest.mark.bench
+def test_many_rms_are_measured_apart_and_beside_a_flood() -> None:
+    """The JSON has the figures of one RM, of all of them, and of all beside the flood."""
+    done = bench("manyrms", "--rms", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)
+    assert (result["scenario"], result["name"], result["rate"]) == ("manyrms", "3", 5.0)
+    [run] = result["runs"]
+    assert run["one_samples"] == run["many_samples"] == run["flooded_samples"] == 6
+    assert {"many_p99_ratio", "flooded_p99_ratio"} <= run.keys()
+    assert all(math.isfinite(value) for value in run.values())
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [(("neighbour", "--attack", "ping"), "ping"), (("manyrms", "--rms", "2"), "2")],
+)
+def test_there_is_a_table_for_people(arguments: tuple[str, ...], name: str) -> None:
+    """It has a line for each attack or number of RMs, and says whether the target holds."""
+    done = bench(*arguments)
+    assert done.returncode == 0, done.stderr
+    title, header, *rows = done.stdout.splitlines()
+    assert title.startswith(f"{arguments[0]}: ")
+    assert header.split()[0] == ("BESIDE" if name == "ping" else "RMS")
+    assert header.split()[-1] == "HOLDS"
+    [cells] = [row.split() for row in rows]
+    assert len(cells) == len(COLUMNS[arguments[0]]) + 2
+    assert cells[0] == name
+    assert cells[-1] in ("yes", "no")
+    assert all(math.isfinite(float(cell.replace(",", ""))) for cell in cells[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("neighbour", "--pods", "1"), "--pods cannot be used with neighbour"),
+        (("neighbour", "--rms", "1"), "--rms cannot be used with neighbour"),
+        (("manyrms", "--attack", "asks"), "--attack cannot be used with manyrms"),
+        (("manyrms", "--answer-after", "1"), "--answer-after cannot be used with manyrms"),
+        (("core", "--percent", "1"), "--percent is for neighbour and manyrms only"),
+        (
+            ("neighbour", "--profile", "x"),
+            "--profile: there would be several servers; choose one line and run",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is started, and the message names the option."""
+    assert main(["bench", *arguments]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == f"licorne: {said}\n"
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_rest_is_measured_when_one_attack_fails(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The failure is said, the other lines are printed, and the exit code tells of it."""
+
+    async def beside(options: neighbour.Beside) -> Run:
+        if options.attack == "nodes":
+            raise BenchError("the server is gone")
+        return dict.fromkeys(COLUMNS["neighbour"].values(), 1.0)
+
+    monkeypatch.setattr("licorne_server.bench.isolation.neighbour.beside", beside)
+    assert main(["bench", "neighbour", *options]) == 2
+    shown = capsys.readouterr()
+    assert "licorne: nodes: the server is gone\n" in shown.err
+    if options:
+        names = [part["name"] for part in json.loads(shown.out)]
+    else:
+        names = [row.split()[0] for row in shown.out.splitlines()[2:]]
+    assert names == [name for name in ATTACKS if name != "nodes"]
+
+
+def test_figures_are_those_of_the_waits() -> None:
+    """Median, 99th percentile and worst are in milliseconds."""
+    assert waits("x", [number / 1000 for number in range(200, -1, -1)]) == {
+        "x_p50_ms": 100,
+        "x_p99_ms": 198,
+        "x_worst_ms": 200,
+        "x_samples": 201,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ratio", "worst", "holds"), [(3.0, 100.0, True), (3.1, 1.0, False), (1.0, 100.1, False)]
+)
+def test_the_target_beside_an_attack(ratio: float, worst: float, holds: bool) -> None:
+    """The 99th percentile is within three times that alone, and the worst wait within 100 ms."""
+    assert neighbour.holds({"p99_ratio": ratio, "beside_worst_ms": worst}) is holds
+
+
+@pytest.mark.parametrize(
+    ("many", "flooded", "holds"), [(1.5, 3.0, True), (1.6, 1.0, False), (1.0, 3.1, False)]
+)
+def test_the_target_of_many_rms(many: float, flooded: float, holds: bool) -> None:
+    """Within one and a half times one RM with as many asks, and three times beside a flood."""
+    run = {"many_p99_ratio": many, "flooded_p99_ratio": flooded}
+    assert manyrms.holds(run) is holds
+
+
+def test_the_largest_messages_are_as_large_as_the_server_takes() -> None:
+    """All are within the cap of a message, and come close to it or to that of an item."""
+    ground = Ground(target="", http="")
+    made = [data for _, data in messages.si_messages(ground)] + messages.session_messages(ground)
+    assert all(len(data) <= MAX_MESSAGE_BYTES for data in made)
+    assert sum(len(data) > MAX_ITEM_BYTES - 2 * messages.ROOM for data in made) == len(made) - 1
+
+
+def test_the_largest_messages_are_what_they_are_meant_to_be() -> None:
+    """A library reads them: they name the RM, and hold what their kind is about."""
+    ground = Ground(target="", http="", percent=1)
+    kinds: dict[str, Callable[[bytes], AllocationRequest | ApplicationRequest | NodeRequest]] = {
+        UPDATE_ALLOCATION: AllocationRequest.FromString,
+        messages.UPDATE_APPLICATION: ApplicationRequest.FromString,
+        messages.UPDATE_NODE: NodeRequest.FromString,
+    }
+    parsed = [kinds[method](data) for method, data in messages.si_messages(ground)]
+    assert {message.rmID for message in parsed} == {RM}
+    _, several, many, some, releases, _, _, application, _ = parsed
+    assert isinstance(several, AllocationRequest)
+    assert len(several.allocations) == 1
+    assert isinstance(many, AllocationRequest)
+    assert isinstance(some, AllocationRequest)
+    assert len(many.allocations) > 10_000 > len(some.allocations) > 900
+    assert isinstance(releases, AllocationRequest)
+    assert len(releases.releases.allocationsToRelease) > 10_000
+    assert isinstance(application, ApplicationRequest)
+    assert len(application.new[0].ugi.groups) > 10_000
+    [session] = messages.session_messages(ground)
+    [answer] = UpdateRequest.FromString(session).predicate_answers.answers
+    assert len(answer.refused) > 10_000
+
+
+def test_frames_are_those_of_http2() -> None:
+    """Length, type, flags and stream come before the content (RFC 9113 § 4.1)."""
+    assert http2.frame(http2.SETTINGS) == bytes.fromhex("000000 04 00 00000000")
+    assert http2.frame(http2.PING, bytes(8)) == bytes.fromhex("000008 06 00 00000000") + bytes(8)
+
+
+def test_an_attack_ends_with_the_process_that_started_it() -> None:
+    """The end of its stdin stops it, though it has not even begun."""
+    # PING frames need no preparation, so it finds nobody missing.
+    with subprocess.Popen(
+        [sys.executable, "-m", "licorne_server.bench.isolation.program", "ping", "x", "x", "1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        ended = os.pidfd_open(process.pid)
+        assert not select.select([ended], [], [], 0)[0]
+        process.stdin.close()
+        assert select.select([ended], [], [], PATIENCE)[0]
+        os.close(ended)
+        assert json.loads(process.stdout.read()) == {"acts": 0, "refused": 0}
