@@ -29,6 +29,10 @@ class Recent(Generic[T]):
         self._last.pop(thing, None)
         self._last[thing] = self.count
 
+    def number(self, thing: T) -> int:
+        """Which change was the thing's last; 0 if it has not changed."""
+        return self._last.get(thing, 0)
+
     def forget(self, thing: T) -> None:
         """The thing is gone: no reader hears of it any more."""
         self._last.pop(thing, None)

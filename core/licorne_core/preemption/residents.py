@@ -17,6 +17,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.preemption.ranks import Age, age_of
 from licorne_core.preemption.whatif import Vector
 from licorne_core.queues.queue import Queue
+from licorne_core.recent import Recent
 from licorne_core.resources import Items
 
 Tenant = tuple[Age, Application, Request]
@@ -26,7 +27,8 @@ Tenant = tuple[Age, Application, Request]
 class OnNode(NamedTuple):
     """What is on a node."""
 
-    version: int
+    change: int
+    """The number of the node's last change by then."""
     apps: tuple[tuple[AppId, int], ...]
     """The applications that are there, each with the lowest priority of what may go."""
     largest: tuple[tuple[AppId, dict[str, int]], ...]
@@ -36,13 +38,20 @@ class OnNode(NamedTuple):
 class Residents:
     """The nodes of a partition in the order of their ids, and what is on each."""
 
-    __slots__ = ("_by_age", "_in_order", "_newest", "_nodes", "_on", "applications")
+    __slots__ = ("_by_age", "_changed", "_in_order", "_newest", "_nodes", "_on", "applications")
 
     def __init__(
-        self, nodes: dict[NodeId, Node], applications: Mapping[AppId, Application]
+        self,
+        nodes: dict[NodeId, Node],
+        applications: Mapping[AppId, Application],
+        changed: Recent[Node],
     ) -> None:
-        """The nodes are the partition's own, in the order of their births."""
+        """The nodes are the partition's own, in the order of their births.
+
+        `changed` has them by their last changes.
+        """
         self._nodes = nodes
+        self._changed = changed
         self.applications = applications
         self._by_age: dict[Node, tuple[int, list[Tenant]]] = {}
         self._in_order: list[Node] = []
@@ -68,22 +77,35 @@ class Residents:
     def on(self, node: Node) -> OnNode:
         """What is on the node."""
         known = self._on.get(node)
-        if known is None or known.version != node.version:
-            known = self._on[node] = _on(node)
+        number = self._changed.number(node)
+        if known is None or known.change != number:
+            known = self._on[node] = _on(node, number)
         return known
 
     def by_age(self, node: Node) -> list[Tenant]:
         """All that is on the node, the first to go by age first."""
         known = self._by_age.get(node)
-        if known is None or known[0] != node.version:
+        number = self._changed.number(node)
+        if known is None or known[0] != number:
             tenants = []
             for allocation in node.allocations:
                 app = self.applications[allocation.ask.app_id]
                 request = app.requests[allocation.ask.key]
                 tenants.append((age_of(request), app, request))
             tenants.sort(key=_age)
-            known = self._by_age[node] = (node.version, tenants)
+            known = self._by_age[node] = (number, tenants)
         return known[1]
+
+    def check(self) -> None:
+        """Rule P5: what is kept of a node is what is on it. Raises InvariantBroken."""
+        for node, known in self._on.items():
+            number = self._changed.number(node)
+            if known.change == number and known != _on(node, number):
+                raise InvariantBroken(f"P5: {node!r}: other applications are there than are kept")
+        for node, (change, tenants) in self._by_age.items():
+            kept = {request.allocation for _, _, request in tenants}
+            if change == self._changed.number(node) and kept != node.allocations.keys():
+                raise InvariantBroken(f"P5: {node!r}: other allocations are there than are kept")
 
     def fewest(
         self, node: Node, wanted: Items, short: Vector, spared: Callable[[Queue], bool]
@@ -111,7 +133,7 @@ class Residents:
         return fewest
 
 
-def _on(node: Node) -> OnNode:
+def _on(node: Node, change: int) -> OnNode:
     apps: dict[AppId, int] = {}
     largest: dict[AppId, dict[str, int]] = {}
     asks = [allocation.ask for allocation in node.allocations]
@@ -126,7 +148,7 @@ def _on(node: Node) -> OnNode:
         for name, amount in ask_class.items:
             if amount > sizes.get(name, 0):
                 sizes[name] = amount
-    return OnNode(node.version, tuple(apps.items()), tuple(largest.items()))
+    return OnNode(change, tuple(apps.items()), tuple(largest.items()))
 
 
 def _age(tenant: Tenant) -> Age:

@@ -82,7 +82,7 @@ class PreemptionSearch:
         """
         self._root = root
         self._glance = glance
-        residents = Residents(nodes.by_id, applications)
+        residents = Residents(nodes.by_id, applications, nodes.changed)
         prospects = Prospects(residents, nodes.changed)
         self._place = Place(
             nodes.by_id, applications, losses, reserved, residents, Leaves(), prospects
@@ -178,6 +178,7 @@ class PreemptionSearch:
 
     def check(self) -> None:
         """Compare what is kept with nodes and leaves; raises InvariantBroken (rule P5)."""
+        self._place.residents.check()
         self._place.prospects.check()
         self._place.leaves.check()
 
