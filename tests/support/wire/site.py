@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, cast
 
 import grpc
@@ -21,8 +21,10 @@ from licorne_server.event_watch import Share
 from licorne_server.outbox import Bounds
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
+from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
+from licorne_server.services.state import StateService
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -96,6 +98,10 @@ class Line:
 
     # What a handler sees of it, as of a `grpc.aio` servicer context
 
+    def peer(self) -> str:
+        """Where the call comes from."""
+        return "ipv4:127.0.0.1:1"
+
     async def send_initial_metadata(self, _: object) -> None:
         """Of no interest here."""
 
@@ -141,6 +147,8 @@ class Site:
             SchedulerService(self.engine, self.rms, access, thread).handler(),
             SessionService(self.engine, self.rms, access, thread, share, 1, HEARTBEAT).handler(),
             AdminService(self.engine, self.rms, views, access, thread).handler(),
+            StateService(views, access, self.engine.now).handler(),
+            EventsService(events, access, share).handler(),
         ]
         self._lines: list[Line] = []
         self._do(self._start())
@@ -165,27 +173,37 @@ class Site:
 
     def open(self, method: str) -> Line:
         """Begin a bidirectional call."""
+        return self._begin(self._handler(method).stream_stream, None)
+
+    def watch(self, method: str, raw: bytes) -> Line:
+        """Begin a call of one request, these bytes, and many responses."""
+        return self._begin(self._handler(method).unary_stream, raw)
+
+    def _begin(self, serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None) -> Line:
         line = Line()
         self._lines.append(line)
-        line.task = self.loop.create_task(self._serve(method, line))
+        line.task = self.loop.create_task(self._serve(serve, request, line))
         return line
 
-    async def _serve(self, method: str, line: Line) -> None:
+    @staticmethod
+    async def _serve(
+        serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None, line: Line
+    ) -> None:
         try:
-            await self._handler(method).stream_stream(None, line)
+            await serve(request, line)
             line.status = OK
         except Aborted:
             pass
 
-    def call(self, method: str, request: Message) -> tuple[Status, bytes]:
-        """A unary call from beginning to end."""
+    def call(self, method: str, request: Message | bytes) -> tuple[Status, bytes]:
+        """A unary call from beginning to end, with a message or with bytes as they are."""
         line = Line()
         answer = b""
 
         async def serve() -> None:
             nonlocal answer
             try:
-                raw = request.SerializeToString()
+                raw = request if isinstance(request, bytes) else request.SerializeToString()
                 answer = await self._handler(method).unary_unary(raw, line)
             except Aborted:
                 pass
