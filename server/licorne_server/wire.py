@@ -173,7 +173,7 @@ def split(raw: bytes, layout: Layout) -> Split:
     while position < len(raw):
         item = field_at(raw, position, len(raw))
         if item.kind == LENGTH and item.number in layout.items:
-            position = splitter.run(position, len(raw), item.number, item.number)
+            position = splitter.run(item, len(raw), item.number)
             continue
         position = item.end
         splitter.count(1)
@@ -201,16 +201,20 @@ class _Splitter:
         if self.counted > MAX_ITEMS:
             raise invalid_argument(f"{self.layout.message} holds more than {MAX_ITEMS} items")
 
-    def run(self, position: int, stop: int, number: int, into: int) -> int:
-        """Collect the neighbouring items of one field from a position on; returns where they end.
+    def run(self, first: Field, stop: int, into: int) -> int:
+        """Collect an item and its neighbours of the same field; returns where they end.
 
-        Every item goes through this loop, so that it is written for speed.
+        Every item goes through this loop, so that it is written for speed. A tag that takes more
+        bytes than it needs is no neighbour's: the caller has read that of the first item.
         """
         raw = self.raw
+        number = first.number
         tag = number << 3 | LENGTH
         items = self.items[into]
         room = MAX_ITEMS - self.counted
         before = len(items)
+        items.append(raw[first.value : first.end])
+        position = first.end
         while position < stop and raw[position] == tag:
             value = position + 2
             length = raw[position + 1] if value < stop else 0x80
@@ -234,7 +238,7 @@ class _Splitter:
         while position < stop:
             item = field_at(self.raw, position, stop)
             if item.number == 1 and item.kind == LENGTH:
-                position = self.run(position, stop, 1, self.layout.nested)
+                position = self.run(item, stop, self.layout.nested)
             else:
                 self.count(1)
                 position = item.end

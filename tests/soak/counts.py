@@ -51,19 +51,23 @@ def configuration(number: int) -> str:
     return QUEUES.format(number=number)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What was done so far, and the memory of the server then."""
 
     rounds: int
     allocations: int
+    reconnects: int
     rss: int
+    """Bytes."""
 
 
 class Soak:
     """A server in a process of its own, and what is done to it."""
 
-    def __init__(self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy) -> None:
+    def __init__(
+        self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy
+    ) -> None:
         """`crowd` has most of the work; the connection of `commuter` goes through the proxy."""
         self._server = server
         self._crowd = crowd
@@ -149,7 +153,14 @@ class Soak:
             await compare(rm, self._server.target)
         url = f"http://{self._server.http}/metrics"
         await asyncio.to_thread(lambda: urlopen(url, timeout=60).read())
-        return Reading(self._round, self._crowd.placed, self._server.usage().rss)
+        stats = self._commuter.client.stats
+        return Reading(
+            rounds=self._round,
+            allocations=self._crowd.placed,
+            # The first replay is that of the first connection.
+            reconnects=stats.resumed + stats.replayed - 1,
+            rss=self._server.usage().rss,
+        )
 
 
 async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:

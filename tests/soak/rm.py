@@ -1,7 +1,7 @@
 """A resource manager with a ledger: what it asked for, what runs where, and what it has ended."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +27,8 @@ QUICK = RetryConfig(initial=0.02, maximum=0.2)
 VCORE = 100
 """What every ask wants."""
 QUEUE = "root.work"
+SHOWN = 10
+"""So many things that differ are named."""
 SMALL = "root.small"
 """A queue with room for one ask only, so that the others wait."""
 
@@ -48,6 +50,10 @@ class SoakRm:
         self.applications: dict[str, str] = {}
         """The queue of every application."""
         self.nodes: set[str] = set()
+        self.ending: set[str] = set()
+        """Allocations that are to end."""
+        self.ended = 0
+        """Allocations that have ended so far."""
         self.placed = 0
         """Allocations so far."""
         self._failure = ""
@@ -116,6 +122,7 @@ class SoakRm:
         """End what runs and withdraw what waits; does not wait for the answer."""
         keys = list(keys)
         self.waiting -= set(keys)
+        self.ending |= self.running.keys() & set(keys)
         await self.client.release(keys)
 
     # ---- What it hears ----
@@ -165,6 +172,8 @@ class SoakRm:
                 self.waiting.discard(key)
             case Released(key=key):
                 self.running.pop(key, None)
+                self.ending.discard(key)
+                self.ended += 1
             case AskRejected() | AskDropped() | NodeRejected() | ApplicationRejected():
                 self._failure = f"refused: {event}"
 
@@ -179,7 +188,7 @@ async def compare(rm: SoakRm, target: str) -> None:
     usage: dict[str, int] = dict.fromkeys(rm.nodes, 0)
     for node_id in rm.running.values():
         usage[node_id] = usage.get(node_id, 0) + VCORE
-    both = {
+    both: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
         "allocations": (rm.running, books.allocations),
         "asks that wait": (dict.fromkeys(rm.waiting), dict.fromkeys(books.pending)),
         "applications": (
@@ -202,8 +211,12 @@ async def compare(rm: SoakRm, target: str) -> None:
     }
     for what, (ours, theirs) in both.items():
         if ours != theirs:
-            here, there = sorted(ours.items() - theirs.items()), sorted(theirs.items() - ours.items())  # type: ignore[operator]
             raise SoakFailed(
-                f"{what} of {rm.client.rm_id}: only the RM has {here[:10]}, "
-                f"only the server has {there[:10]}"
+                f"{what} of {rm.client.rm_id}: only the RM has {_only_in(ours, theirs)}, "
+                f"only the server has {_only_in(theirs, ours)}"
             )
+
+
+def _only_in(one: Mapping[str, object], other: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The first things that the other one has not, or has otherwise."""
+    return [item for item in one.items() if item not in other.items()][:SHOWN]

@@ -1,7 +1,7 @@
-"""Adds messages to the corpus whose answers it does not show: ``python tests/support/fuzz 0 20000``.
+"""Adds messages to the corpus: ``python tests/support/fuzz 0 20000``.
 
-The two numbers are the seeds to draw messages from. Of messages with answers of one kind the
-shortest is taken.
+The two numbers are the seeds to draw messages from. A message is added if it is answered in a way
+that no message of the corpus is; the shortest of such messages is taken.
 """
 
 import argparse
@@ -11,10 +11,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from support.fuzz import corpus, playing  # noqa: E402
-from support.fuzz.corpus import Entry  # noqa: E402
-from support.fuzz.targets import Target  # noqa: E402
-from support.wire.still import stillness  # noqa: E402
+from support.fuzz import corpus, playing
+from support.fuzz.corpus import Entry
+from support.fuzz.targets import Target
+from support.wire.still import stillness
 
 WORDS = 6
 """Answers are of one kind if their first words are the same, names and numbers left out."""

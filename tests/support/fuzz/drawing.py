@@ -1,6 +1,7 @@
 """Draws messages of a type, and spoils some of them, always alike for the same random numbers."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -50,7 +51,9 @@ def drawn(rng: Random, kind: Descriptor, wildness: float) -> Pieces:
 
 def _one_of(rng: Random, fields: Sequence[Field]) -> int:
     """The number of one of these fields: the more there is in it, the more often."""
-    weights = [1 + 3 * len(field.message_type.fields if field.message_type else ()) for field in fields]
+    weights = [
+        1 + 3 * len(field.message_type.fields if field.message_type else ()) for field in fields
+    ]
     return rng.choices(fields, weights)[0].number
 
 
@@ -75,15 +78,22 @@ def _piece(rng: Random, field: Field, wildness: float) -> Piece:
         return Piece(number, VARINT, 2 if rng.random() < wildness else rng.getrandbits(1))
     if field.type in values.NUMBERS:
         return Piece(number, VARINT, values.number(rng, field.name, wildness))
-    assert field.type == Field.TYPE_MESSAGE, f"{field.full_name} is of a type that is not drawn"
-    if field.message_type.GetOptions().map_entry:
+    kind = _message(field)
+    if kind.GetOptions().map_entry:
         return Piece(number, LENGTH, _entry(rng, field, wildness))
-    return Piece(number, LENGTH, drawn(rng, field.message_type, wildness))
+    return Piece(number, LENGTH, drawn(rng, kind, wildness))
+
+
+def _message(field: Field) -> Descriptor:
+    """The type of the message that a field holds."""
+    kind = field.message_type
+    assert kind is not None, f"{field.full_name} is of a type that is not drawn"
+    return kind
 
 
 def _entry(rng: Random, field: Field, wildness: float) -> Pieces:
     """An entry of a map, with its key, its value or both."""
-    value = field.message_type.fields_by_name["value"]
+    value = _message(field).fields_by_name["value"]
     key = Piece(1, LENGTH, values.entry_key(rng, field.name, wildness))
     if value.type == Field.TYPE_STRING:
         found = Piece(2, LENGTH, values.entry_text(rng, wildness))
@@ -133,6 +143,15 @@ def _other_kind(rng: Random, pieces: Pieces) -> Pieces:
     return (*pieces[:place], Piece(pieces[place].number, kind, value), *pieces[place + 1 :])
 
 
+def _longer_tag(rng: Random, pieces: Pieces) -> Pieces:
+    """One tag takes more bytes than it needs."""
+    if not pieces:
+        return pieces
+    place = rng.randrange(len(pieces))
+    changed = replace(pieces[place], longer=rng.choice((1, 3, 4, 9)))
+    return (*pieces[:place], changed, *pieces[place + 1 :])
+
+
 def _no_text(rng: Random, pieces: Pieces) -> Pieces:
     """One field of bytes holds no UTF-8."""
     places = [n for n, piece in enumerate(pieces) if piece.kind == LENGTH]
@@ -170,6 +189,7 @@ _WAYS: tuple[Callable[[Random, Pieces], Pieces], ...] = (
     _doubled,
     _missing,
     _other_kind,
+    _longer_tag,
     _no_text,
     _unknown,
     _groups,

@@ -1,4 +1,4 @@
-"""An RM that knows how to behave: it registers, opens what a message is to be sent over, and numbers."""
+"""An RM that knows how to behave: it registers, and opens what messages are to be sent over."""
 
 from typing import Any
 

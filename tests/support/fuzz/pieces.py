@@ -1,7 +1,7 @@
 """A protobuf message as a tree of pieces, each of which may be as wrong as wanted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Union
 
 from licorne_server.wire import encode_varint
@@ -16,10 +16,12 @@ class Piece:
     number: int
     kind: int
     value: Union[int, bytes, "tuple[Piece, ...]"]
+    longer: int = 0
+    """By how many bytes its tag is longer than it need be, which is allowed."""
 
     def encoded(self) -> bytes:
         """The bytes of the field."""
-        tag = encode_varint(self.number << 3 | self.kind)
+        tag = _lengthened(encode_varint(self.number << 3 | self.kind), self.longer)
         match self.value:
             case int() as number:
                 width = {FIXED64: 8, FIXED32: 4}.get(self.kind)
@@ -31,7 +33,14 @@ class Piece:
             case bytes() as raw:
                 return tag + raw
             case pieces:
-                return Piece(self.number, self.kind, encoded(pieces)).encoded()
+                return replace(self, value=encoded(pieces)).encoded()
+
+
+def _lengthened(number: bytes, longer: int) -> bytes:
+    """The same number in more bytes."""
+    if not longer:
+        return number
+    return number[:-1] + bytes([number[-1] | 0x80]) + b"\x80" * (longer - 1) + b"\0"
 
 
 def encoded(pieces: Sequence[Piece]) -> bytes:

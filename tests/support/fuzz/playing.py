@@ -1,4 +1,4 @@
-"""Random messages to one server after the other: what tests play, and what the corpus is taken from."""
+"""Random messages to one server after the other, for the tests and for the corpus."""
 
 from collections.abc import Iterator
 from random import Random

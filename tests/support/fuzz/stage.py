@@ -12,7 +12,7 @@ from support.fuzz.peer import Broken, Peer
 from support.fuzz.targets import How, Target
 from support.fuzz.values import BYSTANDER, FUZZED
 from support.wire.books import digest
-from support.wire.site import Site, Status
+from support.wire.site import Line, Site, Status
 
 TYPED = {
     grpc.StatusCode.OK,
@@ -95,31 +95,35 @@ class Stage:
 
     def _answers(self, target: Target, raw: bytes) -> Iterator[str]:
         """Send bytes; how each answer reads."""
-        peer = self._fuzzed
-        match target.how:
-            case How.CALL:
-                status, answer = self.site.call(target.method, raw)
-                if answer:
-                    yield from _read(target.response.FromString(answer))
-                yield _ending(status)
-                return
-            case How.WATCH:
-                line = self.site.watch(target.method, raw)
-                self.site.rest()
-            case How.FIRST:
-                line = self.site.open(target.method)
-                peer.say(line, raw)
-            case How.LATER:
-                line = peer.session() if target.is_session else peer.stream(target)
-                peer.say(line, raw)
-        for message in peer.hear(target, line):
+        if target.how is How.CALL:
+            status, answer = self.site.call(target.method, raw)
+            if answer:
+                yield from _read(target.response.FromString(answer))
+            yield _ending(status)
+            return
+        line = self._said(target, raw)
+        for message in self._fuzzed.hear(target, line):
             yield from _read(message)
         if line.status is not None:
             yield _ending(line.status)
         elif target.how is not How.LATER:
-            # A registration may have come with it, which other lines would have to know of.
+            # The RM itself would have to know of a line that it has opened so.
             self.site.hang_up(line)
             self.site.rest()
+
+    def _said(self, target: Target, raw: bytes) -> Line:
+        """Send bytes over a line; that line."""
+        peer = self._fuzzed
+        if target.how is How.WATCH:
+            line = self.site.watch(target.method, raw)
+            self.site.rest()
+            return line
+        if target.how is How.FIRST:
+            line = self.site.open(target.method)
+        else:
+            line = peer.session() if target.is_session else peer.stream(target)
+        peer.say(line, raw)
+        return line
 
     def _check(self) -> None:
         self.site.check()

@@ -1,6 +1,5 @@
 """What fields are filled with: what has a meaning here, and what lies at the edges of a type."""
 
-from collections.abc import Callable
 from random import Random
 
 from google.protobuf.descriptor import FieldDescriptor as Field
@@ -125,10 +124,10 @@ def choice_of(rng: Random, field: Field, wildness: float) -> int:
     """A value of an enum, or one that nobody knows."""
     if rng.random() < wildness:
         return rng.choice((-1, 99, 2**31 - 1, -(2**31), 2**40))
-    return rng.choice(field.enum_type.values).number
+    assert field.enum_type is not None, f"{field.full_name} is no enum"
+    known: int = rng.choice(field.enum_type.values).number
+    return known
 
 
-NUMBERS: dict[int, Callable[[Random, str, float], int]] = {
-    kind: number
-    for kind in (Field.TYPE_INT64, Field.TYPE_INT32, Field.TYPE_UINT64, Field.TYPE_UINT32)
-}
+NUMBERS = frozenset({Field.TYPE_INT64, Field.TYPE_INT32, Field.TYPE_UINT64, Field.TYPE_UINT32})
+"""The types that `number` has values of."""
