@@ -7,6 +7,7 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import session_pb2 as sp
+from licorne_core.invariants import check_invariants
 from licorne_server.caps import MAX_ANNOTATION
 from support.fuzz.peer import Broken, Peer
 from support.fuzz.targets import How, Target
@@ -27,6 +28,8 @@ TYPED = {
 SILENCE = "nothing"
 MAX_REASON = MAX_ANNOTATION + 1024
 """Characters of a reason, which may name an application."""
+EVERY = 16
+"""The books are checked after one in so many commands, and in the end."""
 SMALL = 8
 """The size of the fuzzed RM's node; its asks are no larger than this, or beyond every node."""
 LARGE = 1_000
@@ -37,7 +40,7 @@ class Stage:
 
     def __init__(self) -> None:
         """Both RMs are registered, and the bystander runs something."""
-        self.site = Site()
+        self.site = Site(every=EVERY)
         self._faults: list[str] = []
         self.site.loop.set_exception_handler(lambda _, about: self._faults.append(str(about)))
         self._bystander = Peer(self.site, BYSTANDER, vcore=LARGE)
@@ -79,6 +82,7 @@ class Stage:
         Raises:
             Broken: that is not so.
         """
+        check_invariants(self.site.scheduler)
         before, self._before = self._before, self._let_the_bystander_run()
         if self._before == before:
             raise Broken("the digest does not show what the bystander does")
