@@ -22,7 +22,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help image sbom install demo run bench test test-go lint-go test-shim test-bench mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
+
+soak: install ## kill servers and RMs 120 times, then 500,000 allocations with flat memory; some minutes
+	@$(BIN)/python tests/soak
 
 mutants: install ## do the tests notice planted defects? make mutants ONLY=name JOBS=2
 	@$(BIN)/python tests/mutants $(ONLY) --jobs $(JOBS)

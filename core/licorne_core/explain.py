@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.explain_preemption import UNDER_WAY, preemption_check
 from licorne_core.ids import AllocationKey, NodeId
 from licorne_core.nodes.node import Node
@@ -43,7 +43,7 @@ def explain(partition: Partition, app: Application, key: str) -> Explanation:
         raise NotFound(f"{who} has no pending ask")
     request = app.requests.get(AllocationKey(key)) if key else first[0].request
     if request is None:
-        raise NotFound(f"{who} has no ask {key}")
+        raise NotFound(f"{who} has no ask {shown(key)}")
     if request.is_pending:
         return _explain_pending(partition, app, request)
     verdict, summary = _whereabouts(partition, request)

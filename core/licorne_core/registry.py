@@ -7,7 +7,7 @@ from licorne_core.agenda import Agenda
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.events import Journal
 from licorne_core.ids import (
     NodeId,
@@ -254,7 +254,7 @@ class Registry:
         """A partition by its normalized name; raises NotFound."""
         partition = self.partitions.get(name)
         if partition is None:
-            raise NotFound(f"partition {name} not found")
+            raise NotFound(f"partition {shown(name)} not found")
         return partition
 
     def by_name(self, name: str) -> Partition | None:

@@ -16,7 +16,7 @@ from enum import Enum
 
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.effects import Happened
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.events import EventRecord, Fact
 from licorne_core.ids import RmId
 
@@ -189,7 +189,7 @@ class EventLogs:
             return self.first(lambda _: True)
         log = self._logs.get(RmId(rm_id))
         if log is None:
-            raise NotFound(f"RM {rm_id} is not registered")
+            raise NotFound(f"RM {shown(rm_id)} is not registered")
         return log
 
     def first(self, wanted: Callable[[RmId], bool]) -> EventLog:

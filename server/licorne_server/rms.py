@@ -24,6 +24,7 @@ from licorne_core.effects import (
     PreemptionsAsked,
     Registered,
 )
+from licorne_core.errors import shown
 from licorne_core.ids import RmId
 from licorne_server.convert_asks import AskingReader, AskReader
 from licorne_server.convert_checks import CheckEncoder
@@ -365,7 +366,7 @@ class Rms:
 def not_registered(rm_id: str, message: str) -> CallError:
     """The text that callers know (spec § 1.6.1)."""
     return failed_precondition(
-        f'received {message}, but RmID="{rm_id[:128]}" not registered', "RM_NOT_REGISTERED"
+        f'received {message}, but RmID="{shown(rm_id)}" not registered', "RM_NOT_REGISTERED"
     )
 
 

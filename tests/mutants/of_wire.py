@@ -153,4 +153,12 @@ WIRE = (
         "an rmID may hold a closing bracket",
         ("tests/server/test_caps.py",),
     ),
+    Defect(
+        "names-as-they-came",
+        "core/licorne_core/views/lookup.py",
+        'raise NotFound(f"partition {shown(name)} not found")',
+        'raise NotFound(f"partition {name} not found")',
+        "an error repeats control characters",
+        ("tests/properties/test_fuzz.py::test_the_corpus_is_answered_as_it_stands_there",),
+    ),
 )

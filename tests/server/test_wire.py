@@ -140,3 +140,28 @@ def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
 def serialized(asked: si.Allocation) -> bytes:
     """An ask as bytes."""
     return asked.SerializeToString()
+
+
+@pytest.mark.parametrize("longer", [b"\0", b"\x80\x80\0"])
+@pytest.mark.parametrize(
+    ("layout", "field"),
+    [
+        (layout, field)
+        for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST)
+        for field in layout.items
+    ],
+)
+async def test_tags_may_take_more_bytes_than_they_need(
+    layout: wire.Layout, field: int, longer: bytes
+) -> None:
+    """An item is found behind a tag that is written long, as protobuf finds it."""
+    raw = bytes([field << 3 | wire.LENGTH | 0x80]) + longer + b"\x02ab"
+    found = await wire.split(raw + wire.delimited(field, b"c"), layout, pace())
+    assert found.items[field] == [b"ab", b"c"]
+
+
+async def test_a_long_tag_in_a_nested_list_is_read_too() -> None:
+    """The same holds for the releases of an allocation request."""
+    nested = wire.delimited(1, b"a") + b"\x8a\0\x01b" + wire.delimited(1, b"c")
+    found = await wire.split(wire.delimited(2, nested), wire.ALLOCATION_REQUEST, pace())
+    assert found.items[2] == [b"a", b"b", b"c"]

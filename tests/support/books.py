@@ -45,8 +45,11 @@ async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
             return
 
 
-async def read_books(target: str, rm_id: str = "rm1") -> Books:
-    """The books of all partitions of an RM; a name in two of them shows up once."""
+async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Books:
+    """The books of all partitions of an RM; a name in two of them shows up once.
+
+    With `only`, those of the partition of that name.
+    """
     queues: dict[str, tuple[Amounts, Amounts]] = {}
     nodes: dict[str, tuple[bool, Amounts, Amounts]] = {}
     applications: dict[str, tuple[str, str]] = {}
@@ -55,7 +58,8 @@ async def read_books(target: str, rm_id: str = "rm1") -> Books:
     async with grpc.aio.insecure_channel(target) as channel:
         state: Any = StateStub(channel)
         partitions = await state.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
-        for name in (partition.name for partition in partitions.partitions):
+        names = [partition.name for partition in partitions.partitions]
+        for name in names if not only else [f"[{rm_id}]{only}"]:
             async for queue in listed(state.ListQueues, ListQueuesRequest(partition=name)):
                 queues[queue.path] = (dict(queue.allocated), dict(queue.pending))
             async for node in listed(state.ListNodes, ListNodesRequest(partition=name)):

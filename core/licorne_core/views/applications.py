@@ -12,7 +12,7 @@ from licorne_core.apps.gang import TaskGroup
 from licorne_core.apps.groups import AskGroup, group_key
 from licorne_core.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
 from licorne_core.asks import Allocation
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.explain import why_stopped
 from licorne_core.ids import AppId
 from licorne_core.partition import Partition
@@ -45,7 +45,7 @@ def _by_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
             return partition.completed
         case "rejected":
             return partition.rejected
-    raise NotFound(f"application state {state} is none of active, completed, rejected")
+    raise NotFound(f"application state {shown(state)} is none of active, completed, rejected")
 
 
 def find_application(partition: Partition, app_id: str) -> Application:
@@ -55,7 +55,7 @@ def find_application(partition: Partition, app_id: str) -> Application:
         app = _by_state(partition, state).get(name)
         if app is not None:
             return app
-    raise NotFound(f"application {app_id} not found")
+    raise NotFound(f"application {shown(app_id)} not found")
 
 
 def app_report(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from licorne_core.asks import Allocation
 from licorne_core.counters import Counters
-from licorne_core.errors import NotFound
+from licorne_core.errors import NotFound, shown
 from licorne_core.explain import explain, explain_preempted
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 from licorne_core.outstanding import scan
@@ -53,7 +53,7 @@ class PartitionViews:
         """One RM."""
         rm = self._registry.rms.get(RmId(rm_id))
         if rm is None:
-            raise NotFound(f"RM {rm_id} is not registered")
+            raise NotFound(f"RM {shown(rm_id)} is not registered")
         return rm_report(rm)
 
     def partitions(self, rm_id: RmId | None = None) -> tuple[PartitionReport, ...]:
@@ -66,7 +66,7 @@ class PartitionViews:
         """A partition's normalized name, from that or from its bare name (DESIGN § 4)."""
         partition = self._registry.by_name(name)
         if partition is None:
-            raise NotFound(f"partition {name} not found")
+            raise NotFound(f"partition {shown(name)} not found")
         return partition.name
 
     def placement(self, partition: PartitionName) -> PlacementReport:
@@ -94,7 +94,7 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         queue = owner.tree.get(path)
         if queue is None:
-            raise NotFound(f"queue {path} not found")
+            raise NotFound(f"queue {shown(path)} not found")
         return queue_report(queue, owner.quota_clock, subtree=subtree)
 
     def applications(
@@ -158,7 +158,7 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         node = owner.nodes.by_id.get(NodeId(node_id))
         if node is None:
-            raise NotFound(f"node {node_id} not found")
+            raise NotFound(f"node {shown(node_id)} not found")
         return node_report(owner, node, detail=detail)
 
     def reservations(
@@ -184,7 +184,7 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         trackers = owner.limits.with_idle(kind, name, owner.tree.limited())
         if not trackers:
-            raise NotFound(f"{kind} {name} not found")
+            raise NotFound(f"{kind} {shown(name)} not found")
         return usage_report(owner, name, trackers)
 
     def explain(self, partition: PartitionName, app_id: str, key: str = "") -> Explanation:

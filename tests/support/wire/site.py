@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, cast
 
 import grpc
@@ -24,8 +24,10 @@ from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
+from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
+from licorne_server.services.state import StateService
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -52,11 +54,13 @@ OK = Status(grpc.StatusCode.OK, "")
 
 
 class WatchedScheduler(Scheduler):
-    """A core whose books and decisions are checked after every command."""
+    """A core whose decisions are checked after every command, and its books mostly so too."""
 
-    def __init__(self) -> None:
-        """Nobody has registered yet."""
+    def __init__(self, every: int) -> None:
+        """Nobody has registered yet. The books are checked after one in so many commands."""
         super().__init__()
+        self._every = every
+        self._handled = 0
         self.failure: Exception | None = None
         self._ledger = Ledger()
 
@@ -64,7 +68,9 @@ class WatchedScheduler(Scheduler):
         """Keep the first failure: the engine would only log it."""
         try:
             effects = super().handle(command, now)
-            check_invariants(self)
+            self._handled += 1
+            if self._handled % self._every == 0:
+                check_invariants(self)
             if isinstance(command, RegisterRm | RemoveRm):
                 self._ledger.forget(command.rm_id, effects)
             self._ledger.watch(self, effects, decided=isinstance(command, Tick))
@@ -132,11 +138,11 @@ class _Details(NamedTuple):
 class Site:
     """Engine, RMs and services on a loop that the test moves."""
 
-    def __init__(self) -> None:
-        """A server that nobody has registered with."""
+    def __init__(self, *, every: int = 1) -> None:
+        """A server that nobody has registered with; `every` is that of `WatchedScheduler`."""
         self.loop = StillLoop()
         self.clock = StillClock()
-        self.scheduler = WatchedScheduler()
+        self.scheduler = WatchedScheduler(every)
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
         self.rms = Rms(self.engine.post, BOUNDS, 16, events)
@@ -151,6 +157,8 @@ class Site:
             SchedulerService(engine, rms, access, gate, thread).handler(),
             SessionService(engine, rms, access, gate, thread, share, 1, HEARTBEAT).handler(),
             AdminService(self.engine, self.rms, views, access, thread).handler(),
+            StateService(views, access, self.engine.now).handler(),
+            EventsService(events, access, share).handler(),
         ]
         self._lines: list[Line] = []
         self._do(self._start())
@@ -175,27 +183,37 @@ class Site:
 
     def open(self, method: str) -> Line:
         """Begin a bidirectional call."""
+        return self._begin(self._handler(method).stream_stream, None)
+
+    def watch(self, method: str, raw: bytes) -> Line:
+        """Begin a call of one request, these bytes, and many responses."""
+        return self._begin(self._handler(method).unary_stream, raw)
+
+    def _begin(self, serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None) -> Line:
         line = Line()
         self._lines.append(line)
-        line.task = self.loop.create_task(self._serve(method, line))
+        line.task = self.loop.create_task(self._serve(serve, request, line))
         return line
 
-    async def _serve(self, method: str, line: Line) -> None:
+    @staticmethod
+    async def _serve(
+        serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None, line: Line
+    ) -> None:
         try:
-            await self._handler(method).stream_stream(None, line)
+            await serve(request, line)
             line.status = OK
         except Aborted:
             pass
 
-    def call(self, method: str, request: Message) -> tuple[Status, bytes]:
-        """A unary call from beginning to end."""
+    def call(self, method: str, request: Message | bytes) -> tuple[Status, bytes]:
+        """A unary call from beginning to end, with a message or with bytes as they are."""
         line = Line()
         answer = b""
 
         async def serve() -> None:
             nonlocal answer
             try:
-                raw = request.SerializeToString()
+                raw = request if isinstance(request, bytes) else request.SerializeToString()
                 answer = await self._handler(method).unary_unary(raw, line)
             except Aborted:
                 pass

@@ -68,8 +68,12 @@ class StillLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
-            if not future.cancelled():
+            if future.cancelled():
+                return
+            try:
                 future.set_result(func(*args))
+            except Exception as error:
+                future.set_exception(error)
 
         self.call_soon(work)
         return future

@@ -11,7 +11,7 @@ async def main(target: str, config: str, asks: int) -> None:
     """Ask for a lot, and tell what was placed until the end."""
     async with FakeRM(target, config=config) as rm:
         await rm.add_nodes(10, vcore=1_000_000)
-        await rm.submit("app")
+        await rm.submit("app", queue="root.work")
         await rm.ask("app", asks, vcore=100)
         told = 0
         while True:

@@ -1,0 +1,97 @@
+"""Whatever bytes an RM sends: it is told why, nobody else notices, and the next ask is served."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from licorne_core.partition import Partition
+from licorne_core.registry import Rm
+from support.fuzz import corpus
+from support.fuzz.peer import Broken
+from support.fuzz.playing import MESSAGES, play
+from support.fuzz.stage import Stage
+from support.fuzz.targets import TARGETS
+from support.wire.still import stillness
+
+FILES = sorted(corpus.FOLDER.glob("*.txt"))
+
+
+@pytest.mark.worlds(first=12_000_000, one_in=4, size=10)
+def test_no_message_breaks_the_server_or_touches_another_rm(part: range) -> None:
+    """Whatever comes is answered with a type, and the other RM's books stay as they are."""
+    with stillness():
+        sent = sum(play(seed) for seed in part)
+    assert sent == len(part) * MESSAGES
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_corpus_is_answered_as_it_stands_there(path: Path, *, rewrite: bool) -> None:
+    """Each message of the corpus, sent to a new server, gets the answers that stand below it."""
+    entries = corpus.read(path)
+    with stillness():
+        played = [entry.answered(answers_of(entry)) for entry in entries]
+    if rewrite:
+        corpus.write(path, played)
+        entries = played
+    text = path.read_text(encoding="utf-8")
+    assert text == "\n".join(entry.text() for entry in played)
+    assert played == entries
+
+
+def answers_of(entry: corpus.Entry) -> list[str]:
+    """What a new server answers to the message."""
+    stage = Stage()
+    try:
+        answers = stage.send(entry.target, entry.raw)
+        stage.finish()
+        return answers
+    finally:
+        stage.close()
+
+
+def test_the_corpus_has_messages_for_every_call() -> None:
+    """No call, and no stream, is without a message that shows what it answers."""
+    assert {entry.target.name for entry in corpus.all_entries()} == set(TARGETS)
+
+
+@pytest.mark.parametrize("raw", [b"", b"\0", b"\x0a" * 300, b"ab" + b"\xff" * 8 + b"c"])
+def test_bytes_are_read_as_they_were_written(raw: bytes) -> None:
+    """The digits of a message in a file are its bytes."""
+    assert corpus.bytes_of(corpus.digits(raw).split()) == raw
+
+
+def take_any_partition(patch: pytest.MonkeyPatch) -> None:
+    """A partition of another RM is found by its name."""
+    own = Rm.find
+    known: dict[str, Partition] = {}
+
+    def find(rm: Rm, name: str) -> Partition | None:
+        known.update((partition.name, partition) for partition in rm.partitions.values())
+        return own(rm, name) or known.get(name)
+
+    patch.setattr(Rm, "find", find)
+
+
+def foresee_no_bad_token(patch: pytest.MonkeyPatch) -> None:
+    """A token that is no number is an error that nobody has foreseen."""
+    patch.setattr("licorne_server.services.state.read_preemption_token", int)
+
+
+def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
+    """Errors repeat control characters."""
+    patch.setattr("licorne_core.views.lookup.shown", str)
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [take_any_partition, foresee_no_bad_token, repeat_names_as_they_are],
+    ids=lambda slip: slip.__name__,
+)
+def test_a_slip_of_the_server_is_noticed(
+    slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that answers nonsense, or lets an RM at another's things, does not get through."""
+    slip(monkeypatch)
+    with stillness(), pytest.raises(Broken):
+        sum(play(seed) for seed in range(200))

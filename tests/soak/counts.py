@@ -1,0 +1,186 @@
+"""A soak by count: allocations, applications, reconnects, reloads, and RMs that come and go.
+
+The work is a number of rounds that are all alike. After each tenth the books of both sides are
+compared, and the memory of the server is read.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.request import urlopen
+
+from licorne_server.bench.server_process import ServerProcess, running_server
+from soak.rm import SMALL, SoakRm, compare
+from support.proxy import Proxy
+
+ROUNDS = 500
+APPLICATIONS = 10
+"""New applications in a round."""
+ASKS = 100
+"""Allocations of each application."""
+RECONNECTS = 2
+GUESTS = 2
+"""RMs that come and go in a round."""
+NODES = 10
+NODE_VCORE = 100_000
+GUEST_NODE_VCORE = 1_000
+LOST = 5
+"""Asks that are under way when a connection is cut."""
+TENTHS = 10
+
+QUEUES = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: work
+            properties: {{number: "{number}"}}
+            limits: [{{limit: users, users: ["*"], maxresources: {{vcore: 100M}}}}]
+          - name: small
+            resources: {{max: {{vcore: 100m}}}}
+          - name: of-{number}
+  - name: part-{number}
+    queues: [{{name: root, submitacl: "*", queues: [{{name: work}}]}}]
+"""
+
+
+def configuration(number: int) -> str:
+    """A configuration that has a queue and a partition that no other one has."""
+    return QUEUES.format(number=number)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What was done so far, and the memory of the server then."""
+
+    rounds: int
+    allocations: int
+    reconnects: int
+    rss: int
+    """Bytes."""
+
+
+class Soak:
+    """A server in a process of its own, and what is done to it."""
+
+    def __init__(
+        self, server: ServerProcess, crowd: SoakRm, commuter: SoakRm, proxy: Proxy
+    ) -> None:
+        """`crowd` has most of the work; the connection of `commuter` goes through the proxy."""
+        self._server = server
+        self._crowd = crowd
+        self._commuter = commuter
+        self._proxy = proxy
+        self._round = 0
+        self._kept: list[str] = []
+        """Applications of the round before, which still run."""
+
+    async def begin(self) -> None:
+        """What is there all the time: nodes, and asks for which there is no room."""
+        for rm in (self._crowd, self._commuter):
+            await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
+            await rm.submit(["waits"], SMALL)
+            await rm.ask("waits", ["waits-1", "waits-2"])
+            await rm.until(lambda rm=rm: len(rm.running) == 1, "the first")  # type: ignore[misc]
+        await self._commuter.submit(["stays"])
+
+    async def round(self) -> None:
+        """One round; all parts of it at once."""
+        self._round += 1
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work())
+            group.create_task(self._reload())
+            group.create_task(self._commute())
+            group.create_task(self._host())
+
+    async def _work(self) -> None:
+        """New applications run, those of the round before end, and one node is another one."""
+        rm, number = self._crowd, self._round
+        new = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
+        await rm.submit(new)
+        for app_id in new:
+            await rm.ask(app_id, [f"{app_id}-{n}" for n in range(ASKS)])
+        placed = (number * APPLICATIONS * ASKS) + 1
+        await rm.until(lambda: rm.placed >= placed, "allocations")
+        await self._end(rm, self._kept)
+        await rm.add_nodes([f"spare-{number}"], NODE_VCORE)
+        await rm.remove_node(f"spare-{number}")
+        self._kept = new
+
+    @staticmethod
+    async def _end(rm: SoakRm, applications: list[str]) -> None:
+        """Release all that runs of these applications, and remove them."""
+        keys = [f"{app_id}-{n}" for app_id in applications for n in range(ASKS)]
+        await rm.release(keys)
+        await rm.until(lambda: rm.running.keys().isdisjoint(keys), "releases")
+        await rm.remove(applications)
+
+    async def _reload(self) -> None:
+        await self._crowd.client.update_configuration(configuration(self._round))
+
+    async def _commute(self) -> None:
+        """The connection is cut while asks, or their releases, are under way."""
+        rm, client = self._commuter, self._commuter.client
+        for n in range(RECONNECTS):
+            keys = [f"lost-{self._round}-{n}-{m}" for m in range(LOST)]
+            before = client.stats.resumed + client.stats.replayed
+            await rm.ask("stays", keys)
+            await self._proxy.cut()
+            await rm.until(lambda keys=keys: rm.running.keys() >= set(keys), "allocations")  # type: ignore[misc]
+            await rm.until(
+                lambda before=before: client.stats.resumed + client.stats.replayed > before,  # type: ignore[misc]
+                "the connection",
+            )
+            await rm.release(keys)
+            await rm.until(lambda keys=keys: rm.running.keys().isdisjoint(keys), "releases")  # type: ignore[misc]
+
+    async def _host(self) -> None:
+        """RMs that nobody has heard of come, run something, and go for good."""
+        for n in range(GUESTS):
+            name = f"guest-{self._round}-{n}"
+            async with SoakRm(self._server.target, name, configuration(n)) as guest:
+                await guest.add_nodes(["node"], GUEST_NODE_VCORE)
+                await guest.submit(["app"])
+                await guest.ask("app", ["key"])
+                await guest.all_run()
+                await guest.close(unregister=True)
+
+    async def reading(self) -> Reading:
+        """Compare the books of both sides, then read the server's memory."""
+        for rm in (self._crowd, self._commuter):
+            await compare(rm, self._server.target)
+        url = f"http://{self._server.http}/metrics"
+        await asyncio.to_thread(lambda: urlopen(url, timeout=60).read())
+        stats = self._commuter.client.stats
+        return Reading(
+            rounds=self._round,
+            allocations=self._crowd.placed,
+            # The first replay is that of the first connection.
+            reconnects=stats.resumed + stats.replayed - 1,
+            rss=self._server.usage().rss,
+        )
+
+
+async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:
+    """So many rounds; `told` hears the reading after each tenth of them.
+
+    Raises:
+        SoakFailed: the books differ, or something did not come.
+    """
+    readings: list[Reading] = []
+    async with (
+        running_server(http="127.0.0.1:0") as server,
+        Proxy(server.target) as proxy,
+        SoakRm(server.target, "crowd", configuration(0)) as crowd,
+        SoakRm(proxy.target, "commuter", configuration(0)) as commuter,
+    ):
+        work = Soak(server, crowd, commuter, proxy)
+        await work.begin()
+        for done in range(1, rounds + 1):
+            await work.round()
+            if done * TENTHS // rounds > (done - 1) * TENTHS // rounds:
+                readings.append(await work.reading())
+                told(readings[-1])
+    return readings

@@ -1,0 +1,179 @@
+"""kill -9 of the server and of RMs, again and again: both sides have the same books each time."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import grpc
+
+from licorne import Allocation, Application, Ask, Client, Node
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from soak.rm import PATIENCE, QUEUE, SMALL, VCORE, SoakFailed, SoakRm, compare
+from support.books import read_books
+from support.server_process import ServerProcess
+
+CONFIG = """\
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: work
+          - name: small
+            resources: {max: {vcore: 100m}}
+"""
+NODES = 10
+NODE_VCORE = 1_000_000
+ASKS = 200
+"""New asks of each cycle."""
+APPLICATIONS = 3
+POLL = 0.01
+"""Seconds between two looks at the server."""
+DOOMED_RM = Path(__file__).parent / "doomed_rm.py"
+DOOMED_ASKS = 5_000
+TOLD = 300
+"""What a doomed RM has told before it is killed."""
+
+
+async def kill_the_server(cycles: int, told: Callable[[int], None]) -> None:
+    """Kill the server so many times, each time in the middle of something else.
+
+    `told` hears of each cycle after which both sides had the same books.
+
+    Raises:
+        SoakFailed: they had not, or something was lost.
+    """
+    async with ServerProcess() as server, SoakRm(server.target, "rm1", CONFIG) as rm:
+        await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
+        await rm.submit(["waits"], SMALL)
+        await rm.ask("waits", ["waits-1", "waits-2"])
+        await rm.until(lambda: len(rm.running) == 1, "the first")
+        doomed = Doomed(server, rm)
+        for number in range(cycles):
+            await doomed.cycle(number)
+            told(number + 1)
+
+
+class Doomed:
+    """A server that is killed in every cycle, and its RM."""
+
+    def __init__(self, server: ServerProcess, rm: SoakRm) -> None:
+        """Both have the same books, and one ask waits for room."""
+        self._server = server
+        self._rm = rm
+        self._last: list[str] = []
+        """The applications of the cycle before."""
+
+    async def cycle(self, number: int) -> None:
+        """New applications run and those of the last cycle end; the server is killed meanwhile."""
+        rm, rng = self._rm, Random(number)
+        apps = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
+        heard = rm.placed + rm.ended
+        enough = rng.randint(1, ASKS * APPLICATIONS)
+        await rm.submit(apps)
+        for app_id in apps:
+            await rm.ask(app_id, [f"{app_id}-{n}" for n in range(ASKS)])
+        if number % 3:
+            # It is killed while allocations are on their way, or while releases are.
+            await rm.until(lambda: rm.placed + rm.ended >= heard + enough, "answers")
+        if number % 3 == 1:
+            ended = rm.ended
+            await self._end_the_last()
+            await rm.until(lambda: rm.ended > ended or not self._last, "a release")
+        await self._server.kill()
+        if number % 3 != 1:
+            # The RM does it while there is no server.
+            await self._end_the_last()
+        await self._server.start()
+        if number % 5 == 4:
+            # The RM has begun to tell it everything, or is done with that.
+            await until_registered(self._server.target, replayed=False)
+            await self._server.restart()
+        await until_registered(self._server.target, replayed=True)
+        await rm.until(lambda: len(rm.waiting) == 1, "allocations")
+        await rm.until(lambda: not rm.ending, "releases")
+        await compare(rm, self._server.target)
+        self._last = apps
+
+    async def _end_the_last(self) -> None:
+        """Release what runs since the last cycle, and remove its applications at once."""
+        await self._rm.release(f"{app_id}-{n}" for app_id in self._last for n in range(ASKS))
+        await self._rm.remove(self._last)
+
+
+async def until_registered(target: str, *, replayed: bool) -> None:
+    """Wait until the server says that the RM has come; with `replayed`, that it has told all.
+
+    The RM cannot say that of a server that was killed: what it hears may be of the one before.
+    """
+    async with asyncio.timeout(PATIENCE), grpc.aio.insecure_channel(target) as channel:
+        state: Any = StateStub(channel)
+        while True:
+            answer = await state.ListPartitions(ListPartitionsRequest(rm_id="rm1"))
+            [known] = answer.partitions or [None]
+            if known and not (replayed and (known.holds or known.nodes < NODES)):
+                return
+            await asyncio.sleep(POLL)
+
+
+async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
+    """Kill the process of an RM so many times; the next instance tells what it knows to run.
+
+    Raises:
+        SoakFailed: the server has anything else in its books then.
+    """
+    async with ServerProcess() as server:
+        for number in range(cycles):
+            truth = await what_a_doomed_rm_told(server.target)
+            async with Client(server.target, rm_id="rm1", config=CONFIG) as rm:
+                await report(rm, truth)
+                async with asyncio.timeout(PATIENCE):
+                    await rm.ready()
+                books = await read_books(server.target)
+            used = {"vcore": len(truth) * VCORE}
+            if (books.allocations, books.pending) != (truth, frozenset()):
+                raise SoakFailed(
+                    f"{len(truth)} allocations were reported, the server has "
+                    f"{len(books.allocations)} and {len(books.pending)} asks that wait"
+                )
+            if books.queues["root"] != (used, {}):
+                raise SoakFailed(f"the root has {books.queues['root']}, and {used} runs")
+            told(number + 1)
+
+
+async def what_a_doomed_rm_told(target: str) -> dict[str, str]:
+    """What an RM has heard to run, the node of every key, when it was killed."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(DOOMED_RM), target, CONFIG, str(DOOMED_ASKS)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    truth: dict[str, str] = {}
+    try:
+        while len(truth) < TOLD:
+            line = await asyncio.wait_for(process.stdout.readline(), PATIENCE)
+            key, node_id = line.decode().split()
+            truth[key] = node_id
+    finally:
+        process.kill()
+        await process.wait()
+    return truth
+
+
+async def report(rm: Client, truth: Mapping[str, str]) -> None:
+    """Tell the server the nodes, the application, and what runs."""
+    await rm.add_nodes(
+        Node(node_id=f"node-{n}", capacity={"vcore": NODE_VCORE}) for n in range(1, NODES + 1)
+    )
+    await rm.submit_applications([Application(application_id="app", user="test", queue=QUEUE)])
+    await rm.report_allocations(
+        Allocation(
+            ask=Ask(key=key, application_id="app", resources={"vcore": VCORE}), node_id=node_id
+        )
+        for key, node_id in truth.items()
+    )

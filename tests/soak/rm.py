@@ -1,0 +1,222 @@
+"""A resource manager with a ledger: what it asked for, what runs where, and what it has ended."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from licorne import (
+    Allocated,
+    Application,
+    ApplicationRejected,
+    Ask,
+    AskDropped,
+    AskRejected,
+    Client,
+    LicorneError,
+    Node,
+    NodeRejected,
+    Released,
+    RetryConfig,
+)
+from support.books import read_books
+
+PATIENCE = 60.0
+"""Seconds after which an answer that did not come is a failure."""
+QUICK = RetryConfig(initial=0.02, maximum=0.2)
+VCORE = 100
+"""What every ask wants."""
+QUEUE = "root.work"
+SHOWN = 10
+"""So many things that differ are named."""
+SMALL = "root.small"
+"""A queue with room for one ask only, so that the others wait."""
+
+
+class SoakFailed(Exception):
+    """The two sides do not have the same books, or something was refused or never answered."""
+
+
+class SoakRm:
+    """One RM: all its asks are of one size, all keys and ids are new."""
+
+    def __init__(self, target: str, rm_id: str, config: str) -> None:
+        """Connects nothing yet."""
+        self.client = Client(target, rm_id=rm_id, config=config, retry=QUICK)
+        self.running: dict[str, str] = {}
+        """The node of every allocation."""
+        self.waiting: set[str] = set()
+        """Asks without an allocation."""
+        self.applications: dict[str, str] = {}
+        """The queue of every application."""
+        self.nodes: set[str] = set()
+        self.ending: set[str] = set()
+        """Allocations that are to end."""
+        self.ended = 0
+        """Allocations that have ended so far."""
+        self.placed = 0
+        """Allocations so far."""
+        self._failure = ""
+        self._changed = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect, and wait until the server schedules for this RM."""
+        await self.client.__aenter__()
+        self._listener = asyncio.create_task(self._listen())
+        async with asyncio.timeout(PATIENCE):
+            await self.client.ready()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close; the server keeps the books."""
+        await self.close()
+
+    async def close(self, *, unregister: bool = False) -> None:
+        """Say goodbye, for good if it says so."""
+        await self.client.close(unregister=unregister)
+        if self._listener is not None:
+            await self._listener
+
+    # ---- What it tells the server ----
+
+    async def add_nodes(self, node_ids: Iterable[str], vcore: int) -> None:
+        """Nodes of one size."""
+        nodes = [Node(node_id=node_id, capacity={"vcore": vcore}) for node_id in node_ids]
+        self.nodes |= {node.node_id for node in nodes}
+        await self.client.add_nodes(nodes)
+
+    async def remove_node(self, node_id: str) -> None:
+        """Take a node away; what ran there is released."""
+        self.nodes.remove(node_id)
+        await self.client.remove_node(node_id)
+
+    async def submit(self, application_ids: Iterable[str], queue: str = QUEUE) -> None:
+        """Applications, each of a user of its own."""
+        new = [
+            Application(application_id=app_id, queue=queue, user=f"user-of-{app_id}")
+            for app_id in application_ids
+        ]
+        self.applications |= {app.application_id: queue for app in new}
+        await self.client.submit_applications(new)
+
+    async def remove(self, application_ids: Iterable[str]) -> None:
+        """End applications of which nothing runs or waits any more."""
+        for app_id in application_ids:
+            del self.applications[app_id]
+            await self.client.remove_application(app_id)
+
+    async def ask(self, application_id: str, keys: Sequence[str]) -> None:
+        """Ask for one allocation for each key."""
+        self.waiting |= set(keys)
+        await self.client.ask(
+            Ask(key=key, application_id=application_id, resources={"vcore": VCORE}) for key in keys
+        )
+
+    async def release(self, keys: Iterable[str]) -> None:
+        """End what runs and withdraw what waits; does not wait for the answer."""
+        keys = list(keys)
+        self.waiting -= set(keys)
+        self.ending |= self.running.keys() & set(keys)
+        await self.client.release(keys)
+
+    # ---- What it hears ----
+
+    async def all_run(self) -> None:
+        """Wait until nothing waits but what has no room."""
+        await self.until(lambda: not self.waiting, "allocations")
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something is so.
+
+        Raises:
+            SoakFailed: it never came, or something was refused meanwhile.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not condition():
+                    if self._failure:
+                        break
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise SoakFailed(
+                f"{self.client.rm_id} waited {PATIENCE:.0f} s for {what}: {len(self.running)} run, "
+                f"{len(self.waiting)} wait, {self.client.stats}"
+            ) from None
+        if self._failure:
+            raise SoakFailed(f"{self.client.rm_id}: {self._failure}")
+
+    async def _listen(self) -> None:
+        try:
+            async for batch in self.client.batches():
+                for event in batch:
+                    self._hear(event)
+                self._changed.set()
+        except LicorneError as error:
+            self._failure = f"the client has ended: {error!r}"
+            self._changed.set()
+
+    def _hear(self, event: object) -> None:
+        match event:
+            case Allocated(key=key, node_id=node_id):
+                if key in self.running:
+                    self._failure = f"{key} is on {self.running[key]} and was placed on {node_id}"
+                self.placed += 1
+                self.running[key] = node_id
+                self.waiting.discard(key)
+            case Released(key=key):
+                self.running.pop(key, None)
+                self.ending.discard(key)
+                self.ended += 1
+            case AskRejected() | AskDropped() | NodeRejected() | ApplicationRejected():
+                self._failure = f"refused: {event}"
+
+
+async def compare(rm: SoakRm, target: str) -> None:
+    """Compare the RM's ledger with the server's books; nothing may be under way.
+
+    Raises:
+        SoakFailed: with what only one side has.
+    """
+    books = await read_books(target, rm.client.rm_id, only="default")
+    usage: dict[str, int] = dict.fromkeys(rm.nodes, 0)
+    for node_id in rm.running.values():
+        usage[node_id] = usage.get(node_id, 0) + VCORE
+    both: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
+        "allocations": (rm.running, books.allocations),
+        "asks that wait": (dict.fromkeys(rm.waiting), dict.fromkeys(books.pending)),
+        "applications": (
+            rm.applications,
+            {app_id: queue for app_id, (queue, _) in books.applications.items()},
+        ),
+        "usage of nodes": (
+            usage,
+            {name: used.get("vcore", 0) for name, (_, _, used) in books.nodes.items()},
+        ),
+        "usage and need of the root": (
+            {"allocated": len(rm.running) * VCORE, "pending": len(rm.waiting) * VCORE},
+            {
+                word: amounts.get("vcore", 0)
+                for word, amounts in zip(
+                    ("allocated", "pending"), books.queues["root"], strict=True
+                )
+            },
+        ),
+    }
+    for what, (ours, theirs) in both.items():
+        if ours != theirs:
+            raise SoakFailed(
+                f"{what} of {rm.client.rm_id}: only the RM has {_only_in(ours, theirs)}, "
+                f"only the server has {_only_in(theirs, ours)}"
+            )
+
+
+def _only_in(one: Mapping[str, object], other: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The first things that the other one has not, or has otherwise."""
+    return [item for item in one.items() if item not in other.items()][:SHOWN]

@@ -1,0 +1,114 @@
+"""The soak itself: a small one runs through, and it notices what it is there to notice."""
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from licorne_server.testing import serve
+from soak.counts import APPLICATIONS, ASKS, RECONNECTS, ROUNDS, Reading, soak
+from soak.kills import CONFIG
+from soak.memory import is_flat
+from soak.rm import SMALL, SoakFailed, SoakRm, compare
+
+
+async def test_a_hundredth_of_the_soak_runs_through() -> None:
+    """Books agree after each part, and all that was to be done was done."""
+    rounds = ROUNDS // 100
+    told: list[Reading] = []
+    readings = await soak(rounds, told.append)
+    assert readings == told
+    assert [reading.rounds for reading in readings] == list(range(1, rounds + 1))
+    # One more runs all the time, beside an ask without room.
+    assert readings[-1].allocations == rounds * APPLICATIONS * ASKS + 1
+    assert readings[-1].reconnects >= rounds * RECONNECTS
+
+
+def test_the_whole_soak_does_what_it_promises() -> None:
+    """500,000 allocations, 5,000 applications and 1,000 reconnects in 500 rounds."""
+    assert (ROUNDS * APPLICATIONS * ASKS, ROUNDS * APPLICATIONS) == (500_000, 5_000)
+    assert ROUNDS * RECONNECTS == 1_000
+
+
+@pytest.mark.parametrize(
+    ("rss", "flat"),
+    [
+        pytest.param([50, 90, 100, 100, 100, 100, 100, 100, 100, 100], True, id="warms up"),
+        pytest.param([90, 90, 100, 140, 140, 140, 130, 120, 110, 110], True, id="comes back"),
+        pytest.param([80, 90, 100, 110, 120, 130, 140, 150, 160, 170], False, id="grows"),
+        pytest.param([80, 90, 100, 100, 100, 100, 100, 100, 100, 116], False, id="too much"),
+    ],
+)
+def test_memory_that_grows_is_noticed(rss: list[int], *, flat: bool) -> None:
+    """The last reading is held against the third, by which what is bounded is full."""
+    assert is_flat(rss) is flat
+
+
+@pytest.fixture
+async def settled() -> AsyncIterator[tuple[SoakRm, str]]:
+    """An RM with something of everything, and where its server is."""
+    async with serve() as served, SoakRm(served.target, "rm1", CONFIG) as rm:
+        await rm.add_nodes(["n1", "n2"], 1000)
+        await rm.submit(["app"])
+        await rm.submit(["waits"], SMALL)
+        await rm.ask("app", ["a", "b"])
+        await rm.ask("waits", ["c", "d"])
+        await rm.until(lambda: len(rm.running) == 3, "allocations")
+        yield rm, served.target
+
+
+async def test_equal_books_are_equal(settled: tuple[SoakRm, str]) -> None:
+    """An RM that knows what the server knows has no quarrel with it."""
+    await compare(*settled)
+
+
+def forget_an_allocation(rm: SoakRm) -> None:
+    """It does not know that something runs."""
+    del rm.running["a"]
+
+
+def move_an_allocation(rm: SoakRm) -> None:
+    """It has it on another node."""
+    rm.running["a"] = "n3"
+
+
+def forget_an_ask(rm: SoakRm) -> None:
+    """It does not know that something waits."""
+    rm.waiting.clear()
+
+
+def forget_an_application(rm: SoakRm) -> None:
+    """It knows one application less."""
+    del rm.applications["app"]
+
+
+def invent_a_node(rm: SoakRm) -> None:
+    """It knows one node more."""
+    rm.nodes.add("n9")
+
+
+@pytest.mark.parametrize(
+    ("slip", "text"),
+    [
+        (forget_an_allocation, "allocations of rm1: only the RM has .*, only the server has"),
+        (move_an_allocation, "allocations of rm1: only the RM has ..'a', 'n3'"),
+        (forget_an_ask, "asks that wait of rm1"),
+        (forget_an_application, "applications of rm1: .*'app', 'root.work'"),
+        (invent_a_node, "usage of nodes of rm1: only the RM has .*n9"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_books_that_differ_are_noticed(
+    settled: tuple[SoakRm, str], slip: Callable[[SoakRm], None], text: str
+) -> None:
+    """Whatever only one side has, the error names it."""
+    slip(settled[0])
+    with pytest.raises(SoakFailed, match=text):
+        await compare(*settled)
+
+
+async def test_a_refused_ask_is_noticed(settled: tuple[SoakRm, str]) -> None:
+    """An RM whose ask is refused does not wait for it."""
+    rm, _ = settled
+    await rm.ask("nobody", ["e"])
+    with pytest.raises(SoakFailed, match="refused: AskRejected"):
+        await rm.all_run()

@@ -1,0 +1,115 @@
+"""Messages in files that people can read: where to, which bytes, and what the server answers.
+
+An entry is some lines, with an empty line behind it::
+
+    # nodes { nodeID: "n0" } rmID: "fuzz"
+    > UpdateNode 0a040a02 6e30 12 04 66757a7a
+    rejected: node n0: unknown action 0
+
+The line with `#` is for the reader: the message as text, or what is wrong with it. The bytes are in
+hexadecimal digits, in groups that mean nothing; ``61*300`` are 300 times the byte 61. The lines
+below are what was answered, each kind of answer once, in alphabetical order.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from support.fuzz.targets import TARGETS, Target
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "data" / "fuzz"
+RUN = 8
+"""So many bytes that are alike are written as one."""
+SHOWN = 160
+"""Characters of a message, or of an answer, that a line has."""
+_RUNS = re.compile(rb"(.)\1{%d,}" % (RUN - 1), re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message and what it is answered with."""
+
+    target: Target
+    raw: bytes
+    answers: tuple[str, ...]
+
+    def answered(self, answers: Sequence[str]) -> "Entry":
+        """The same message with other answers."""
+        return replace(self, answers=tuple(map(shortened, answers)))
+
+    def text(self) -> str:
+        """The entry as it stands in a file."""
+        lines = (f"# {told(self)}", f"> {self.target.name} {digits(self.raw)}", *self.answers)
+        return "\n".join(lines) + "\n"
+
+
+def all_entries() -> list[Entry]:
+    """The entries of all files."""
+    return [entry for path in sorted(FOLDER.glob("*.txt")) for entry in read(path)]
+
+
+def write_all(entries: Sequence[Entry]) -> None:
+    """Write all files anew: a file for each service, in it the methods in alphabetical order."""
+    files: dict[str, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.target.name, entry.raw)):
+        files.setdefault(entry.target.service, []).append(entry)
+    for service, found in files.items():
+        write(FOLDER / f"{service}.txt", found)
+
+
+def read(path: Path) -> list[Entry]:
+    """The entries of a file."""
+    blocks = path.read_text(encoding="utf-8").split("\n\n")
+    return [_entry(block.strip().splitlines()) for block in blocks if block.strip()]
+
+
+def write(path: Path, entries: Sequence[Entry]) -> None:
+    """Write a file anew."""
+    path.write_text("\n".join(entry.text() for entry in entries), encoding="utf-8")
+
+
+def _entry(lines: list[str]) -> Entry:
+    said = next(number for number, line in enumerate(lines) if line.startswith("> "))
+    _, name, *groups = lines[said].split()
+    return Entry(TARGETS[name], bytes_of(groups), tuple(lines[said + 1 :]))
+
+
+def digits(raw: bytes) -> str:
+    """Bytes as a file has them."""
+    found: list[str] = []
+    position = 0
+    for run in _RUNS.finditer(raw):
+        found += [raw[position : run.start()].hex(), f"{run[1].hex()}*{len(run[0])}"]
+        position = run.end()
+    return " ".join(group for group in (*found, raw[position:].hex()) if group)
+
+
+def bytes_of(groups: list[str]) -> bytes:
+    """The bytes that `digits` wrote."""
+    raw = b""
+    for group in groups:
+        byte, _, count = group.partition("*")
+        raw += bytes.fromhex(byte) * int(count or 1)
+    return raw
+
+
+def shortened(text: str) -> str:
+    """A line that is not too long, without what differs from run to run or with the library."""
+    text = re.sub(r"(Error parsing message).*", r"\1", text)
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "(an id)", text)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def told(entry: Entry) -> str:
+    """What a message says, in the words of its type; that it says nothing if it is malformed."""
+    try:
+        message = GetMessageClass(entry.target.request).FromString(entry.raw)
+    except DecodeError:
+        return "not a message"
+    text = text_format.MessageToString(message, as_one_line=True)
+    return shortened("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)) or "empty"

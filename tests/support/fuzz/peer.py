@@ -1,0 +1,174 @@
+"""An RM that knows how to behave: it registers, and opens what messages are to be sent over."""
+
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from support.fuzz.pieces import VARINT, Piece, encoded
+from support.fuzz.targets import SESSION, TARGETS, Target
+from support.fuzz.values import APPLICATIONS, PLAIN
+from support.shim import application, ask, node
+from support.wire.site import Line, Site
+
+REGISTER = TARGETS["RegisterResourceManager"]
+NODES = TARGETS["UpdateNode"]
+APPS = TARGETS["UpdateApplication"]
+ALLOCATIONS = TARGETS["UpdateAllocation"]
+EMPTY: dict[str, Any] = {
+    NODES.method: si.NodeRequest,
+    APPS.method: si.ApplicationRequest,
+    ALLOCATIONS.method: si.AllocationRequest,
+}
+QUEUE = "root.b"
+"""Where the applications go."""
+
+
+class Broken(Exception):
+    """The server did what it must not do, whatever it was sent."""
+
+
+class Peer:
+    """An RM with one node and some applications."""
+
+    def __init__(self, site: Site, rm_id: str, *, vcore: int) -> None:
+        """Registered over `si.v1`; `vcore` is the size of its node."""
+        self.rm_id = rm_id
+        self._site = site
+        self._vcore = vcore
+        self._lines: dict[str, Line] = {}
+        self._instance = 0
+        self._received = 0
+        self._acknowledged = 0
+        self.start_over()
+
+    # ---- Lines ----
+
+    def start_over(self) -> None:
+        """Register anew over `si.v1`, which takes back all that was before."""
+        for line in self._lines.values():
+            self._site.hang_up(line)
+        self._lines.clear()
+        request = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=PLAIN)
+        status, _ = self._site.call(REGISTER.method, request)
+        if status.code is not grpc.StatusCode.OK:
+            raise Broken(f"{self.rm_id} cannot register: {status}")
+        for target, message in zip((NODES, APPS), self._things(), strict=True):
+            line = self.stream(target)
+            self.say(line, message.SerializeToString())
+            self.hear(target, line)
+
+    def _things(self) -> tuple[si.NodeRequest, si.ApplicationRequest]:
+        return (
+            si.NodeRequest(rmID=self.rm_id, nodes=[node("n0", vcore=self._vcore)]),
+            si.ApplicationRequest(
+                rmID=self.rm_id, new=[application(app_id, QUEUE) for app_id in APPLICATIONS[:2]]
+            ),
+        )
+
+    def stream(self, target: Target) -> Line:
+        """The open stream of that kind; an RM that gets none starts over."""
+        line = self._lines.get(target.method)
+        if line is None or not line.is_open:
+            line = self._open(target)
+        if not line.is_open:
+            self.start_over()
+            line = self._lines.get(target.method) or self._open(target)
+        if not line.is_open:
+            raise Broken(f"{self.rm_id} cannot open {target.method}: {line.status}")
+        self._lines[target.method] = line
+        return line
+
+    def _open(self, target: Target) -> Line:
+        line = self._site.open(target.method)
+        self.say(line, EMPTY[target.method](rmID=self.rm_id).SerializeToString())
+        return line
+
+    def session(self) -> Line:
+        """The open stream of the session. Where there is none one begins, with a replay."""
+        line = self._lines.get(SESSION)
+        if line is None or not line.is_open:
+            line = self._greet()
+        if not line.is_open:
+            # An instance may have been named that is newer than all there can be.
+            self.start_over()
+            line = self._greet()
+        if not line.is_open:
+            raise Broken(f"{self.rm_id} cannot open a session: {line.status}")
+        return line
+
+    def _greet(self) -> Line:
+        self._instance += 1
+        self._received = self._acknowledged = 0
+        hello = sp.Hello(
+            rm_id=self.rm_id,
+            instance=self._instance,
+            protocol=1,
+            registration=si.RegisterResourceManagerRequest(config=PLAIN),
+        )
+        line = self._site.open(SESSION)
+        self.say(line, sp.UpdateRequest(hello=hello).SerializeToString())
+        if line.is_open:
+            self._lines = {SESSION: line}
+            nodes, applications = self._things()
+            for message in (
+                {"replay_begin": sp.ReplayBegin()},
+                {"nodes": nodes},
+                {"applications": applications},
+                {"replay_end": sp.ReplayEnd(nodes=1, applications=2)},
+            ):
+                self.say(line, self.numbered(sp.UpdateRequest(**message).SerializeToString()))
+                self.hear(TARGETS["Session"], line)
+        return line
+
+    # ---- Saying and hearing ----
+
+    def numbered(self, raw: bytes) -> bytes:
+        """A request of the session with its next number, whatever number it had."""
+        last = (Piece(1, VARINT, self._acknowledged + 1), Piece(2, VARINT, self._received))
+        return raw + encoded(last)
+
+    def say(self, line: Line, raw: bytes) -> None:
+        """Send bytes, and let the server deal with them."""
+        line.under_way.append(raw)
+        line.arrive()
+        self._site.rest()
+
+    def hear(self, target: Target, line: Line) -> list[Message]:
+        """What was answered since the last time."""
+        found = []
+        while line.answers:
+            try:
+                answer = target.response.FromString(line.answers.popleft())
+            except DecodeError as error:
+                raise Broken(f"{target.name} was answered with no {target.response}") from error
+            if isinstance(answer, sp.UpdateResponse):
+                self._received = max(self._received, answer.number)
+                self._acknowledged = answer.acknowledged
+            found.append(answer)
+        return found
+
+    def heard_unasked(self) -> list[Message]:
+        """What came over the streams since something was heard there last."""
+        return [
+            answer
+            for target in (NODES, APPS, ALLOCATIONS)
+            if target.method in self._lines
+            for answer in self.hear(target, self._lines[target.method])
+        ]
+
+    def runs(self, key: str) -> None:
+        """Ask for one allocation over `si.v1`, and have it.
+
+        Raises:
+            Broken: there is none.
+        """
+        line = self.stream(ALLOCATIONS)
+        request = si.AllocationRequest(rmID=self.rm_id, allocations=[ask(key, "a0", vcore=1)])
+        self.say(line, request.SerializeToString())
+        answers = self.hear(ALLOCATIONS, line)
+        placed = [item.allocationKey for answer in answers for item in answer.new]  # type: ignore[attr-defined]
+        if placed != [key]:
+            raise Broken(f"{self.rm_id} asked for {key} and got {answers}, {line.status}")

@@ -1,0 +1,174 @@
+"""A server without sockets, the RM that sends it anything, and a bystander that must not notice."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1 import session_pb2 as sp
+from licorne_core.invariants import check_invariants
+from licorne_server.caps import MAX_ANNOTATION
+from support.fuzz.peer import Broken, Peer
+from support.fuzz.targets import How, Target
+from support.fuzz.values import BYSTANDER, FUZZED
+from support.wire.books import digest
+from support.wire.site import Line, Site, Status
+
+TYPED = {
+    grpc.StatusCode.OK,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.ABORTED,
+}
+"""How a call may end. Anything else says that the server is broken, or is not there."""
+SILENCE = "nothing"
+MAX_REASON = MAX_ANNOTATION + 1024
+"""Characters of a reason, which may name an application."""
+EVERY = 16
+"""The books are checked after one in so many commands, and in the end."""
+SMALL = 8
+"""The size of the fuzzed RM's node; its asks are no larger than this, or beyond every node."""
+LARGE = 1_000
+
+
+class Stage:
+    """One server. Close it in the end."""
+
+    def __init__(self) -> None:
+        """Both RMs are registered, and the bystander runs something."""
+        self.site = Site(every=EVERY)
+        self._faults: list[str] = []
+        self.site.loop.set_exception_handler(lambda _, about: self._faults.append(str(about)))
+        self._bystander = Peer(self.site, BYSTANDER, vcore=LARGE)
+        self._runs = 0
+        self._before = self._let_the_bystander_run()
+        self._fuzzed = Peer(self.site, FUZZED, vcore=SMALL)
+        self._fuzzed.runs("k0")
+
+    def close(self) -> None:
+        """It is over."""
+        self.site.close()
+
+    def send(self, target: Target, raw: bytes) -> list[str]:
+        """Send bytes in the name of the fuzzed RM; what was answered, each kind of answer once.
+
+        That is how the call has ended, unless it goes on, and what became of items.
+
+        Raises:
+            Broken: the server had an internal error, or answered with one or with nonsense, or
+                the bystander has noticed.
+        """
+        found = sorted(set(self._answers(target, raw))) or [SILENCE]
+        self._check()
+        return found
+
+    def numbered(self, raw: bytes) -> bytes:
+        """A request of the session with the next number, whatever number it had."""
+        self._fuzzed.session()
+        return self._fuzzed.numbered(raw)
+
+    def pass_time(self, seconds: float) -> None:
+        """Timers fire."""
+        self.site.advance(seconds, late=False)
+        self._check()
+
+    def finish(self) -> None:
+        """The bystander, and the RM that has registered anew, still get what they ask for.
+
+        Raises:
+            Broken: that is not so.
+        """
+        check_invariants(self.site.scheduler)
+        before, self._before = self._before, self._let_the_bystander_run()
+        if self._before == before:
+            raise Broken("the digest does not show what the bystander does")
+        self._fuzzed.start_over()
+        self._fuzzed.runs("last")
+        self._check()
+
+    def _let_the_bystander_run(self) -> dict[str, Any]:
+        """The bystander has one more allocation; its digest with that."""
+        self._bystander.runs(f"k{self._runs}")
+        self._runs += 1
+        self._bystander.heard_unasked()
+        return digest(self.site.scheduler, BYSTANDER)
+
+    def _answers(self, target: Target, raw: bytes) -> Iterator[str]:
+        """Send bytes; how each answer reads."""
+        if target.how is How.CALL:
+            status, answer = self.site.call(target.method, raw)
+            if answer:
+                yield from _read(target.response.FromString(answer))
+            yield _ending(status)
+            return
+        line = self._said(target, raw)
+        for message in self._fuzzed.hear(target, line):
+            yield from _read(message)
+        if line.status is not None:
+            yield _ending(line.status)
+        elif target.how is not How.LATER:
+            # The RM itself would have to know of a line that it has opened so.
+            self.site.hang_up(line)
+            self.site.rest()
+
+    def _said(self, target: Target, raw: bytes) -> Line:
+        """Send bytes over a line; that line."""
+        peer = self._fuzzed
+        if target.how is How.WATCH:
+            line = self.site.watch(target.method, raw)
+            self.site.rest()
+            return line
+        if target.how is How.FIRST:
+            line = self.site.open(target.method)
+        else:
+            line = peer.session() if target.is_session else peer.stream(target)
+        peer.say(line, raw)
+        return line
+
+    def _check(self) -> None:
+        self.site.check()
+        if self._faults:
+            raise Broken(f"a task of the server has failed: {self._faults}")
+        heard = self._bystander.heard_unasked()
+        if heard:
+            raise Broken(f"the bystander was told {heard}")
+        now = digest(self.site.scheduler, BYSTANDER)
+        if now != self._before:
+            raise Broken(f"the bystander has other books:\n{self._before}\n{now}")
+
+
+def _ending(status: Status) -> str:
+    """How a call has ended."""
+    if status.code not in TYPED:
+        raise Broken(f"a call has ended with {status.code.name}: {status.text}")
+    if status.code is grpc.StatusCode.OK:
+        return "OK"
+    return f"{status.code.name}: {_reason(status.text)}"
+
+
+def _reason(text: str) -> str:
+    """A text that tells why, on one line.
+
+    Raises:
+        Broken: it is empty, too long, or has control characters.
+    """
+    shown = text.replace("\n", " | ")
+    if not text or len(text) > MAX_REASON or not shown.isprintable():
+        raise Broken(f"this is no reason: {text[:200]!r}")
+    return shown
+
+
+def _read(message: Message) -> Iterator[str]:
+    """What a message tells: each reason, and the kinds of everything else."""
+    for field, value in message.ListFields():
+        if not isinstance(value, Message) and field.is_repeated and field.message_type is not None:
+            for item in value if not field.message_type.GetOptions().map_entry else ():
+                reason = getattr(item, "reason", None)
+                yield field.name if reason is None else f"{field.name}: {_reason(reason)}"
+        elif isinstance(message, sp.UpdateResponse) and isinstance(value, Message):
+            yield field.name
+            yield from _read(value)
