@@ -46,6 +46,8 @@ class Proxy:
         task = asyncio.get_running_loop().create_task(self._pass(reader, writer))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+        # A task that is cancelled before its first step ends without closing anything.
+        task.add_done_callback(lambda _: writer.transport.abort())
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers = [writer]
