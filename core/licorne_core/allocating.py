@@ -173,6 +173,7 @@ class Allocations:
         """Free an allocation; nothing is left of the request."""
         allocation = self._end(app, request, RequestEvent.RELEASE)
         del app.requests[request.key]
+        app.holdings.ask_went(request.ask.footprint)
         return allocation
 
     def ask_back(self, app: Application, request: Request, now: float) -> Allocation:
@@ -194,6 +195,7 @@ class Allocations:
         if stopping:
             unbook_preempting(request.ask.ask_class.items, node, app)
         _unbook(request, allocation, app, node)
+        app.holdings.memory += ask.footprint - request.ask.footprint
         request.ask = ask
         _book(request, replace(allocation, ask=ask), app, node)
         if stopping:
@@ -290,6 +292,7 @@ def _hand_over(
     _forget(placeholder, app, node)
     placeholder.follow(RequestEvent.RELEASE)
     del app.requests[placeholder.key]
+    app.holdings.ask_went(placeholder.ask.footprint)
     node.allocations[allocation] = None
     app.take(request, allocation)
 

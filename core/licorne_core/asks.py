@@ -125,6 +125,8 @@ class Ask:
     placeholder: bool = False
     task_group: str = ""
     tags: Mapping[str, str] = field(default_factory=lambda: NO_TAGS)
+    footprint: int = 0
+    """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
 
 
 @dataclass(slots=True)

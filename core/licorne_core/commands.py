@@ -10,6 +10,7 @@ from licorne_core.config import SubmittedConfig
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.resources import Resources
+from licorne_core.rm_caps import Shortage
 
 
 class FailMode(Enum):
@@ -66,6 +67,17 @@ class RemoveRm:
     """The RM is gone for good: forget it and its partitions."""
 
     rm_id: RmId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseNewWork:
+    """The process is short of memory, or is not any more; it is for all RMs.
+
+    `reason` is told to those who are refused.
+    """
+
+    shortage: Shortage
+    reason: str = ""
 
 
 class NodeAction(Enum):
@@ -263,6 +275,9 @@ class Tick:
     decisions: int = 256
 
 
+OfNoRm = Tick | RefuseNewWork
+"""Commands of the server itself."""
+
 Command = (
     RegisterRm
     | UpdateConfiguration
@@ -276,5 +291,5 @@ Command = (
     | BeginReplay
     | EndReplay
     | SetHold
-    | Tick
+    | OfNoRm
 )

@@ -24,6 +24,7 @@ P2  What is being preempted in a queue, for a user and for a group is the sum of
     Who waits for victims waits for such as were told to stop.
 P4  What was promised is the sum of what was promised to pending asks that have had victims
     stopped. None wants less than was promised to it.
+H1  What an RM has is the sum of what its partitions have, in numbers and in reckoned bytes.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
@@ -70,6 +71,9 @@ class HasPartitions(Protocol):
     def check_agenda(self) -> None:
         """Compare the agenda with all partitions; raises InvariantBroken."""
 
+    def check_holdings(self) -> None:
+        """Count anew what each RM has; raises InvariantBroken."""
+
 
 def check_invariants(scheduler: HasPartitions) -> None:
     """Add everything up anew; raises InvariantBroken, naming the rule and the figures."""
@@ -78,6 +82,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
         _check_identity(name, partition, owners)
         check_partition(partition)
     scheduler.check_agenda()
+    scheduler.check_holdings()
 
 
 def check_partition(partition: Partition) -> None:

@@ -6,17 +6,16 @@ from licorne_core.apps.requests import Request
 from licorne_core.apps.states import (
     COMPLETING_TIME,
     SCHEDULABLE,
-    TERMINATED_TIME,
     AppEvent,
     AppState,
 )
 from licorne_core.asks import Allocation
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.effects import ApplicationUpdate
+from licorne_core.ended import forget_ended, remember_completed
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
-from licorne_core.ids import AppId
 from licorne_core.partition import Partition
 from licorne_core.queues.changes import Snapshot, changes, snapshot
 from licorne_core.queues.queue import Queue
@@ -29,9 +28,6 @@ NO_STARTING_TAG = "application.stateaware.disable"
 
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
-
-MAX_REMEMBERED = 10_000
-"""Completed applications that a partition keeps for the views, and as many rejected ones."""
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
 
@@ -80,7 +76,7 @@ def advance(
             leaf.counters.applications_completed += 1
             partition.counters.applications_completed += 1
         unlink(partition, app, now)
-        _remember(partition, app, now)
+        remember_completed(partition, app, now)
     return [ApplicationUpdate(app_id=app.app_id, state=app.state.value, time=now, message=told)]
 
 
@@ -204,8 +200,9 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     del partition.applications[app.app_id]
     app.leaf, app.quotas = None, ()
     # Groups know their application: without this only the garbage collector would free both.
-    app.groups.clear()
+    app.forget_groups()
     app.ranking.clear()
+    partition.rm.holdings.application_went(app.footprint)
     partition.timers.cancel(Timer(Due.COMPLETE, app.app_id))
     partition.timers.cancel(Timer(Due.PLACEHOLDERS, app.app_id))
     partition.journal.note(AppLeft(now, app.app_id, app.queue_path, app.group))
@@ -230,22 +227,6 @@ def note_queue_changes(partition: Partition, before: Snapshot, now: float) -> No
     if partition.journal.on:
         for fact in changes(before, snapshot(partition.tree), now):
             partition.journal.note(fact)
-
-
-def remember_rejected(partition: Partition, app: Application, now: float) -> None:
-    """List a rejected application for three days (spec § 3.12).
-
-    Of one id the latest rejection is listed. An application of that id which is accepted, before
-    or after, changes nothing about it.
-    """
-    # Taken out first, so that the latest is the last to make room for others.
-    partition.rejected.pop(app.app_id, None)
-    partition.rejected[app.app_id] = app
-    partition.timers.set(Timer(Due.EXPIRE_REJECTED, app.app_id), now + TERMINATED_TIME)
-    if len(partition.rejected) > MAX_REMEMBERED:
-        oldest = next(iter(partition.rejected))
-        del partition.rejected[oldest]
-        partition.timers.cancel(Timer(Due.EXPIRE_REJECTED, oldest))
 
 
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
@@ -285,10 +266,8 @@ def _starts_at_once(app: Application) -> bool:
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
     """Do what one of the partition's timers says about an application or about empty queues."""
     due, app_id, key, _ = timer
-    if due is Due.EXPIRE:
-        return _expire(partition, partition.completed.pop(app_id), now)
-    if due is Due.EXPIRE_REJECTED:
-        return _expire(partition, partition.rejected.pop(app_id), now)
+    if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
+        return _expire(partition, forget_ended(partition, due, app_id), now)
     if due is Due.CLEAN_QUEUES:
         before = queues_watched(partition)
         # What has changed is noted by its queues: none that goes may be among them, as the next
@@ -321,14 +300,3 @@ def _count_running(
             partition.wakeups.may_run_again(leaf.lineage)
         else:
             partition.wakeups.app_counts(app)
-
-
-def _remember(partition: Partition, app: Application, now: float) -> None:
-    """Keep a terminated application under a name of its own, so that its id is free (§ 5.1.4)."""
-    name = AppId(f"{app.app_id}-{int(now)}")
-    partition.completed[name] = app
-    partition.timers.set(Timer(Due.EXPIRE, name), now + TERMINATED_TIME)
-    if len(partition.completed) > MAX_REMEMBERED:
-        oldest = next(iter(partition.completed))
-        del partition.completed[oldest]
-        partition.timers.cancel(Timer(Due.EXPIRE, oldest))

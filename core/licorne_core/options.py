@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from licorne_core.config.schema import Configuration
+from licorne_core.rm_caps import RmCaps
 from licorne_core.tuning import Tuning
 
 
@@ -16,3 +17,4 @@ class Options:
     default_config: Configuration | None = None
     reservations: bool = True
     tuning: Tuning = field(default_factory=Tuning)
+    rm_caps: RmCaps = field(default_factory=RmCaps)

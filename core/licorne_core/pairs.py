@@ -95,6 +95,7 @@ class Pairs:
                 request.group.assumed -= 1
         else:
             del app.requests[request.key]
+            app.holdings.ask_went(request.ask.footprint)
         if placeholder.state is RequestState.PLACEHOLDER:
             app.gang.keep(placeholder)
         self._changes.app_changed(app)
@@ -118,11 +119,12 @@ class Pairs:
         placeholder.follow(RequestEvent.STOP)
         self._changes.app_changed(app)
 
-    def resize(self, request: Request, ask: Ask) -> None:
+    def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """A linked request has another size: so has the room that it takes on its own node."""
         before = request.allocation
         self._note_known(request, narrowed=True)
         self._leave_node(request)
+        app.holdings.memory += ask.footprint - request.ask.footprint
         request.ask = ask
         if before is not None:
             node = self._nodes.by_id[before.node_id]

@@ -66,13 +66,13 @@ class Partition:
         self.journal = rm.journal
         self.outstanding_scan: Iterator[Any] | None = None
         """The scan over what waits for a larger cluster, if one is under way (spec § 8.12)."""
-        self.tree = QueueTree(config.root)
+        self.tree = QueueTree(config.root, rm.holdings)
         self.tree.root.max = {}
         self.placer = Placer(config.placement_rules)
         self.applications: dict[AppId, Application] = {}
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
-        self.nodes = NodeBook(config.node_sort)
+        self.nodes = NodeBook(config.node_sort, rm.holdings)
         self.limits = LimitBook()
         self.foreign: dict[AllocationKey, Node] = {}
         """The node that each foreign allocation is on."""

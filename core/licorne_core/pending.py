@@ -43,8 +43,9 @@ class PendingAsks:
         app.arrivals += 1
         request = Request(ask, create_time, app.arrivals)
         app.requests[ask.key] = request
+        app.holdings.ask_came(ask.footprint)
         if ask.placeholder:
-            app.gang.came(ask)
+            app.placeholder_came(ask)
         self.enter(app, request, now)
         return request
 
@@ -99,6 +100,7 @@ class PendingAsks:
         """Take a pending ask out, which comes back in another form."""
         request.follow(RequestEvent.RELEASE)
         del app.requests[request.key]
+        app.holdings.ask_went(request.ask.footprint)
         self.leave(app, request)
         self._changes.app_changed(app)
         if request.reservation is not None:
@@ -114,6 +116,7 @@ class PendingAsks:
         other.reported = request.reported
         other.triggered = request.triggered
         app.requests[ask.key] = other
+        app.holdings.ask_came(ask.footprint)
         self.enter(app, other, now)
         return other
 

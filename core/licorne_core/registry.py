@@ -7,6 +7,7 @@ from licorne_core.agenda import Agenda
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.config.schema import Configuration
+from licorne_core.ended import forget_all_ended
 from licorne_core.errors import NotFound, shown
 from licorne_core.events import Journal
 from licorne_core.ids import (
@@ -21,6 +22,7 @@ from licorne_core.ids import (
 )
 from licorne_core.partition import Partition
 from licorne_core.remains import Remains
+from licorne_core.rm_caps import Holdings, Supplies
 from licorne_core.rm_context import RmContext
 
 MAX_DEPARTED = 1024
@@ -57,6 +59,7 @@ class Rm:
         holds: Iterable[Hold],
         now: float,
         slice_size: int,
+        holdings: Holdings,
     ) -> None:
         """A new registration; its partitions are added by whoever builds them."""
         self.rm_id = request.rm_id
@@ -69,7 +72,9 @@ class Rm:
         self.session = session
         self.registered_time = now
         self.slice_size = slice_size
-        self.context = RmContext(request.predicates, container_states=request.container_states)
+        self.context = RmContext(
+            request.predicates, holdings, container_states=request.container_states
+        )
         self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[str, None] = {}
@@ -85,6 +90,11 @@ class Rm:
     def holds(self) -> dict[Hold, None]:
         """Why nothing of the RM is scheduled, for all its partitions."""
         return self.context.holds
+
+    @property
+    def holdings(self) -> Holdings:
+        """How much the RM has, over all its partitions."""
+        return self.context.holdings
 
     @property
     def journal(self) -> Journal:
@@ -145,7 +155,10 @@ class Rm:
         if len(self.removed) > MAX_REMOVED:
             del self.removed[next(iter(self.removed))]
         self.context.forget(name)
-        return self.partitions.pop(name)
+        partition = self.partitions.pop(name)
+        self.holdings.queues_changed(-len(partition.tree))
+        forget_all_ended(partition)
+        return partition
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
         """The partition that has the node, for requests that do not say: default if it has."""
@@ -198,6 +211,7 @@ class Registry:
         self.partitions: dict[PartitionName, Partition] = {}
         self.agenda = Agenda()
         self.remains = Remains()
+        self.supplies = Supplies()
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 

@@ -13,6 +13,7 @@ from licorne_core.counters import QueueCounters
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
 from licorne_core.reasons import Check
 from licorne_core.resources import Resources
+from licorne_core.rm_caps import RmCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class RmReport:
     extra_config: Mapping[str, str]
     failed_nodes: tuple[NodeId, ...]
     """Nodes that came for a partition that is not there, and have not come again since."""
+    counts: RmCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

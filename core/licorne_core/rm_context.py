@@ -5,6 +5,7 @@ from collections import deque
 from licorne_core.commands import Hold, PredicatePolicy
 from licorne_core.events import Journal
 from licorne_core.ids import PartitionName
+from licorne_core.rm_caps import Holdings
 
 
 class RmContext:
@@ -15,15 +16,20 @@ class RmContext:
         "_open",
         "_unsent",
         "container_states",
+        "holdings",
         "holds",
         "journal",
         "predicates",
     )
 
-    def __init__(self, predicates: PredicatePolicy | None, *, container_states: bool) -> None:
+    def __init__(
+        self, predicates: PredicatePolicy | None, holdings: Holdings, *, container_states: bool
+    ) -> None:
         """No holds, nothing noted; without `predicates` the RM is never asked."""
         self.holds: dict[Hold, None] = {}
         """Why nothing of the RM is scheduled at the moment."""
+        self.holdings = holdings
+        """How much it has."""
         self.journal = Journal()
         """What happened in its partitions."""
         self.predicates = predicates

@@ -16,6 +16,8 @@ from licorne_core.commands import (
     EndReplay,
     Hold,
     NotePredicatesSent,
+    OfNoRm,
+    RefuseNewWork,
     RegisterRm,
     RemoveRm,
     SetHold,
@@ -38,10 +40,12 @@ from licorne_core.handlers.preemption import answer_preemptions
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
 from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.turn import decide, fire_timers
+from licorne_core.holdings_invariants import check_holdings
 from licorne_core.ids import PartitionName, RmId
 from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.registry import Registry, Rm
+from licorne_core.rm_caps import RmCaps
 from licorne_core.tuning import Tuning
 from licorne_core.views import Views
 
@@ -92,18 +96,21 @@ class Scheduler:
         default_config: Configuration | None = None,
         reservations: bool = True,
         tuning: Tuning | None = None,
+        rm_caps: RmCaps | None = None,
     ) -> None:
         """`default_config` is for RMs that register without one; None for the built-in one.
 
-        Without `reservations` no node is ever kept free for an ask (spec § 2.8).
+        Without `reservations` no node is ever kept free for an ask (spec § 2.8). `rm_caps` is how
+        much each RM may have.
         """
         self._options = Options(
             default_config=default_config,
             reservations=reservations,
             tuning=tuning or Tuning(),
+            rm_caps=rm_caps or RmCaps(),
         )
         self._registry = Registry()
-        self.views = Views(self._registry)
+        self.views = Views(self._registry, self._options.rm_caps)
 
     @property
     def partitions(self) -> dict[PartitionName, Partition]:
@@ -118,6 +125,9 @@ class Scheduler:
         """
         if isinstance(command, Tick):
             return self._tick(command, now)
+        if isinstance(command, RefuseNewWork):
+            self._registry.supplies.set(command.shortage, command.reason)
+            return []
         effects = self._carry_out(command, now)
         rm = self._registry.rms.get(command.rm_id)
         if rm is not None:
@@ -133,6 +143,11 @@ class Scheduler:
     def check_agenda(self) -> None:
         """Compare the agenda with all partitions; raises InvariantBroken."""
         self._registry.agenda.check(self.partitions)
+
+    def check_holdings(self) -> None:
+        """Count anew what each RM has; raises InvariantBroken."""
+        for rm in self._registry.rms.values():
+            check_holdings(rm)
 
     def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
@@ -256,7 +271,7 @@ def _add_facts(effects: list[Effect], rm_id: RmId, journal: Journal) -> None:
 
 def _not_registered(command: Command) -> str:
     """The text that callers know (spec §§ 1.6.1, 1.6.2)."""
-    assert not isinstance(command, Tick)
+    assert not isinstance(command, OfNoRm)
     name = _REQUEST_NAMES.get(type(command))
     if name is not None:
         return f'received {name}, but RmID="{command.rm_id}" not registered'

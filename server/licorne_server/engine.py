@@ -17,6 +17,7 @@ import structlog
 from licorne_core.commands import (
     Command,
     Hold,
+    OfNoRm,
     SetHold,
     Tick,
 )
@@ -211,7 +212,7 @@ class Engine:
         effects = list(told)
         if is_current is None or is_current():
             self.commands += 1
-            if not isinstance(command, Tick):
+            if not isinstance(command, OfNoRm):
                 self._chooser.note(command.rm_id)
             try:
                 new = self._scheduler.handle(command, self._clock.now())
@@ -263,7 +264,7 @@ class Engine:
     def _blame(self, command: Command) -> Defect:
         """The core failed on a command: put its RM on hold, let the others go on."""
         correlation_id = self._log_defect("command failed", command=type(command).__name__)
-        if not isinstance(command, Tick):
+        if not isinstance(command, OfNoRm):
             self._halt(command.rm_id, correlation_id)
         return Defect(correlation_id)
 

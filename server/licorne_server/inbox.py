@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from licorne_core.commands import AnswerPredicates, AnswerPreemptions, Command, Tick
+from licorne_core.commands import AnswerPredicates, AnswerPreemptions, Command, OfNoRm
 from licorne_core.effects import Effect
 from licorne_core.ids import RmId
 
@@ -91,7 +91,7 @@ class Inbox:
 
 
 def _rm_of(command: Command) -> RmId | None:
-    return None if isinstance(command, Tick) else command.rm_id
+    return None if isinstance(command, OfNoRm) else command.rm_id
 
 
 def _take_turn(lines: dict[T, deque[Entry]]) -> Entry:

@@ -241,8 +241,8 @@ CORE = (
     Defect(
         "queues-beyond-the-bound",
         _TREE,
-        "if len(self._queues) + len(missing) > MAX_QUEUES:",
-        "if len(self._queues) > MAX_QUEUES:",
+        "self._holdings.check_queues(path, len(missing))",
+        "self._holdings.check_queues(path, 0)",
         "one application creates more queues than there may be",
         ("tests/core/queues/test_limits_of_the_tree.py",),
     ),

@@ -94,7 +94,7 @@ MUSEUM = (
     Defect(
         "recovered-placeholder-is-unknown",
         _ALLOCATIONS,
-        "    if ask.placeholder:\n        app.gang.came(ask)\n",
+        "    if ask.placeholder:\n        app.placeholder_came(ask)\n",
         "",
         "a placeholder that the RM brings along is none of its group",
         (_MUSEUM + "test_a_recovered_placeholder_counts",),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from licorne_core.commands import Tick
+from licorne_core.commands import OfNoRm
 from licorne_core.effects import Effect
 from support.driver import Driver
 from support.seeds import lively
@@ -21,11 +21,11 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[Effect]]:
     answers = []
     for now, command in script:
         driver.now = now
-        mine = command is None or isinstance(command, Tick) or command.rm_id == rm
+        mine = command is None or isinstance(command, OfNoRm) or command.rm_id == rm
         if not mine and alone:
             continue
         effects = driver.run(3)
-        if command is not None and not isinstance(command, Tick):
+        if command is not None and not isinstance(command, OfNoRm):
             effects += driver.send(command) + driver.run(3)
         own = [effect for effect in effects if effect.rm_id == rm]
         if mine:

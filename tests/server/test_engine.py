@@ -15,12 +15,12 @@ from licorne_core.commands import (
     Command,
     Hold,
     NotePredicatesSent,
+    OfNoRm,
     PredicateAnswer,
     PredicatePolicy,
     PreemptionAnswer,
     RegisterRm,
     SetHold,
-    Tick,
     UpdateNodes,
 )
 from licorne_core.effects import AllocationsMade, Effect, PredicatesAsked, Registered
@@ -58,7 +58,7 @@ class Fragile(Scheduler):
 
     def handle(self, command: Command, now: float) -> list[Effect]:
         """Like the core, but for the fault."""
-        rm_id = None if isinstance(command, Tick) else command.rm_id
+        rm_id = None if isinstance(command, OfNoRm) else command.rm_id
         if self.fails_on is type(command) and rm_id == self.only_for:
             raise RuntimeError("planted")
         return super().handle(command, now)

@@ -23,6 +23,7 @@ from licorne_core.effects import (
 )
 from licorne_core.events import Fact
 from licorne_core.invariants import check_invariants
+from licorne_core.rm_caps import RmCaps
 from licorne_core.scheduler import Scheduler
 from licorne_core.tuning import Tuning
 from support.ledger import Ledger
@@ -40,6 +41,7 @@ class Driver:
         default_config: Configuration | None = None,
         reservations: bool = True,
         tuning: Tuning | None = None,
+        rm_caps: RmCaps | None = None,
         sweep: int = 1,
         writes: bool = True,
     ) -> None:
@@ -49,7 +51,10 @@ class Driver:
         written to their RM at once, unless it never `writes` by itself.
         """
         self.scheduler = Scheduler(
-            default_config=default_config, reservations=reservations, tuning=tuning
+            default_config=default_config,
+            reservations=reservations,
+            tuning=tuning,
+            rm_caps=rm_caps,
         )
         self.views = self.scheduler.views
         self.now = START

@@ -8,6 +8,7 @@ from licorne_core.ids import AppId
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
+from licorne_core.rm_caps import Holdings
 
 ANN = UserGroup("ann", ("staff",))
 
@@ -24,9 +25,9 @@ def root_config(queues: str) -> QueueConfig:
     return partition_config(f"queues:\n{queues.strip(chr(10))}").root
 
 
-def tree_of(queues: str) -> QueueTree:
+def tree_of(queues: str, holdings: Holdings | None = None) -> QueueTree:
     """A tree of these queues, given as a YAML list."""
-    return QueueTree(root_config(queues))
+    return QueueTree(root_config(queues), holdings)
 
 
 def queue_at(tree: QueueTree, path: str) -> Queue:

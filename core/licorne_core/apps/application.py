@@ -17,6 +17,7 @@ from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
 from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
+from licorne_core.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.timers import Timers
 from licorne_core.trackers import Tracker
 
@@ -60,8 +61,10 @@ class Application:
         "blocker",
         "deadlines",
         "finished_time",
+        "footprint",
         "gang",
         "groups",
+        "holdings",
         "leaf",
         "max_allocated",
         "message",
@@ -101,6 +104,10 @@ class Application:
     """Why it was rejected."""
     arrivals: int
     """How many requests it was given so far."""
+    holdings: Holdings
+    """What its RM has, of which it is a part; groups and requests count there."""
+    footprint: int
+    """Bytes of memory that its tags, groups of users and task groups take, as reckoned."""
     requests: dict[AllocationKey, Request]
     """Its requests, from arrival to release; allocated ones in the order of their allocation."""
     pending_count: int
@@ -146,8 +153,13 @@ class Application:
         tags: Mapping[str, str],
         now: float,
         gang: Gang | None = None,
+        *,
+        holdings: Holdings | None = None,
+        footprint: int = 0,
     ) -> None:
         """A new application for a queue, in unix seconds; `gang` if it wants one."""
+        self.holdings = holdings or Holdings()
+        self.footprint = footprint
         self.app_id = app_id
         self.queue_path = queue_path
         self.leaf = None
@@ -215,7 +227,16 @@ class Application:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = AskGroup(self, key)
+            self.holdings.memory += GROUP_BYTES
         return group
+
+    def placeholder_came(self, ask: Ask) -> None:
+        """One more placeholder was taken; its task group stays as long as the application."""
+        if ask.task_group not in self.gang.groups:
+            size = GROUP_BYTES + len(ask.task_group)
+            self.footprint += size
+            self.holdings.memory += size
+        self.gang.came(ask)
 
     def enqueue(self, group: AskGroup, request: Request, now: float) -> bool:
         """A request of the group is pending; True when there is something new to try."""
@@ -245,6 +266,12 @@ class Application:
         group.start_afresh()
         if len(self.groups) > IDLE_GROUPS:
             del self.groups[group.key]
+            self.holdings.memory -= GROUP_BYTES
+
+    def forget_groups(self) -> None:
+        """Nothing more is asked for."""
+        self.holdings.memory -= GROUP_BYTES * len(self.groups)
+        self.groups.clear()
 
     def take(self, request: Request, allocation: Allocation) -> None:
         """A request is booked; the last one booked is the last among its requests."""
@@ -253,7 +280,8 @@ class Application:
         if request.state is ASSUMED:
             self.assumed_count += 1
         requests, key = self.requests, request.ask.key
-        requests.pop(key, None)
+        if requests.pop(key, None) is None:
+            self.holdings.ask_came(request.ask.footprint)
         requests[key] = request
         allocated = self.placeholder_allocated if request.ask.placeholder else self.allocated
         highest = self.max_allocated

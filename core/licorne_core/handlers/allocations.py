@@ -111,6 +111,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
     if request is not None and waits and _is_news(request.ask, ask):
         roll_back(partition, app, request, PairEvent.DROPPED, now)
     if request is None:
+        app.holdings.check_ask(ask.key, ask.footprint, exists=ask.node_id is not None)
         check_task_group(app, ask)
         if ask.node_id:
             _recover(partition, app, ask, now, outcome)
@@ -156,6 +157,7 @@ def _ask_again(
         _book(partition, app, placed_by_rm, request.create_time, now, outcome)
     elif resized is not known:
         check_growth(partition, ask.key, known.ask_class.items, resized.ask_class.items)
+        app.holdings.check_growth(ask.key, resized.footprint - known.footprint)
         _resize_ask(partition, app, request, resized, now)
 
 
@@ -184,7 +186,7 @@ def _resized(known: Ask, ask: Ask) -> Ask:
         return known
     before = known.ask_class
     resized = AskClass.of(ask.ask_class.resources, before.required_node, before.predicate)
-    return replace(known, ask_class=resized)
+    return replace(known, ask_class=resized, footprint=ask.footprint)
 
 
 def _resize_allocation(
@@ -195,8 +197,9 @@ def _resize_allocation(
     resized = _resized(known, ask)
     if resized is known:
         return
+    app.holdings.check_growth(ask.key, resized.footprint - known.footprint)
     if request.state is RequestState.LINKED:
-        _resize_linked(partition, request, resized, now)
+        _resize_linked(partition, app, request, resized, now)
         return
     assert request.allocation is not None, f"{request!r} is booked"
     node = partition.nodes.by_id[request.allocation.node_id]
@@ -210,12 +213,14 @@ def _resize_allocation(
     roll_back_unfitting(partition, node, now)
 
 
-def _resize_linked(partition: Partition, request: Request, ask: Ask, now: float) -> None:
+def _resize_linked(
+    partition: Partition, app: Application, request: Request, ask: Ask, now: float
+) -> None:
     """It counts in no queue yet, and on a node only if it does not share the placeholder's."""
     own = request.allocation
     node = None if own is None else partition.nodes.by_id[own.node_id]
     check_growth(partition, ask.key, request.ask.ask_class.items, ask.ask_class.items, node)
-    partition.pairs.resize(request, ask)
+    partition.pairs.resize(app, request, ask)
     if node is not None:
         roll_back_unfitting(partition, node, now)
 
@@ -229,7 +234,7 @@ def _recover(
     node = partition.nodes.by_id[ask.node_id]
     check_growth(partition, ask.key, (), ask.ask_class.items, node)
     if ask.placeholder:
-        app.gang.came(ask)
+        app.placeholder_came(ask)
     create_time = now if ask.create_time is None else ask.create_time
     _book(partition, app, ask, create_time, now, outcome)
 

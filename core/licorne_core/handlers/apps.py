@@ -21,6 +21,7 @@ from licorne_core.effects import (
     Release,
     Unfinished,
 )
+from licorne_core.ended import remember_rejected
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
@@ -35,7 +36,6 @@ from licorne_core.lifecycle import (
     drop_ask,
     end_placeholder_time,
     note_freed,
-    remember_rejected,
     unlink,
 )
 from licorne_core.partition import Partition
@@ -43,6 +43,7 @@ from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.queue import Queue
 from licorne_core.registry import Rm
 from licorne_core.resources import EMPTY
+from licorne_core.rm_caps import footprint_of, footprint_of_names
 
 
 def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
@@ -89,6 +90,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             f"adding application {app_id} to partition {partition.name}, "
             "but application already existed"
         )
+    footprint = _footprint(new)
+    rm.holdings.check_application(app_id, footprint)
     placed = replace(new, user=checked_user(new, forced=is_forced(new)))
     queues = len(partition.tree)
     leaf = partition.placer.place(placed, partition.tree)
@@ -97,7 +100,17 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     gang = gang_of(new, now)
     if gang.is_wanted and not is_forced(new):
         check_gang(app_id, leaf, gang)
-    app = Application(app_id, leaf.path, placed.user, new.tags, now, gang)
+    app = Application(
+        app_id,
+        leaf.path,
+        placed.user,
+        new.tags,
+        now,
+        gang,
+        holdings=rm.holdings,
+        footprint=footprint,
+    )
+    rm.holdings.application_came(footprint)
     app.leaf = leaf
     partition.applications[app_id] = app
     leaf.applications[app_id] = app
@@ -106,6 +119,12 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     _follow_tags(partition, leaf, new, now)
     partition.counters.applications_accepted += 1
     return app
+
+
+def _footprint(new: NewApplication) -> int:
+    """Bytes of memory that what it says of itself takes, as reckoned."""
+    described = footprint_of(new.tags) + footprint_of(new.placeholder_ask)
+    return described + footprint_of_names((new.app_id, *new.user.groups))
 
 
 def _follow_tags(partition: Partition, leaf: Queue, new: NewApplication, now: float) -> None:
@@ -129,7 +148,15 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
     partition.counters.applications_rejected += 1
     if not new.app_id or new.app_id in partition.applications:
         return
-    app = Application(new.app_id, QueuePath(new.queue_name), new.user, new.tags, now)
+    app = Application(
+        new.app_id,
+        QueuePath(new.queue_name),
+        new.user,
+        new.tags,
+        now,
+        holdings=rm.holdings,
+        footprint=_footprint(new) + len(new.queue_name) + len(reason),
+    )
     app.enter(AppEvent.REJECT, now)
     app.message = reason
     app.finished_time = now

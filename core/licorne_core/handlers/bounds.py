@@ -4,10 +4,12 @@ from collections.abc import Iterable
 
 from licorne_core.apps.application import Application
 from licorne_core.asks import Ask
-from licorne_core.errors import Rejected
+from licorne_core.config.schema import Configuration
+from licorne_core.errors import ConfigError, Problem, Rejected
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
+from licorne_core.rm_caps import RmCaps
 
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
@@ -24,6 +26,27 @@ def check_task_group(app: Application, ask: Ask) -> None:
             f"allocation {ask.key}: task group {ask.task_group} is one too many: "
             f"application {app.app_id} has {MAX_TASK_GROUPS}"
         )
+
+
+def check_size(configuration: Configuration, caps: RmCaps) -> None:
+    """Refuse a configuration with more partitions or queues than an RM may have.
+
+    Raises:
+        ConfigError: with the number and the cap.
+    """
+    partitions = len(configuration.partitions)
+    queues, waiting = 0, [partition.root for partition in configuration.partitions]
+    while waiting:
+        queue = waiting.pop()
+        queues += 1
+        waiting += queue.queues
+    for count, things, cap in (
+        (partitions, "partitions", caps.partitions),
+        (queues, "queues", caps.queues),
+    ):
+        if count > cap:
+            message = f"the configuration has {count} {things}, at most {cap} are allowed"
+            raise ConfigError([Problem(message=message, path="partitions")])
 
 
 def check_growth(

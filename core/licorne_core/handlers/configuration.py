@@ -17,10 +17,11 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import ConfigError, Problem
 from licorne_core.facts.apps import GroupChanged
+from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.partition_removal import remove_partition
 from licorne_core.handlers.quota_change import watch_quotas
 from licorne_core.handlers.slices import Slice
-from licorne_core.ids import PartitionName, partition_key
+from licorne_core.ids import PartitionName, RmId, partition_key
 from licorne_core.lifecycle import (
     clean_later,
     note_queue_changes,
@@ -32,6 +33,7 @@ from licorne_core.placement.chain import Placer
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm, follow
 from licorne_core.resources import add, refund
+from licorne_core.rm_caps import Holdings
 
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 """Holds that a new registration does not end."""
@@ -46,10 +48,12 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
         if not rm_id or "[" in rm_id or "]" in rm_id:
             raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
         configuration = _usable(command.config, options)
+        _check_supplies(registry, rm_id)
         before = registry.rms.get(rm_id)
         holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
         session, slice_size = registry.next_session(rm_id), options.tuning.slice_size
-        rm = Rm(command, configuration, session, holds, now, slice_size)
+        holdings = Holdings(rm_id, options.rm_caps, registry.supplies)
+        rm = Rm(command, configuration, session, holds, now, slice_size, holdings)
         for config in configuration.partitions:
             _build(rm, config, options, now)
     except ConfigError as error:
@@ -63,11 +67,19 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
     """The configuration to use: the submitted one, or the default where there is none.
 
     Raises:
-        ConfigError: the submitted one is invalid.
+        ConfigError: the submitted one is invalid, or has more than an RM may have.
     """
     if isinstance(config, InvalidConfiguration):
         raise ConfigError(config.problems)
-    return config or options.default_config or built_in()
+    usable = config or options.default_config or built_in()
+    check_size(usable, options.rm_caps)
+    return usable
+
+
+def _check_supplies(registry: Registry, rm_id: RmId) -> None:
+    """Refuse an RM that was not here, while the process is short of memory."""
+    if registry.supplies.shortage and rm_id not in registry.rms:
+        raise ConfigError([Problem(message=registry.supplies.reason, path="rmID")])
 
 
 def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:

@@ -26,12 +26,15 @@ def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
     node = partition.nodes.by_id[ask.node_id]
     known = node.foreign.get(ask.key)
     before = known.ask.ask_class.items if known is not None else ()
+    if ask.key not in partition.foreign:
+        partition.rm.holdings.check_ask(ask.key, ask.footprint, exists=True)
     check_types(partition, ask.ask_class.resources)
     check_node_growth(ask.key, before, ask.ask_class.items, node)
     left = _drop(partition, ask.key)
     if left is not None and left is not node:
         _note(partition, left, now)
     partition.foreign[ask.key] = node
+    partition.rm.holdings.ask_came(ask.footprint)
     node.foreign[ask.key] = Allocation(ask, ask.node_id, now, now)
     partition.cluster.occupy(node, (), ask.ask_class.items)
     _note(partition, node, now)
@@ -47,15 +50,18 @@ def release_foreign(partition: Partition, key: AllocationKey, now: float) -> Non
 
 def forget_foreign_on(partition: Partition, node: Node) -> None:
     """Forget the foreign allocations of a node that is about to go."""
-    for key in node.foreign:
+    for key, allocation in node.foreign.items():
         del partition.foreign[key]
+        partition.rm.holdings.ask_went(allocation.ask.footprint)
 
 
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:
     """Forget it in the books; the node that it was on."""
     node = partition.foreign.pop(key, None)
     if node is not None:
-        partition.cluster.occupy(node, node.foreign.pop(key).ask.ask_class.items, ())
+        ask = node.foreign.pop(key).ask
+        partition.rm.holdings.ask_went(ask.footprint)
+        partition.cluster.occupy(node, ask.ask_class.items, ())
     return node
 
 

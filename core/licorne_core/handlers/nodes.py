@@ -77,8 +77,10 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)
     schedulable = update.action is NodeAction.CREATE
+    node = Node(node_id, capacity, update.attributes, schedulable=schedulable)
+    rm.holdings.check_node(node_id, node.footprint)
     rm.failed_nodes.pop(node_id, None)
-    partition.cluster.add(Node(node_id, capacity, update.attributes, schedulable=schedulable))
+    partition.cluster.add(node)
     partition.journal.note(NodeAdded(now, node_id, capacity, schedulable, partition.nodes.total))
 
 

@@ -6,18 +6,20 @@ from licorne_core.nodes.node import Node
 from licorne_core.nodes.sorting import NodeOrder, node_order
 from licorne_core.recent import Recent
 from licorne_core.resources import Resources, add, subtract, without_zeros
+from licorne_core.rm_caps import Holdings
 
 
 class NodeBook:
     """Nodes by id. `total` is the sum of all capacities, drained nodes' too (spec § 4.5)."""
 
-    __slots__ = ("_births", "by_id", "changed", "order", "total")
+    __slots__ = ("_births", "_holdings", "by_id", "changed", "order", "total")
 
     order: NodeOrder
     """The order in which nodes are looked at."""
 
-    def __init__(self, policy: NodeSortPolicy) -> None:
+    def __init__(self, policy: NodeSortPolicy, holdings: Holdings | None = None) -> None:
         """Start empty, ordered by the policy."""
+        self._holdings = holdings or Holdings()
         self.by_id: dict[NodeId, Node] = {}
         self.order = node_order(policy)
         self.total: Resources = {}
@@ -30,6 +32,7 @@ class NodeBook:
         self._births += 1
         node.birth = self._births
         self.by_id[node.node_id] = node
+        self._holdings.node_came(node.footprint)
         self.total = add(self.total, node.capacity)
         self.order.add(node)
         self.changed.note(node)
@@ -37,6 +40,7 @@ class NodeBook:
     def remove(self, node: Node) -> None:
         """Let a node go; it is not schedulable any more, whoever still refers to it."""
         del self.by_id[node.node_id]
+        self._holdings.node_went(node.footprint)
         node.set_schedulable(schedulable=False)
         self.total = without_zeros(subtract(self.total, node.capacity))
         self.order.remove(node)
@@ -45,7 +49,9 @@ class NodeBook:
     def resize(self, node: Node, capacity: Resources) -> None:
         """Replace a node's capacity."""
         self.total = without_zeros(add(subtract(self.total, node.capacity), capacity))
+        self._holdings.memory -= node.footprint
         node.set_capacity(capacity)
+        self._holdings.memory += node.footprint
 
     def reorder(self, policy: NodeSortPolicy) -> None:
         """Order by another policy from now on."""

@@ -7,6 +7,7 @@ from licorne_core.asks import Allocation, AskClass, Shape
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, Resources
+from licorne_core.rm_caps import footprint_of
 
 NO_ANSWER = "no answer in time"
 """Stands for a result that the RM never gave: the node is passed over for a while."""
@@ -125,6 +126,11 @@ class Node:
         """Keep it no longer."""
         del self.reservations[reservation.app_id, reservation.key]
         self.open = self.schedulable and not self.reservations
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of memory that its attributes and amounts take, as reckoned."""
+        return footprint_of(self.attributes) + 3 * footprint_of(self.capacity)
 
     def set_capacity(self, capacity: Resources) -> None:
         """Replace the capacity; what runs goes on running."""

@@ -14,9 +14,8 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.template import apply_template, configure
 from licorne_core.ranking import Ranking
+from licorne_core.rm_caps import Holdings
 
-MAX_QUEUES = 50_000
-"""Queues that a tree may have before placement creates no more."""
 MAX_LEVELS = 32
 """Levels that a created queue may have, root being the first."""
 MAX_PATH_LENGTH = 4096
@@ -30,9 +29,10 @@ class QueueTree:
     them, or the set of queues, sets it; the scheduling pass derives them and clears it.
     """
 
-    def __init__(self, root: QueueConfig) -> None:
+    def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:
         """Build the managed queues; root is a parent whatever its configuration says."""
         self.shares_stale = True
+        self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
@@ -109,8 +109,7 @@ class QueueTree:
                 f"cannot add a child queue when queue is marked for deletion: {queue.path}"
             )
         missing = path.split(".")[len(queue.lineage) :]
-        if len(self._queues) + len(missing) > MAX_QUEUES:
-            raise Rejected(f"queue {path} is one too many, at most {MAX_QUEUES} queues allowed")
+        self._holdings.check_queues(path, len(missing))
         assert missing, f"queue {path} exists"
         for level, name in enumerate(missing, start=1):
             queue = self._add(name, queue, is_leaf=level == len(missing), managed=False)
@@ -190,6 +189,7 @@ class QueueTree:
         if parent is not None:
             parent.children[name] = queue
         self._queues[queue.path] = queue
+        self._holdings.queues_changed(1)
         self.shares_stale = True
         return queue
 
@@ -203,6 +203,7 @@ class QueueTree:
         del parent.children[queue.name]
         parent.ranking.discard(queue)
         del self._queues[queue.path]
+        self._holdings.queues_changed(-1)
         self.shares_stale = True
 
 

@@ -23,6 +23,7 @@ from licorne_core.reports import (
     RmReport,
     UsageReport,
 )
+from licorne_core.rm_caps import RmCaps
 from licorne_core.views.applications import (
     allocations_of,
     app_report,
@@ -41,9 +42,10 @@ from licorne_core.views.usage import usage_report
 class PartitionViews:
     """RMs and partitions as a whole."""
 
-    def __init__(self, registry: Registry) -> None:
-        """Over these RMs."""
+    def __init__(self, registry: Registry, caps: RmCaps) -> None:
+        """Over these RMs, each of which may have so much."""
         self._registry = registry
+        self.caps = caps
 
     def rms(self) -> tuple[RmReport, ...]:
         """All RMs in order of registration."""

@@ -22,6 +22,7 @@ def rm_report(rm: Rm) -> RmReport:
         checksum=rm.configuration.checksum,
         extra_config=dict(rm.extra_config),
         failed_nodes=tuple(rm.failed_nodes),
+        counts=rm.holdings.counts(len(rm.partitions)),
     )
 
 

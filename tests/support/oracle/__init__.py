@@ -19,6 +19,7 @@ from licorne_core.commands import (
     NotePredicatesSent,
     PredicateAnswer,
     PredicatePolicy,
+    RefuseNewWork,
     RegisterRm,
     ReleaseRequest,
     RemoveApplication,
@@ -101,7 +102,7 @@ class Oracle:
             self.policies[command.rm_id] = command.predicates
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, config)
-        elif command.rm_id in self.holds:
+        elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from licorne_core.commands import Command, NotePredicatesSent, Tick
+from licorne_core.commands import Command, NotePredicatesSent, OfNoRm, Tick
 from licorne_core.effects import (
     AllocationsMade,
     AllocationsReleased,
@@ -131,7 +131,7 @@ class _Pair:
 
     def _concerned(self, command: Command) -> list[PartitionName]:
         """The partitions that the command can have changed; time changes all."""
-        rm_id = None if isinstance(command, Tick) else command.rm_id
+        rm_id = None if isinstance(command, OfNoRm) else command.rm_id
         partitions = self.driver.scheduler.partitions.values()
         names = [known.name for known in partitions if rm_id in (None, known.rm_id)]
         assert len(partitions) == len(self.oracle.partitions), f"partitions {sorted(names)}"
