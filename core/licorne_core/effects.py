@@ -262,10 +262,15 @@ class ContainerStatesChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """What happened while a command was handled, in order; only while events are tracked."""
+    """What happened while a command was handled, in order; only while events are tracked.
+
+    `footprint` is the memory of the asks that came and went meanwhile, in bytes as reckoned. Who
+    keeps the facts keeps these asks.
+    """
 
     rm_id: RmId
     facts: Sequence[Fact]
+    footprint: int = 0
 
 
 Effect = (

@@ -101,6 +101,7 @@ class Holdings:
         "ended",
         "ended_memory",
         "memory",
+        "moved",
         "nodes",
         "queues",
         "rm_id",
@@ -121,6 +122,8 @@ class Holdings:
         self.ended = 0
         self.memory = 0
         self.ended_memory = 0
+        self.moved = 0
+        """Bytes of footprints of asks that came and went since somebody took the number."""
 
     def counts(self, partitions: int) -> RmCounts:
         """For a report; the RM has so many partitions."""
@@ -189,11 +192,18 @@ class Holdings:
         """An ask or allocation was taken in; `footprint` is in bytes, as for all below."""
         self.asks += 1
         self.memory += ASK_BYTES + footprint
+        self.moved += footprint
 
     def ask_went(self, footprint: int) -> None:
         """It is gone."""
         self.asks -= 1
         self.memory -= ASK_BYTES + footprint
+        self.moved += footprint
+
+    def take_moved(self) -> int:
+        """The footprints of asks that came and went since last time, in bytes."""
+        moved, self.moved = self.moved, 0
+        return moved
 
     def application_came(self, footprint: int) -> None:
         """An application was taken in."""

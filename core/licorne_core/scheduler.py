@@ -29,7 +29,6 @@ from licorne_core.commands import (
 )
 from licorne_core.config.schema import Configuration
 from licorne_core.effects import Effect, Happened, NotRegistered, TickFailed, Unfinished
-from licorne_core.events import Journal
 from licorne_core.handlers.allocations import update_allocations
 from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.calls import note_sent
@@ -46,6 +45,7 @@ from licorne_core.options import Options
 from licorne_core.partition import Partition
 from licorne_core.registry import Registry, Rm
 from licorne_core.rm_caps import RmCaps
+from licorne_core.rm_context import RmContext
 from licorne_core.tuning import Tuning
 from licorne_core.views import Views
 
@@ -131,7 +131,7 @@ class Scheduler:
         effects = self._carry_out(command, now)
         rm = self._registry.rms.get(command.rm_id)
         if rm is not None:
-            _add_facts(effects, rm.rm_id, rm.journal)
+            _add_facts(effects, rm.rm_id, rm.context)
         return effects
 
     def next_deadline(self) -> float | None:
@@ -221,7 +221,7 @@ class Scheduler:
             self._registry.remains.take_apart()
         finally:
             for partition in worked:
-                _add_facts(effects, partition.rm_id, partition.journal)
+                _add_facts(effects, partition.rm_id, partition.rm)
         return effects
 
     def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
@@ -261,12 +261,15 @@ class Scheduler:
             agenda.note(partition)
 
 
-def _add_facts(effects: list[Effect], rm_id: RmId, journal: Journal) -> None:
+def _add_facts(effects: list[Effect], rm_id: RmId, rm: RmContext) -> None:
     """Hand over what happened, after all other effects but what is left of the command."""
-    facts = journal.take()
+    facts = rm.journal.take()
+    moved = rm.holdings.take_moved()
     if facts:
         unfinished = bool(effects) and isinstance(effects[-1], Unfinished)
-        effects.insert(len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts))
+        effects.insert(
+            len(effects) - unfinished, Happened(rm_id=rm_id, facts=facts, footprint=moved)
+        )
 
 
 def _not_registered(command: Command) -> str:

@@ -9,7 +9,7 @@ import asyncio
 import uuid
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -19,6 +19,12 @@ from licorne_core.effects import Happened
 from licorne_core.errors import NotFound, shown
 from licorne_core.events import EventRecord, Fact
 from licorne_core.ids import RmId
+
+FACT_BYTES = 300
+"""Memory of a fact without the ask that it is about, as reckoned."""
+
+MAX_BYTES = 512 * 1024 * 1024
+"""Reckoned memory of the events of one RM; beyond it the oldest go, however many may be kept."""
 
 
 class Ending(Enum):
@@ -62,14 +68,23 @@ class EventLog:
         self._firsts = array("q")
         self._facts: list[Fact | None] = []
         self._begin = 0
+        # For each call of `append` that is kept, the id of its first event and its memory in bytes.
+        self._appended: deque[tuple[int, int]] = deque()
+        self._bytes = 0
         # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
         # How many watch, by host.
         self._watchers: Counter[str] = Counter()
 
-    def append(self, facts: Sequence[Fact]) -> None:
-        """Take in facts, and drop those that are too old now."""
+    def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
+        """Take in facts, and drop those that are too old now.
+
+        The asks that they are about take so many bytes of memory, as reckoned.
+        """
         next_id = self.next_id
+        size = FACT_BYTES * len(facts) + footprint
+        self._appended.append((next_id, size))
+        self._bytes += size
         for fact in facts:
             self._firsts.append(next_id)
             self._facts.append(fact)
@@ -139,7 +154,7 @@ class EventLog:
         Their places in the lists are removed when they are the half of all, which is cheaper than
         to move the others each time.
         """
-        lowest = self.next_id - self.settings.event_ring_capacity
+        lowest = max(self.next_id - self.settings.event_ring_capacity, self._lowest_in_memory())
         if lowest <= self.lowest_id:
             return
         self.lowest_id = lowest
@@ -153,6 +168,14 @@ class EventLog:
             del facts[:begin]
             begin = 0
         self._begin = begin
+
+    def _lowest_in_memory(self) -> int:
+        """The id of the oldest event that there is memory for."""
+        appended, lowest = self._appended, self.lowest_id
+        while len(appended) > 1 and (self._bytes > MAX_BYTES or appended[1][0] <= lowest):
+            self._bytes -= appended.popleft()[1]
+            lowest = max(lowest, appended[0][0])
+        return lowest
 
     def _tell(self) -> None:
         """Wake those who wait."""
@@ -226,7 +249,7 @@ class EventLogs:
         """Take in facts for the log of their RM."""
         log = self._logs.get(happened.rm_id)
         if log is not None:
-            log.append(happened.facts)
+            log.append(happened.facts, happened.footprint)
 
     def close(self) -> None:
         """End all logs: the server stops."""

@@ -11,6 +11,7 @@ from licorne_core.config.extra import ExtraConfig
 from licorne_core.errors import NotFound
 from licorne_core.events import EventRecord
 from licorne_core.ids import RmId
+from licorne_server import event_log
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from support.facts import Counted, counted, happened
 
@@ -52,6 +53,26 @@ def test_what_is_not_kept_is_left_out() -> None:
     assert numbers(log.read(0, 10)) == [(3, 3), (4, 4)]
     assert list(log.read(5, 10)) == []
     assert list(log.read(2**64 - 1, 10)) == []
+
+
+def test_large_asks_leave_room_for_fewer_events() -> None:
+    """The oldest events go once those that are kept hold too much memory."""
+    log = log_of()
+    for first in range(0, 10, 2):
+        log.append(counted(first, 2), footprint=event_log.MAX_BYTES // 3)
+    assert [number for number, _ in numbers(log.read(0, 100))] == [6, 7, 8, 9]
+    log.append(counted(10, 2), footprint=2 * event_log.MAX_BYTES)
+    assert numbers(log.read(0, 100)) == [(10, 10), (11, 11)]
+    assert (log.lowest_id, log.next_id) == (10, 12)
+
+
+@pytest.mark.parametrize("capacity", [3, 100])
+def test_memory_is_counted_for_what_is_kept(capacity: int) -> None:
+    """Events that went for their number do not count, so the last ones stay."""
+    log = log_of(capacity)
+    for first in range(0, 60, 3):
+        log.append(counted(first, 3), footprint=event_log.MAX_BYTES // 100)
+    assert log.lowest_id == max(0, 60 - capacity)
 
 
 @given(
