@@ -76,9 +76,9 @@ SERVER = (
     ),
     Defect(
         "full-house-keeps-out-its-own",
-        _RMS,
-        "if self.find(rm_id) is None and len(self._rms) >= self._max_rms:",
-        "if len(self._rms) >= self._max_rms:",
+        "server/licorne_server/admission.py",
+        "if self._rms.find(rm_id) is not None:",
+        "if False:",
         "with as many RMs as there may be none of them can register again",
         ("tests/server/test_too_many_rms.py",),
     ),
