@@ -30,6 +30,7 @@ COMMANDS = {
     "queues": "show queues",
     "apps": "show applications",
     "nodes": "show nodes",
+    "rms": "show resource managers, or forget one",
     "users": "show what users or groups have and may have",
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",

@@ -215,8 +215,8 @@ class Server:
                 epoch,
                 settings.heartbeat,
             ),
-            AdminService(self.engine, self.rms, views, access, thread),
-            StateService(views, access, self.engine.now),
+            AdminService(self.engine, self.rms, views, access, thread, self.departures),
+            StateService(views, self.rms, access, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))

@@ -63,11 +63,9 @@ class Departures:
         """Of the wanted RMs that may lose their place, the one that is gone longest."""
         before = self._clock.now() - SETTLING
         gone = [
-            rm
-            for rm in self._rms.all()
-            if not rm.connected and rm.gone_since <= before and wanted(rm)
+            rm for rm in self._rms.all() if not rm.connected and rm.since <= before and wanted(rm)
         ]
-        gone.sort(key=lambda rm: (rm.gone_since, rm.rm_id))
+        gone.sort(key=lambda rm: (rm.since, rm.rm_id))
         return next((rm for rm in gone if self._may_go(rm)), None)
 
     async def replace(self, rm: Rm) -> None:
@@ -141,7 +139,7 @@ class Departures:
         # Whoever goes from now on is due later than this.
         due = now + self._after
         for rm in self._rms.all():
-            end = rm.gone_since + self._after
+            end = rm.since + self._after
             if rm.connected:
                 continue
             if end > now:
@@ -166,7 +164,7 @@ class Departures:
                 return False
             self._rms.forget(rm.rm_id)
             self.forgotten += 1
-            seconds = round(self._clock.now() - rm.gone_since, 3)
+            seconds = round(self._clock.now() - rm.since, 3)
             log.info("RM forgotten", rm_id=rm.rm_id, reason=why, gone_seconds=seconds)
             return True
 

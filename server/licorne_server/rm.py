@@ -56,8 +56,9 @@ class Rm:
     """Not set while the RM is being registered anew: requests on its streams wait."""
     party: str
     """Who has registered it, in whose share it counts (`Places`)."""
-    gone_since: float
-    """When its last stream ended or it was registered, in unix seconds, while none is open."""
+    since: float
+    """Since when a stream is open, or none is, in unix seconds; without any it counts from the
+    registration."""
 
     def __init__(self, rm_id: RmId, outbox: Outbox, now: Callable[[], float]) -> None:
         """Newly registered; `renew` gives it the number of its registration.
@@ -67,7 +68,7 @@ class Rm:
         self._now = now
         self.rm_id = rm_id
         self.party = ""
-        self.gone_since = now()
+        self.since = now()
         self.registration = 0
         self.outbox = outbox
         self.encoder = AllocationEncoder()
@@ -89,7 +90,8 @@ class Rm:
     def renew(self, registration: int) -> None:
         """The RM was registered anew: drop what waited for it and what belongs to its session."""
         self.registration = registration
-        self.gone_since = self._now()
+        if not self.connected:
+            self.since = self._now()
         self.resyncs += self.outbox.overflowed
         self.outbox.clear()
         self.encoder = AllocationEncoder()
@@ -134,6 +136,8 @@ class Rm:
 
     def attach(self, kind: Kind, stream: Stream) -> None:
         """Make the stream the open one of its kind."""
+        if not self.connected:
+            self.since = self._now()
         self.streams[kind] = stream
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value)
 
@@ -141,7 +145,8 @@ class Rm:
         """Note that the stream has ended; a newer one of its kind stays."""
         if self.streams.get(kind) is stream:
             del self.streams[kind]
-            self.gone_since = self._now()
+            if not self.connected:
+                self.since = self._now()
         log.info("stream closed", rm_id=self.rm_id, stream=kind.value)
 
     def end_streams(self, error: CallError | None, kinds: Iterable[Kind] = tuple(Kind)) -> None:

@@ -161,8 +161,8 @@ class Site:
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
-            AdminService(self.engine, self.rms, views, access, thread).handler(),
-            StateService(views, access, self.engine.now).handler(),
+            AdminService(self.engine, self.rms, views, access, thread, departures).handler(),
+            StateService(views, rms, access, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]
         self._lines: list[Line] = []
