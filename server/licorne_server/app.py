@@ -28,6 +28,7 @@ from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
+from licorne_server.memory import Memory
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
@@ -70,6 +71,7 @@ class Server:
     events: EventLogs
     rms: Rms
     departures: Departures
+    memory: Memory
     config_thread: ConfigThread
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
@@ -97,6 +99,7 @@ class Server:
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra)
         self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events)
+        self.memory = Memory(settings.rms.memory, self.engine.post)
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
         )
@@ -130,6 +133,7 @@ class Server:
             self.engine.on_idle = collector.idle
         self.engine.start(self.rms)
         self.departures.start()
+        self.memory.start()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -165,6 +169,7 @@ class Server:
         if self._http is not None:
             await self._http.stop()
         await self._history.stop()
+        self.memory.stop()
         await self.departures.stop()
         await self.engine.stop()
         self.config_thread.stop()
@@ -200,7 +205,12 @@ class Server:
         views = self.scheduler.views
         thread = self.config_thread
         admission = Admission(
-            self.engine, self.rms, thread, self.departures, settings.rms, lambda: ""
+            self.engine,
+            self.rms,
+            thread,
+            self.departures,
+            settings.rms,
+            shortage=lambda: self.memory.shortage,
         )
         epoch = nanoseconds(self.clock.now())
         services = (
