@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import structlog
 
-from licorne_core.commands import Hold, SetHold
+from licorne_core.commands import Hold, SetHold, Shortage
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -315,6 +315,10 @@ class Server:
                 )
                 for rm in self.rms.all()
             ),
+            rms_forgotten=self.departures.forgotten,
+            memory=self.memory.resident,
+            memory_limit=self.memory.limit,
+            shortage=list(Shortage).index(self.memory.level),
             inbox=engine.inbox,
             commands=engine.commands,
             turns=engine.turns,

@@ -93,15 +93,18 @@ async def test_memory_is_given_back_now_and_then(system: System) -> None:
     """What was freed is given back at the first look above the limit, and then at one in twenty."""
     memory, _ = watched(system)
     system.figure = 2 * LIMIT
-    for number in range(2 * LOOKS_BETWEEN_RETURNS + 1):
+
+    async def look() -> None:
         memory.look()
         assert memory.returning is not None
         await memory.returning
+
+    for number in range(2 * LOOKS_BETWEEN_RETURNS + 1):
+        await look()
         assert system.returns == 1 + number // LOOKS_BETWEEN_RETURNS
     system.figure = 1
     for _ in range(2 * LOOKS_BETWEEN_RETURNS):
-        memory.look()
-        await memory.returning
+        await look()
     assert system.returns == 3
 
 
