@@ -62,14 +62,14 @@ class Admission:
                 RM, or the server stops.
         """
         rm_id = command.rm_id
-        self._in_the_way(rm_id, caller.party)
+        await self._in_the_way(rm_id, caller.party)
         command = replace(
             command, config=await self._thread.parse(Origin(host, f"RM {rm_id}"), config)
         )
         async with self._adding:
             # Meanwhile others may have registered, or the server may have begun to stop.
             self._rms.check_open()
-            while (other := self._in_the_way(rm_id, caller.party)) is not None:
+            while (other := await self._in_the_way(rm_id, caller.party)) is not None:
                 await self._departures.replace(other)
             effects = await self._engine.submit(command)
             rm = self._rms.find(rm_id)
@@ -80,7 +80,7 @@ class Admission:
                 log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
                 raise config_refused(effect.reason, effect.problems)
 
-    def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
+    async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
         """The RM that has to go before this one is registered; None if there is a place.
 
         Raises:
@@ -97,7 +97,7 @@ class Admission:
         is_full = len(rms) >= number
         if not has_share and not is_full:
             return None
-        found = self._departures.longest_gone(lambda rm: not has_share or rm.party == party)
+        found = await self._departures.longest_gone(lambda rm: not has_share or rm.party == party)
         if found is None:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")

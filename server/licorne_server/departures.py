@@ -59,14 +59,21 @@ class Departures:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
-        """Of the wanted RMs that may lose their place, the one that is gone longest."""
+    async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
+        """Of the wanted RMs that may lose their place, the one that is gone longest.
+
+        Whether allocations run is asked of one RM after the other, with a turn of the loop between.
+        """
         before = self._clock.now() - SETTLING
         gone = [
             rm for rm in self._rms.all() if not rm.connected and rm.since <= before and wanted(rm)
         ]
         gone.sort(key=lambda rm: (rm.since, rm.rm_id))
-        return next((rm for rm in gone if self._may_go(rm)), None)
+        for rm in gone:
+            if self._may_go(rm):
+                return rm
+            await asyncio.sleep(0)
+        return None
 
     async def replace(self, rm: Rm) -> None:
         """Forget an RM for another one, unless it came back or got an allocation meanwhile."""

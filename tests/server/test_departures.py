@@ -11,6 +11,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.commands import RegisterRm
 from licorne_core.ids import RmId
 from licorne_server.app import Server
+from licorne_server.departures import SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from support.shim import (
@@ -21,6 +22,7 @@ from support.shim import (
     connected,
     eventually,
     new_allocations,
+    node,
     releases,
     serving,
 )
@@ -152,6 +154,20 @@ async def test_registration_on_its_way_counts(
     registering = asyncio.create_task(server.engine.submit(RegisterRm(rm_id=RmId("rm"))))
     replacing = asyncio.create_task(server.departures.replace(rm))
     await asyncio.gather(registering, replacing)
+    assert known(server) == ["rm"]
+
+
+async def test_stream_on_its_way_counts(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that is connected when the core comes to forget it stays, whoever has chosen it."""
+    shim = Shim(channel)
+    await shim.register()
+    await clock.advance(SETTLING)
+    chosen = await server.departures.longest_gone(lambda _: True)
+    assert chosen is not None
+    await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
+    await server.departures.replace(chosen)
     assert known(server) == ["rm"]
 
 
