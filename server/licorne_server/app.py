@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import grpc
 import structlog
 
-from licorne_core.commands import Hold, SetHold, Shortage
+from licorne_core.commands import Hold, SetHold
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -318,7 +318,7 @@ class Server:
             rms_forgotten=self.departures.forgotten,
             memory=self.memory.resident,
             memory_limit=self.memory.limit,
-            shortage=list(Shortage).index(self.memory.level),
+            shortage=self.memory.level.value,
             inbox=engine.inbox,
             commands=engine.commands,
             turns=engine.turns,

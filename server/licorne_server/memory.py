@@ -10,7 +10,8 @@ from typing import Protocol
 
 import structlog
 
-from licorne_core.commands import Command, RefuseNewWork, Shortage
+from licorne_core.commands import Command, RefuseNewWork
+from licorne_core.rm_caps import Shortage
 from licorne_server import machine_memory
 
 log = structlog.get_logger(__name__)
@@ -119,8 +120,8 @@ class Memory:
             self._reason = (
                 f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
             )
-            log.warning("memory is short", refused=level.value, **about)
-        self._post(RefuseNewWork(level=level, reason=self._reason))
+            log.warning("memory is short", refused=level.name.lower(), **about)
+        self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:
         """In a thread, as it may take long; only one at a time."""

@@ -44,4 +44,4 @@ class RmBounds:
 
 
 def _option(cap: str) -> str:
-    return "--max-rm-memory" if cap == "memory" else f"--max-{cap}"
+    return "--max-rm-memory" if cap == "memory" else f"--max-{cap.replace('_', '-')}"

@@ -7,7 +7,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from licorne_core.commands import Command, RefuseNewWork, Shortage
+from licorne_core.commands import Command, RefuseNewWork
+from licorne_core.rm_caps import Shortage
 from licorne_server import machine_memory
 from licorne_server.machine_memory import group_limits
 from licorne_server.memory import LOOKS_BETWEEN_RETURNS, Memory
@@ -78,9 +79,9 @@ async def test_each_change_is_told_and_logged_once(system: System) -> None:
             memory.look()
     reason = "the process takes {} bytes of memory, and --max-memory is 800"
     assert told == [
-        RefuseNewWork(level=NEW, reason=reason.format(801)),
-        RefuseNewWork(level=ALL, reason=reason.format(950)),
-        RefuseNewWork(level=NONE, reason=""),
+        RefuseNewWork(shortage=NEW, reason=reason.format(801)),
+        RefuseNewWork(shortage=ALL, reason=reason.format(950)),
+        RefuseNewWork(shortage=NONE, reason=""),
     ]
     assert [(entry["resident_bytes"], entry["limit_bytes"]) for entry in logs] == [
         (801, LIMIT),

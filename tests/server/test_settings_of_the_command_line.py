@@ -58,10 +58,18 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
     given = settings(
         *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
         *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),
-        *("--max-rm-memory", "512Mi", "--max-memory", "2Gi", "--forget-after", "1.5"),
+        *("--max-rm-memory", "512Mi", "--max-ended-memory", "3Ki"),
+        *("--max-memory", "2Gi", "--forget-after", "1.5"),
     )
     each = RmCaps(
-        partitions=4, queues=5, nodes=6, applications=7, asks=8, ended=9, memory=512 * 2**20
+        partitions=4,
+        queues=5,
+        nodes=6,
+        applications=7,
+        asks=8,
+        ended=9,
+        memory=512 * 2**20,
+        ended_memory=3072,
     )
     assert given.rms == RmBounds(number=3, each=each, memory=2 * 2**30, forget_after=1.5)
     assert settings().rms == RmBounds(memory=77)
@@ -85,6 +93,7 @@ def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str])
         (("--max-rms", "0"), "--max-rms must be 1 or more: 0"),
         (("--max-asks", "-5"), "--max-asks must be 1 or more: -5"),
         (("--max-rm-memory", "0"), "--max-rm-memory must be 1 or more: 0"),
+        (("--max-ended-memory", "0"), "--max-ended-memory must be 1 or more: 0"),
         (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
         (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
         (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),

@@ -40,6 +40,13 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory of one RM, as the core reckons it: bytes, or 512Mi, 2Gi (4Gi)",
     )
     add(
+        "--max-ended-memory",
+        type=size,
+        default=_USUAL.each.ended_memory,
+        metavar="SIZE",
+        help="and memory of its applications that are over; the oldest is dropped (64Mi)",
+    )
+    add(
         "--max-memory",
         type=size,
         metavar="SIZE",
@@ -61,7 +68,7 @@ def rm_bounds(args: argparse.Namespace) -> RmBounds:
     counted = {name: getattr(args, f"max_{name}") for name in _CAPS}
     return RmBounds(
         number=args.max_rms,
-        each=RmCaps(**counted, memory=args.max_rm_memory),
+        each=RmCaps(**counted, memory=args.max_rm_memory, ended_memory=args.max_ended_memory),
         memory=usual_limit() if args.max_memory is None else args.max_memory,
         forget_after=args.forget_after,
     )

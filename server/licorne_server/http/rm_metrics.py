@@ -9,7 +9,7 @@ from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.sources import Figures, RmFigures
 
-_COUNTED = tuple(field.name for field in fields(RmCaps) if field.name != "memory")
+_COUNTED = tuple(field.name for field in fields(RmCaps) if "memory" not in field.name)
 
 
 def gather_rms(views: Views, figures: Figures, families: Families) -> Iterator[None]:
@@ -20,6 +20,8 @@ def gather_rms(views: Views, figures: Figures, families: Families) -> Iterator[N
     )
     text = "Bytes that one RM may have, as the core reckons them."
     families.gauge("licorne_rm_memory_max_bytes", text, (), {(): caps.memory})
+    text = "Bytes of these for applications that are over."
+    families.gauge("licorne_rm_ended_memory_max_bytes", text, (), {(): caps.ended_memory})
     text = "RMs that were forgotten because they were gone."
     families.counter("licorne_rms_forgotten_total", text, (), {(): figures.rms_forgotten})
     for rm in figures.rms:
@@ -34,6 +36,8 @@ def gather_rms(views: Views, figures: Figures, families: Families) -> Iterator[N
         families.gauge("licorne_rm_items", text, ("rm", "kind"), _by_kind(where, counts))
         text = "Bytes that the RM has, as the core reckons them."
         families.gauge("licorne_rm_memory_bytes", text, ("rm",), {where: counts.memory})
+        text = "Bytes of these that applications have that are over."
+        families.gauge("licorne_rm_ended_memory_bytes", text, ("rm",), {where: counts.ended_memory})
 
 
 def _by_kind(where: Labels, amounts: RmCounts | RmCaps) -> dict[Labels, float]:

@@ -33,4 +33,5 @@ def _amounts(amounts: RmCounts | RmCaps) -> pb.RmAmounts:
         asks=amounts.asks,
         ended=amounts.ended,
         memory=amounts.memory,
+        ended_memory=amounts.ended_memory,
     )

@@ -153,6 +153,7 @@ class RmAmounts(_message.Message):
     ASKS_FIELD_NUMBER: _builtins.int
     ENDED_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    ENDED_MEMORY_FIELD_NUMBER: _builtins.int
     partitions: _builtins.int
     queues: _builtins.int
     nodes: _builtins.int
@@ -163,6 +164,8 @@ class RmAmounts(_message.Message):
     """Applications that are over and can still be seen."""
     memory: _builtins.int
     """Bytes, as the core reckons them."""
+    ended_memory: _builtins.int
+    """Bytes of these for applications that are over."""
     def __init__(
         self,
         *,
@@ -173,10 +176,11 @@ class RmAmounts(_message.Message):
         asks: _builtins.int = ...,
         ended: _builtins.int = ...,
         memory: _builtins.int = ...,
+        ended_memory: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "asks", b"asks", "ended", b"ended", "memory", b"memory", "nodes", b"nodes", "partitions", b"partitions", "queues", b"queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "asks", b"asks", "ended", b"ended", "ended_memory", b"ended_memory", "memory", b"memory", "nodes", b"nodes", "partitions", b"partitions", "queues", b"queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
