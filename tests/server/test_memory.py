@@ -13,7 +13,7 @@ from licorne_server import machine_memory
 from licorne_server.machine_memory import group_limits
 from licorne_server.memory import LOOKS_BETWEEN_RETURNS, Memory
 from licorne_server.rm_bounds import RmBounds
-from support.shim import Shim, connected, serving
+from support.shim import Shim, ask, connected, new_allocations, node, serving
 
 LIMIT = 800
 
@@ -126,6 +126,27 @@ async def test_newcomers_are_refused_at_the_door(system: System) -> None:
         system.figure = 1
         server.memory.look()
         await Shim(channel, "new").register()
+
+
+async def test_rms_hear_why_their_new_work_is_refused(system: System) -> None:
+    """While memory is short new asks are refused in-band with both figures; then they are taken."""
+    async with serving() as server, connected(server) as channel:
+        shim = Shim(channel)
+        allocations, _, nodes = await shim.set_up()
+        server.memory = Memory(LIMIT, server.engine.post, system)
+        for system.figure, shortage in ((LIMIT + 1, "801"), (2 * LIMIT, "1600")):
+            server.memory.look()
+            await shim.ask(allocations, ask("k"))
+            [refused] = (await allocations.next()).rejectedAllocations
+            assert refused.reason == (
+                f"allocation k is refused: the process takes {shortage} bytes of memory, "
+                "and --max-memory is 800"
+            )
+        assert len((await shim.nodes(nodes, node("n9", vcore=1))).rejected) == 1
+        system.figure = 1
+        server.memory.look()
+        await shim.ask(allocations, ask("k"))
+        assert len(await new_allocations(allocations, 1)) == 1
 
 
 async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
