@@ -118,7 +118,10 @@ class Departures:
         return not (busy or self._has_running(rm))
 
     def _has_running(self, rm: Rm) -> bool:
-        """Whether allocations are booked. What is found in the sums is not counted."""
+        """Whether allocations are booked.
+
+        The sums of the queues tell it at once. Only allocations of nothing have to be counted.
+        """
         try:
             for name in self._views.rm(rm.rm_id).partitions:
                 if any(self._views.queue(name, "root").allocated.values()):

@@ -23,8 +23,8 @@ MARGIN = 8
 """Beyond the limit by one part of it in so many, what exists already is refused too."""
 
 ENOUGH_PERCENT = 95
-"""Below this part of the limit everything is taken again. A limit that were also the bound for that
-would be crossed to and fro with every ask."""
+"""Below this part of the limit everything is taken again. It is not the limit itself, which every
+ask could cross in one direction and every release in the other."""
 
 LOOKS_BETWEEN_RETURNS = 20
 """Looks, which make 5 s, between two times that memory is given back. To go through what the C

@@ -12,7 +12,7 @@ from licorne_server.departures import SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from support.bearing import Bearing
-from support.shim import Shim, ask, connected, eventually, new_allocations, node, serving
+from support.shim import Shim, ask, connected, hang_up, new_allocations, node, serving
 
 NUMBER = 16
 FLOOD = 1_100
@@ -80,11 +80,9 @@ async def test_storm_spares_those_who_are_needed(
     calls = await gone.set_up()
     await gone.ask(calls[0], ask("k"))
     await new_allocations(calls[0], 1)
-    for call in calls:
-        call.call.cancel()
+    await hang_up(server, *calls, rm_id="gone")
     rm = server.rms.find("gone")
     assert rm is not None
-    await eventually(lambda: not rm.connected)
     for round_ in range(5):
         await clock.advance(SETTLING)
         assert await flood(channel, 3 * NUMBER, first=100 * round_)

@@ -15,12 +15,12 @@ from licorne_server.departures import SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from support.shim import (
-    Call,
     RawSession,
     Shim,
     ask,
     connected,
     eventually,
+    hang_up,
     new_allocations,
     node,
     releases,
@@ -48,15 +48,6 @@ def known(server: Server) -> list[str]:
     ids = [rm.rm_id for rm in server.rms.all()]
     assert sorted(ids) == sorted(report.rm_id for report in server.scheduler.views.rms())
     return list(ids)
-
-
-async def hang_up(server: Server, *calls: Call, rm_id: str = "rm") -> None:
-    """End the streams of an RM, and wait until the server has noticed."""
-    for call in calls:
-        call.call.cancel()
-    rm = server.rms.find(rm_id)
-    assert rm is not None
-    await eventually(lambda: not rm.connected)
 
 
 async def test_rm_without_streams_is_forgotten(

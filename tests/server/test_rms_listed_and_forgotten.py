@@ -20,12 +20,11 @@ from licorne_server.testing import VirtualClock
 from licorne_server.testing.virtual_clock import START
 from support.bearing import Bearing
 from support.shim import (
-    Call,
     RawSession,
     Shim,
     ask,
     connected,
-    eventually,
+    hang_up,
     new_allocations,
     serving,
 )
@@ -49,15 +48,6 @@ async def refused(channel: Any, rm_id: str, *, force: bool = False) -> Refusal:
         if detail.Unpack(info):
             reason = info.reason
     return error.value.code(), error.value.details() or "", reason
-
-
-async def hang_up(server: Server, *calls: Call) -> None:
-    """End the streams of the RM, and wait until the server has noticed."""
-    for call in calls:
-        call.call.cancel()
-    rm = server.rms.find("rm")
-    assert rm is not None
-    await eventually(lambda: not rm.connected)
 
 
 async def test_connected_rm_is_not_forgotten(server: Server, channel: grpc.aio.Channel) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from licorne.v1.state_pb2 import ResourceManager, RmAmounts
 from licorne_server.cli.rms import row
-from support.shim import RawSession, Shim, connected, eventually, serving
+from support.shim import RawSession, Shim, connected, hang_up, serving
 from support.town import Shell
 
 
@@ -26,10 +26,7 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
         refused = await shell("rms", "forget", "busy")
         assert refused.code == 4
         assert "RM busy is connected" in refused.err
-        call.call.cancel()
-        busy = server.rms.find("busy")
-        assert busy is not None
-        await eventually(lambda: not busy.connected)
+        await hang_up(server, call, rm_id="busy")
         for name in ("idle", "busy"):
             result = await shell("rms", "forget", name, "--force")
             assert (result.code, result.err) == (0, f"RM {name} is forgotten\n")
