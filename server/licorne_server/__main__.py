@@ -16,6 +16,7 @@ from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import ConfigError
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
+from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
 from licorne_server.peer_bounds import raise_file_limit
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 from licorne_server.tokens import token_files
@@ -30,6 +31,7 @@ COMMANDS = {
     "queues": "show queues",
     "apps": "show applications",
     "nodes": "show nodes",
+    "rms": "show resource managers, or forget one",
     "users": "show what users or groups have and may have",
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
@@ -109,6 +111,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )
     add("--insecure", action="store_true", help="serve others without TLS")
     add_peer_arguments(parser)
+    add_rm_arguments(parser)
     add("--reflection", action=argparse.BooleanOptionalAction, help="(on without TLS)")
     add(
         "--reservations",
@@ -151,6 +154,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         rm_tokens=token_files("--rm-token", args.rm_token),
         operator_tokens=tuple(args.operator_token),
         peers=peer_bounds(args),
+        rms=rm_bounds(args),
         log_level=args.log_level,
         reflection=args.reflection,
         reservations=args.reservations,

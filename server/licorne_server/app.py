@@ -12,12 +12,14 @@ from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
+from licorne_server.admission import Admission
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
 from licorne_server.convert_out import nanoseconds
+from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
@@ -26,6 +28,7 @@ from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
+from licorne_server.memory import Memory
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
@@ -67,6 +70,8 @@ class Server:
     engine: Engine
     events: EventLogs
     rms: Rms
+    departures: Departures
+    memory: Memory
     config_thread: ConfigThread
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
@@ -87,11 +92,17 @@ class Server:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(
-            default_config=settings.default_config, reservations=settings.reservations
+            default_config=settings.default_config,
+            reservations=settings.reservations,
+            rm_caps=settings.rms.each,
         )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra)
-        self.rms = Rms(self.engine.post, settings.bounds, settings.max_rms, self.events)
+        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events)
+        self.memory = Memory(settings.rms.memory, self.engine.post)
+        self.departures = Departures(
+            self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
+        )
         self.grpc_address = self.http_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
@@ -121,6 +132,8 @@ class Server:
             collector.start()
             self.engine.on_idle = collector.idle
         self.engine.start(self.rms)
+        self.departures.start()
+        self.memory.start()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -156,6 +169,8 @@ class Server:
         if self._http is not None:
             await self._http.stop()
         await self._history.stop()
+        self.memory.stop()
+        await self.departures.stop()
         await self.engine.stop()
         self.config_thread.stop()
         if self._status.started:
@@ -189,21 +204,29 @@ class Server:
         server = grpc.aio.server(interceptors=[gate], options=options)
         views = self.scheduler.views
         thread = self.config_thread
+        admission = Admission(
+            self.engine,
+            self.rms,
+            thread,
+            self.departures,
+            settings.rms,
+            shortage=lambda: self.memory.shortage,
+        )
         epoch = nanoseconds(self.clock.now())
         services = (
-            SchedulerService(self.engine, self.rms, access, gate, thread),
+            SchedulerService(self.engine, self.rms, access, gate, admission),
             SessionService(
                 self.engine,
                 self.rms,
                 access,
                 gate,
-                thread,
+                admission,
                 self._share,
                 epoch,
                 settings.heartbeat,
             ),
-            AdminService(self.engine, self.rms, views, access, thread),
-            StateService(views, access, self.engine.now),
+            AdminService(self.engine, self.rms, views, access, thread, self.departures),
+            StateService(views, self.rms, access, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))
@@ -292,6 +315,10 @@ class Server:
                 )
                 for rm in self.rms.all()
             ),
+            rms_forgotten=self.departures.forgotten,
+            memory=self.memory.resident,
+            memory_limit=self.memory.limit,
+            shortage=self.memory.level.value,
             inbox=engine.inbox,
             commands=engine.commands,
             turns=engine.turns,

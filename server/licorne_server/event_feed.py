@@ -14,7 +14,7 @@ from licorne_server.convert_events import record_of_session, session_events
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
 from licorne_server.event_watch import Over, Overtaken, Share, Watch
-from licorne_server.rms import Rm
+from licorne_server.rm import Rm
 from licorne_server.sessions import Session
 
 log = structlog.get_logger(__name__)

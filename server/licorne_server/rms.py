@@ -1,10 +1,7 @@
-"""The RMs as the server knows them: their outboxes, open streams and sessions.
-
-A lost stream loses nothing here. Books and outbox stay until the RM registers anew.
-"""
+"""All RMs by id: who hears what the core answers, and whose registration is under way."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from weakref import WeakValueDictionary
 
@@ -16,32 +13,24 @@ from licorne_core.commands import Command, Hold, SetHold
 from licorne_core.effects import (
     ConfigurationRefused,
     ConfigurationUpdated,
-    ContainerStatesChanged,
     Effect,
     Happened,
     NotRegistered,
-    PredicatesAsked,
-    PreemptionsAsked,
     Registered,
 )
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
-from licorne_server.convert_asks import AskingReader, AskReader
-from licorne_server.convert_checks import CheckEncoder
-from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
-from licorne_server.convert_victims import victim_payloads
+from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
-    aborted,
-    exhausted,
     failed_precondition,
     unavailable,
 )
 from licorne_server.event_log import EventLogs
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.pacing import Pace
-from licorne_server.rm_state import RmState, problem
-from licorne_server.sessions import Session
+from licorne_server.rm import Rm
+from licorne_server.rm_state import problem
 from licorne_server.streams import Stream
 from licorne_server.wire import delimited
 
@@ -50,161 +39,28 @@ log = structlog.get_logger(__name__)
 DRAINING = "the server is about to stop"
 
 
-class Rm:
-    """One registered RM. It stays the same object when the RM registers anew."""
-
-    registration: int
-    """Number of the registration, from 1."""
-    outbox: Outbox
-    """What waits to be sent to the RM."""
-    encoder: AllocationEncoder
-    """Writes this registration's allocations."""
-    check_encoder: CheckEncoder
-    """Writes this registration's predicate checks."""
-    reader: AskReader
-    """Reads this registration's asks."""
-    session: Session | None
-    """The session that the RM is served over; None while it is served over `si.v1`."""
-    state: RmState
-    """The question for what the RM adds to a state dump."""
-    streams: dict[Kind, Stream]
-    """The open streams."""
-    halted: str
-    """Correlation id of the failure after which the RM is not served; empty while it is."""
-    resyncs: int
-    """Registrations that followed on an overflow of the outbox: replays it made necessary."""
-    settled: asyncio.Event
-    """Not set while the RM is being registered anew: requests on its streams wait."""
-
-    def __init__(self, rm_id: RmId, outbox: Outbox) -> None:
-        """Newly registered; `renew` gives it the number of its registration."""
-        self.rm_id = rm_id
-        self.registration = 0
-        self.outbox = outbox
-        self.encoder = AllocationEncoder()
-        self.check_encoder = CheckEncoder()
-        self.reader = AskReader()
-        self.session = None
-        self.state = RmState()
-        self.streams = {}
-        self.halted = ""
-        self.resyncs = 0
-        self.settled = asyncio.Event()
-        self.settled.set()
-
-    @property
-    def connected(self) -> bool:
-        """Whether a stream is open."""
-        return bool(self.streams)
-
-    def renew(self, registration: int) -> None:
-        """The RM was registered anew: drop what waited for it and what belongs to its session."""
-        self.registration = registration
-        self.resyncs += self.outbox.overflowed
-        self.outbox.clear()
-        self.encoder = AllocationEncoder()
-        self.check_encoder = CheckEncoder()
-        self.reader = AskReader()
-        self.session = None
-        self.state.void()
-        self.state = RmState()
-        self.halted = ""
-
-    def open_session(self, session: Session) -> None:
-        """Serve the RM, registered just now, over a session."""
-        self.session = session
-        if session.callbacks.HasField("predicates"):
-            self.reader = AskingReader(session.callbacks.predicates.class_by)
-
-    def wants(self, effect: Effect) -> bool:
-        """Whether the RM is to hear of an effect; container states are for those who asked only."""
-        if isinstance(effect, ContainerStatesChanged):
-            return self.session is not None and self.session.callbacks.container_states
-        return True
-
-    def payloads(self, effect: Effect) -> Iterable[Payload]:
-        """The responses that tell the RM of an effect."""
-        if isinstance(effect, PredicatesAsked):
-            return self.check_encoder.payloads(effect)
-        if isinstance(effect, PreemptionsAsked):
-            return victim_payloads(effect)
-        return payloads(effect, self.encoder)
-
-    def registration_guard(self) -> Callable[[], bool]:
-        """A function that tells whether the present registration still is the RM's current one."""
-        registration = self.registration
-        return lambda: self.registration == registration
-
-    async def displace(self, kind: Kind, reason: str) -> None:
-        """End the open stream of a kind, and wait until nothing of it runs any more."""
-        older = self.streams.get(kind)
-        if older is not None:
-            older.end(aborted(reason, "STREAM_REPLACED"))
-            await older.closed.wait()
-
-    def attach(self, kind: Kind, stream: Stream) -> None:
-        """Make the stream the open one of its kind."""
-        self.streams[kind] = stream
-        log.info("stream opened", rm_id=self.rm_id, stream=kind.value)
-
-    def detach(self, kind: Kind, stream: Stream) -> None:
-        """Note that the stream has ended; a newer one of its kind stays."""
-        if self.streams.get(kind) is stream:
-            del self.streams[kind]
-        log.info("stream closed", rm_id=self.rm_id, stream=kind.value)
-
-    def end_streams(self, error: CallError | None, kinds: Iterable[Kind] = tuple(Kind)) -> None:
-        """End the open streams of these kinds."""
-        for kind in kinds:
-            stream = self.streams.get(kind)
-            if stream is not None:
-                stream.end(error)
-
-    def check(self) -> None:
-        """Refuse to go on with an RM that has to register anew first.
-
-        Raises:
-            CallError: the core failed on it, or its outbox overflowed.
-        """
-        if self.halted:
-            raise CallError(
-                grpc.StatusCode.INTERNAL,
-                f"internal error, correlation id {self.halted}; register again",
-            )
-        if self.outbox.overflowed:
-            raise exhausted(
-                f"RM {self.rm_id} did not take what waited for it and it was dropped: "
-                "register again and replay",
-                "OUTBOX_OVERFLOW",
-            )
-
-
 class Rms:
     """All RMs by id, and the sink of the engine's effects."""
-
-    registering: asyncio.Lock
-    """Held while the RMs are counted and one is added, so that there are never too many."""
 
     def __init__(
         self,
         post: Callable[[Command], None],
+        now: Callable[[], float],
         bounds: Bounds,
-        max_rms: int,
         events: EventLogs,
     ) -> None:
         """Know no RM yet.
 
-        `post` hands a command to the engine without waiting. An RM's outbox has these `bounds`, and
-        there are at most `max_rms`. What the core notes as events goes into `events`.
+        `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
+        An RM's outbox has these `bounds`. What the core notes as events goes into `events`.
         """
         self.events = events
         self._post = post
         self._bounds = bounds
-        self._max_rms = max_rms
+        self._now = now
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.registering = asyncio.Lock()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
 
@@ -226,6 +82,10 @@ class Rms:
         if lock is None:
             lock = self._locks[rm_id] = asyncio.Lock()
         return lock
+
+    def is_locked(self, rm_id: str) -> bool:
+        """Whether somebody holds the RM's lock, or waits for it."""
+        return rm_id in self._locks
 
     @contextmanager
     def unsettled(self, rm_id: str) -> Iterator[None]:
@@ -280,17 +140,8 @@ class Rms:
         if self._draining:
             raise unavailable(DRAINING)
 
-    def check_room(self, rm_id: str) -> None:
-        """Refuse one RM too many.
-
-        Raises:
-            CallError: RESOURCE_EXHAUSTED.
-        """
-        if self.find(rm_id) is None and len(self._rms) >= self._max_rms:
-            raise exhausted(f"{self._max_rms} RMs are registered already", "TOO_MANY_RMS")
-
     def forget(self, rm_id: RmId) -> None:
-        """The RM has unregistered."""
+        """The RM has unregistered, or nobody needs it any more."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
 
@@ -350,7 +201,7 @@ class Rms:
         rm_id = effect.rm_id
         rm = self._rms.get(rm_id)
         if rm is None:
-            rm = self._rms[rm_id] = Rm(rm_id, Outbox(self._hold(rm_id), self._bounds))
+            rm = self._rms[rm_id] = Rm(rm_id, Outbox(self._hold(rm_id), self._bounds), self._now)
         rm.renew(effect.session)
         self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from licorne_core.config.schema import Configuration
-from licorne_server.caps import MAX_RMS
 from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import LEAST_CONNECTIONS, PeerBounds
+from licorne_server.rm_bounds import RmBounds
 
 
 class SettingsError(Exception):
@@ -98,6 +98,8 @@ class Settings:
     """The files with the tokens of an RM, by rmID. With any token every caller needs one."""
     operator_tokens: tuple[Path, ...] = ()
     """The files with the tokens of those who may see and configure all RMs."""
+    rms: RmBounds = RmBounds()
+    """How much RMs may have."""
     peers: PeerBounds = PeerBounds()
     """What one peer may have of what all share."""
     log_level: str = "info"
@@ -116,7 +118,6 @@ class Settings:
     """After how long RMs are told to come back when the server stops."""
     bounds: Bounds = Bounds()
     """The bounds of each RM's outbox."""
-    max_rms: int = MAX_RMS
     manage_gc: bool = False
     """Tune Python's garbage collector, which belongs to the whole process."""
 
@@ -158,7 +159,7 @@ class Settings:
                     f"--rm-token and --operator-token need TLS on {self.listen}, "
                     "because anybody on the way could read the tokens"
                 )
-        problem = self.peers.problem()
+        problem = self.peers.problem() or self.rms.problem()
         if problem:
             raise SettingsError(problem)
         affordable, _ = self.peers.affordable()

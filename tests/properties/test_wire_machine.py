@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from licorne_core.commands import TerminationType
 from licorne_server.intake import Entry, Intake
 from licorne_server.outbox import Outbox, Sent
-from licorne_server.rms import Rm
+from licorne_server.rm import Rm
 from licorne_server.sessions import Session
 from licorne_server.streams import Stream
 from licorne_server.wire import Split

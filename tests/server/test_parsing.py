@@ -17,6 +17,7 @@ from licorne_core.config import load
 from licorne_core.ids import RmId
 from licorne_server.app import Server
 from licorne_server.config_thread import Origin
+from licorne_server.rm_bounds import RmBounds
 from support.shim import (
     PATIENCE,
     RawSession,
@@ -160,7 +161,7 @@ async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Se
 async def test_one_rm_too_many_is_refused_after_parsing_too() -> None:
     """Of two RMs whose configurations are parsed at once and of which one fits, one registers."""
     async with (
-        serving(max_rms=1) as server,
+        serving(rms=RmBounds(number=1)) as server,
         connected(server) as one,
         connected(server) as two,
         busy_thread(server) as free,

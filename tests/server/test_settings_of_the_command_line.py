@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from licorne_core.config import DEFAULT_CONFIG, load
+from licorne_core.rm_caps import RmCaps
 from licorne_server.__main__ import parser_for, settings_of
 from licorne_server.peer_bounds import PeerBounds
+from licorne_server.rm_bounds import RmBounds
 from licorne_server.settings import Settings, SettingsError
 
 
@@ -50,9 +52,49 @@ def test_tokens_and_bounds_of_peers() -> None:
     assert settings().peers == PeerBounds()
 
 
+def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of RMs is taken over, in any unit; the rest has its usual value."""
+    monkeypatch.setattr("licorne_server.cli.rm_arguments.usual_limit", lambda: 77)
+    given = settings(
+        *("--max-rms", "3", "--max-partitions", "4", "--max-queues", "5", "--max-nodes", "6"),
+        *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),
+        *("--max-rm-memory", "512Mi", "--max-ended-memory", "3Ki"),
+        *("--max-memory", "2Gi", "--forget-after", "1.5"),
+    )
+    each = RmCaps(
+        partitions=4,
+        queues=5,
+        nodes=6,
+        applications=7,
+        asks=8,
+        ended=9,
+        memory=512 * 2**20,
+        ended_memory=3072,
+    )
+    assert given.rms == RmBounds(number=3, each=each, memory=2 * 2**30, forget_after=1.5)
+    assert settings().rms == RmBounds(memory=77)
+    assert settings("--max-memory", "0").rms == RmBounds(memory=0)
+    assert settings("--max-memory", "123456789").rms == RmBounds(memory=123_456_789)
+
+
+@pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "2GB", "2 Gi", "1GiMi", "9" * 30])
+def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A size that makes no sense is a usage error that says what was expected."""
+    with pytest.raises(SystemExit) as ended:
+        settings(f"--max-memory={text}")
+    assert ended.value.code == 1
+    expected = f"--max-memory: {text} is no size: a whole number, with Ki, Mi, Gi, Ti or none\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        (("--max-rms", "0"), "--max-rms must be 1 or more: 0"),
+        (("--max-asks", "-5"), "--max-asks must be 1 or more: -5"),
+        (("--max-rm-memory", "0"), "--max-rm-memory must be 1 or more: 0"),
+        (("--max-ended-memory", "0"), "--max-ended-memory must be 1 or more: 0"),
+        (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
         (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
         (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),
         (("--first-message", "0"), "--first-message must be a number of seconds above 0: 0.0"),

@@ -3,12 +3,13 @@
 import grpc
 import pytest
 
+from licorne_server.rm_bounds import RmBounds
 from support.shim import RawSession, Shim, connected, serving
 
 
 async def test_a_full_house_takes_only_its_own() -> None:
     """Who is registered may register again, over either service, and a stranger is refused."""
-    async with serving(max_rms=2) as server, connected(server) as channel:
+    async with serving(rms=RmBounds(number=2)) as server, connected(server) as channel:
         await Shim(channel, "one").register()
         await Shim(channel, "two").register()
         with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -199,6 +199,15 @@ class Shim:
         return alloc_call, app_call, node_call
 
 
+async def hang_up(server: Server, *calls: Call, rm_id: str = "rm") -> None:
+    """End the streams of an RM, and wait until the server has noticed."""
+    for call in calls:
+        call.call.cancel()
+    rm = server.rms.find(rm_id)
+    assert rm is not None
+    await eventually(lambda: not rm.connected)
+
+
 async def new_allocations(call: Call, count: int) -> dict[str, str]:
     """So many new allocations, node by key."""
     placed: dict[str, str] = {}

@@ -464,6 +464,95 @@ func (x *UpdateConfigurationResponse) GetChecksum() string {
 	return ""
 }
 
+type ForgetRmRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// Forget it even if allocations of it run. They are not stopped: they are counted no more.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRmRequest) Reset() {
+	*x = ForgetRmRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRmRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRmRequest) ProtoMessage() {}
+
+func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
+func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ForgetRmRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *ForgetRmRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type ForgetRmResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetRmResponse) Reset() {
+	*x = ForgetRmResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetRmResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetRmResponse) ProtoMessage() {}
+
+func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
+func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
 
 const file_licorne_v1_admin_proto_rawDesc = "" +
@@ -505,11 +594,16 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"S\n" +
 	"\x1bUpdateConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
-	"\bchecksum\x18\x02 \x01(\tR\bchecksum2\xbc\x02\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\"<\n" +
+	"\x0fForgetRmRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x12\n" +
+	"\x10ForgetRmResponse2\x83\x03\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
-	"\x13UpdateConfiguration\x12&.licorne.v1.UpdateConfigurationRequest\x1a'.licorne.v1.UpdateConfigurationResponseb\x06proto3"
+	"\x13UpdateConfiguration\x12&.licorne.v1.UpdateConfigurationRequest\x1a'.licorne.v1.UpdateConfigurationResponse\x12E\n" +
+	"\bForgetRm\x12\x1b.licorne.v1.ForgetRmRequest\x1a\x1c.licorne.v1.ForgetRmResponseb\x06proto3"
 
 var (
 	file_licorne_v1_admin_proto_rawDescOnce sync.Once
@@ -523,7 +617,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -532,24 +626,28 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*ConfigurationProblem)(nil),          // 4: licorne.v1.ConfigurationProblem
 	(*UpdateConfigurationRequest)(nil),    // 5: licorne.v1.UpdateConfigurationRequest
 	(*UpdateConfigurationResponse)(nil),   // 6: licorne.v1.UpdateConfigurationResponse
-	nil,                                   // 7: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 8: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	(*ForgetRmRequest)(nil),               // 7: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 8: licorne.v1.ForgetRmResponse
+	nil,                                   // 9: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 10: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	7, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	4, // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
-	8, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	0, // 3: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2, // 4: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	5, // 5: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	1, // 6: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3, // 7: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	6, // 8: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	9,  // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	4,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
+	10, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	0,  // 3: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 4: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	5,  // 5: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	7,  // 6: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 7: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 8: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	6,  // 9: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	8,  // 10: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	7,  // [7:11] is the sub-list for method output_type
+	3,  // [3:7] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -563,7 +661,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

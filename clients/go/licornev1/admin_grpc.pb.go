@@ -22,6 +22,7 @@ const (
 	Admin_GetConfiguration_FullMethodName      = "/licorne.v1.Admin/GetConfiguration"
 	Admin_ValidateConfiguration_FullMethodName = "/licorne.v1.Admin/ValidateConfiguration"
 	Admin_UpdateConfiguration_FullMethodName   = "/licorne.v1.Admin/UpdateConfiguration"
+	Admin_ForgetRm_FullMethodName              = "/licorne.v1.Admin/ForgetRm"
 )
 
 // AdminClient is the client API for Admin service.
@@ -33,6 +34,9 @@ type AdminClient interface {
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error)
 	ValidateConfiguration(ctx context.Context, in *ValidateConfigurationRequest, opts ...grpc.CallOption) (*ValidateConfigurationResponse, error)
 	UpdateConfiguration(ctx context.Context, in *UpdateConfigurationRequest, opts ...grpc.CallOption) (*UpdateConfigurationResponse, error)
+	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+	ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error)
 }
 
 type adminClient struct {
@@ -73,6 +77,16 @@ func (c *adminClient) UpdateConfiguration(ctx context.Context, in *UpdateConfigu
 	return out, nil
 }
 
+func (c *adminClient) ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetRmResponse)
+	err := c.cc.Invoke(ctx, Admin_ForgetRm_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -82,6 +96,9 @@ type AdminServer interface {
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error)
 	ValidateConfiguration(context.Context, *ValidateConfigurationRequest) (*ValidateConfigurationResponse, error)
 	UpdateConfiguration(context.Context, *UpdateConfigurationRequest) (*UpdateConfigurationResponse, error)
+	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+	ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -100,6 +117,9 @@ func (UnimplementedAdminServer) ValidateConfiguration(context.Context, *Validate
 }
 func (UnimplementedAdminServer) UpdateConfiguration(context.Context, *UpdateConfigurationRequest) (*UpdateConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateConfiguration not implemented")
+}
+func (UnimplementedAdminServer) ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetRm not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -176,6 +196,24 @@ func _Admin_UpdateConfiguration_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ForgetRm_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetRmRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ForgetRm(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ForgetRm_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ForgetRm(ctx, req.(*ForgetRmRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -194,6 +232,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateConfiguration",
 			Handler:    _Admin_UpdateConfiguration_Handler,
+		},
+		{
+			MethodName: "ForgetRm",
+			Handler:    _Admin_ForgetRm_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Callable
 from math import isfinite
 
+MAX_DIGITS = 19
+"""No size has so many."""
+
 
 def positive(text: str) -> int:
     """A whole number from 1 on."""
@@ -25,6 +28,19 @@ def seconds(at_least: float) -> Callable[[str], float]:
     # argparse names the type when the text is no number at all.
     read.__name__ = "seconds"
     return read
+
+
+SIZE_UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def size(text: str) -> int:
+    """A number of bytes: ``512Mi``, ``2Gi``, or a plain whole number."""
+    digits = text.rstrip("KMGTi")
+    unit = SIZE_UNITS.get(text[len(digits) :])
+    if unit is None or not (digits.isascii() and digits.isdecimal() and len(digits) < MAX_DIGITS):
+        known = ", ".join(filter(None, SIZE_UNITS))
+        raise argparse.ArgumentTypeError(f"{text} is no size: a whole number, with {known} or none")
+    return int(digits) * unit
 
 
 def percent(text: str) -> int:

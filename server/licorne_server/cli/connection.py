@@ -166,10 +166,15 @@ def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Itera
 def with_state(
     args: argparse.Namespace, show: Callable[[StateStub, argparse.Namespace], None]
 ) -> int:
-    """Run `show` against the server; every failure becomes one line on stderr and an exit code."""
+    """Run `show` against what the server tells of its state; the exit code."""
+    return with_channel(args, lambda channel: show(StateStub(channel), args))
+
+
+def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) -> int:
+    """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
     try:
         with open_channel(args) as channel:
-            show(StateStub(channel), args)
+            act(channel)
             sys.stdout.flush()
     except UsageError as error:
         say(f"licorne: {error}")

@@ -13,7 +13,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as write_op
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
-from licorne_server.http.sources import Sources
+from licorne_server.http.rm_metrics import gather_rms
+from licorne_server.http.sources import Figures, Sources
 from licorne_server.http.stream import MAKING, send_bytes, sliced
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -55,17 +56,30 @@ class Scrape:
         families = Families()
         for _ in gather(self._sources.views, families):
             yield ""
-        self._server(families)
+        figures = self._sources.figures()
+        for _ in gather_rms(self._sources.views, figures, families):
+            yield ""
+        self._server(figures, families)
         yield from families.lines(openmetrics=openmetrics)
         write = write_openmetrics if openmetrics else write_plain
         yield write(self._process).decode()
 
-    def _server(self, families: Families) -> None:
-        figures = self._sources.figures()
+    def _server(self, figures: Figures, families: Families) -> None:
         ready = not unready(self._sources.status)
         for name, text, value in (
             ("licorne_ready", "1 when RMs may be sent here.", 1 if ready else 0),
             ("licorne_inbox", "Commands that wait for the core.", figures.inbox),
+            ("licorne_memory_bytes", "Resident memory.", figures.memory),
+            (
+                "licorne_memory_limit_bytes",
+                "Resident memory above which new work is refused; 0 for any.",
+                figures.memory_limit,
+            ),
+            (
+                "licorne_memory_shortage",
+                "1 while new work is refused for want of memory, 2 while everything is.",
+                figures.shortage,
+            ),
             (
                 "licorne_loop_lag_seconds",
                 "The most that the event loop was late since the last scrape.",
@@ -83,16 +97,6 @@ class Scrape:
         text = "Log lines that were not written."
         dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
         families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
-        for rm in figures.rms:
-            where = (str(rm.rm_id),)
-            for name, text, value in (
-                ("licorne_rm_connected", "1 when the RM has a session.", int(rm.connected)),
-                ("licorne_rm_outbox_messages", "Messages that wait.", rm.outbox_messages),
-                ("licorne_rm_outbox_bytes", "Bytes that wait.", rm.outbox_bytes),
-            ):
-                families.gauge(name, text, ("rm",), {where: value})
-            text = "Replays wanted because the outbox was full."
-            families.counter("licorne_rm_resyncs_total", text, ("rm",), {where: rm.resyncs})
 
 
 def _takes_openmetrics(accept: str) -> bool:

@@ -38,10 +38,18 @@ class RmFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """The server in numbers. All but `inbox` and `rms` count from its start."""
+    """The server in numbers, counted from its start where nothing else is said."""
 
     rms: tuple[RmFigures, ...] = ()
+    rms_forgotten: int = 0
+    memory: int = 0
+    """Bytes of resident memory now."""
+    memory_limit: int = 0
+    """Bytes; 0 for none."""
+    shortage: int = 0
+    """What is refused for want of memory now: 0 nothing, 1 new work, 2 everything."""
     inbox: int = 0
+    """Commands that wait now."""
     commands: int = 0
     turns: int = 0
     turn_seconds: float = 0.0

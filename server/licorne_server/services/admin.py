@@ -1,4 +1,4 @@
-"""`licorne.v1.Admin`: reading, checking and changing queue configurations (spec § 13)."""
+"""`licorne.v1.Admin`: queue configurations (spec § 13), and RMs that are to be forgotten."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,6 +31,7 @@ from licorne_server.caps import (
     text_problem,
 )
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
+from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
@@ -46,9 +47,19 @@ class AdminService:
     name = "licorne.v1.Admin"
 
     def __init__(
-        self, engine: Engine, rms: Rms, views: Views, access: Access, thread: ConfigThread
+        self,
+        engine: Engine,
+        rms: Rms,
+        views: Views,
+        access: Access,
+        thread: ConfigThread,
+        departures: Departures,
     ) -> None:
-        """Over the engine, its RMs and the reports of its core; `thread` parses configurations."""
+        """Over the engine, its RMs and the reports of its core.
+
+        `thread` parses configurations; `departures` forgets RMs.
+        """
+        self._departures = departures
         self._thread = thread
         self._engine = engine
         self._rms = rms
@@ -65,6 +76,7 @@ class AdminService:
                     pb.ValidateConfigurationRequest, self._validate
                 ),
                 "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
+                "ForgetRm": unary_handler(pb.ForgetRmRequest, self._forget),
             },
         )
 
@@ -120,6 +132,13 @@ class AdminService:
             changed = self._outcome(await self._engine.submit(command))
             checksum = self._views.rm(request.rm_id).checksum
         return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
+
+    async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
+        self._rm(request.rm_id, context)
+        rm = self._rms.get(request.rm_id, "ForgetRm")
+        log.info("forgetting asked for", rm_id=rm.rm_id, force=request.force, peer=context.peer())
+        await self._departures.forget(rm, force=request.force)
+        return pb.ForgetRmResponse()
 
     @staticmethod
     def _outcome(effects: Sequence[Effect]) -> bool:

@@ -36,7 +36,8 @@ from licorne_server.items import parse
 from licorne_server.outbox import Sent
 from licorne_server.pacing import Pace
 from licorne_server.requests import LAYOUTS, handle_request
-from licorne_server.rms import Rm, Rms, check_registered
+from licorne_server.rm import Rm
+from licorne_server.rms import Rms, check_registered
 from licorne_server.sessions import Session
 from licorne_server.streams import Stream
 from licorne_server.wire import Split, delimited, split

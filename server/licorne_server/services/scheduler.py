@@ -12,7 +12,7 @@ import grpc
 from licorne.si.v1 import si_pb2 as si
 from licorne_core.errors import shown
 from licorne_server.access import Access
-from licorne_server.config_thread import ConfigThread
+from licorne_server.admission import Admission
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
 from licorne_server.engine import Engine
@@ -27,8 +27,9 @@ from licorne_server.errors_to_status import stream_handler, unary_handler
 from licorne_server.gate import Gate
 from licorne_server.intake import Entry, Intake
 from licorne_server.peers import host_of
-from licorne_server.requests import LAYOUTS, handle_request, register
-from licorne_server.rms import Rm, Rms
+from licorne_server.requests import LAYOUTS, handle_request
+from licorne_server.rm import Rm
+from licorne_server.rms import Rms
 from licorne_server.streams import Stream
 from licorne_server.wire import split
 
@@ -45,17 +46,17 @@ class SchedulerService:
     name = "si.v1.Scheduler"
 
     def __init__(
-        self, engine: Engine, rms: Rms, access: Access, gate: Gate, thread: ConfigThread
+        self, engine: Engine, rms: Rms, access: Access, gate: Gate, admission: Admission
     ) -> None:
-        """Over the engine and the RMs that it serves; `thread` parses their configurations.
+        """Over the engine and the RMs that it serves.
 
-        Streams come through the `gate`.
+        Streams come through the `gate`, and new RMs through the `admission`.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
         self._gate = gate
-        self._thread = thread
+        self._admission = admission
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -77,7 +78,8 @@ class SchedulerService:
             self._rms.check_open()
             with self._rms.unsettled(command.rm_id):
                 host = host_of(context.peer())
-                await register(self._engine, self._rms, self._thread, command, request.config, host)
+                caller = self._access.caller(context)
+                await self._admission.register(command, request.config, host, caller)
             rm = self._rms.find(command.rm_id)
             if rm is not None:
                 rm.end_streams(

@@ -15,9 +15,9 @@ from licorne.v1.session_pb2 import (
 )
 from licorne_core.commands import BeginReplay, RegisterRm
 from licorne_core.errors import shown
-from licorne_server.access import Access
+from licorne_server.access import Access, Caller
+from licorne_server.admission import Admission
 from licorne_server.caps import ADVISED_ITEMS
-from licorne_server.config_thread import ConfigThread
 from licorne_server.convert_callbacks import policy
 from licorne_server.convert_in import registration
 from licorne_server.convert_out import Kind
@@ -31,8 +31,8 @@ from licorne_server.gate import Gate
 from licorne_server.items import parse
 from licorne_server.outbox import Sent
 from licorne_server.peers import host_of
-from licorne_server.requests import register
-from licorne_server.rms import Rm, Rms
+from licorne_server.rm import Rm
+from licorne_server.rms import Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
 from licorne_server.wire import check_fields
@@ -55,22 +55,22 @@ class SessionService:
         rms: Rms,
         access: Access,
         gate: Gate,
-        thread: ConfigThread,
+        admission: Admission,
         share: Share,
         epoch: int,
         heartbeat: float,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
-        Streams come through the `gate`. `thread` parses the RMs' configurations. Events are made
-        for them with a `share` of the loop's time. `epoch` rises with every start of a server;
+        Streams come through the `gate`, and new RMs through the `admission`. Events are made for
+        them with a `share` of the loop's time. `epoch` rises with every start of a server;
         `heartbeat` is in seconds.
         """
         self._engine = engine
         self._rms = rms
         self._access = access
         self._gate = gate
-        self._thread = thread
+        self._admission = admission
         self._share = share
         self._epoch = epoch
         self._heartbeat = heartbeat
@@ -100,7 +100,8 @@ class SessionService:
             self._rms.check_open()
             resend = self._resume(hello)
             if resend is None:
-                await self._register(hello, command, host_of(context.peer()))
+                caller = self._access.caller(context)
+                await self._register(hello, command, host_of(context.peer()), caller)
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
@@ -149,7 +150,9 @@ class SessionService:
         log.info("session resumed", rm_id=rm.rm_id, resent=len(resend))
         return resend
 
-    async def _register(self, hello: Hello, command: RegisterRm | None, host: str) -> None:
+    async def _register(
+        self, hello: Hello, command: RegisterRm | None, host: str, caller: Caller
+    ) -> None:
         """Register the RM; nothing of it is scheduled before its replay has ended."""
         if command is None:
             raise failed_precondition(
@@ -158,7 +161,7 @@ class SessionService:
             )
         with self._rms.unsettled(command.rm_id):
             config = hello.registration.config
-            await register(self._engine, self._rms, self._thread, command, config, host)
+            await self._admission.register(command, config, host, caller)
             await self._engine.submit(BeginReplay(rm_id=command.rm_id))
             rm = self._rms.get(command.rm_id, "Hello")
             for kind in REQUESTS.values():

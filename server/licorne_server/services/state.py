@@ -18,6 +18,7 @@ from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import unary_handler
+from licorne_server.rms import Rms
 from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
@@ -42,6 +43,7 @@ from licorne_server.services.reports import (
     reservation_message,
     usage_message,
 )
+from licorne_server.services.rm_reports import rm_message
 
 STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
@@ -68,9 +70,13 @@ class StateService:
 
     name = "licorne.v1.State"
 
-    def __init__(self, views: Views, access: Access, now: Callable[[], float]) -> None:
-        """Over the reports of the core; `now` gives the time in unix seconds."""
+    def __init__(self, views: Views, rms: Rms, access: Access, now: Callable[[], float]) -> None:
+        """Over the reports of the core, and the RMs as the server knows them.
+
+        `now` gives the time in unix seconds.
+        """
         self._now = now
+        self._rms = rms
         self._views = views
         self._access = access
         self._slices = Slices()
@@ -81,6 +87,7 @@ class StateService:
         return grpc.method_handlers_generic_handler(
             self.name,
             {
+                "ListRms": unary_handler(pb.ListRmsRequest, self._list_rms),
                 "ListPartitions": unary_handler(pb.ListPartitionsRequest, self._partitions),
                 "ListQueues": unary_handler(pb.ListQueuesRequest, self._queues),
                 "ListApplications": unary_handler(pb.ListApplicationsRequest, self._applications),
@@ -93,6 +100,19 @@ class StateService:
                 "ListReservations": unary_handler(pb.ListReservationsRequest, self._reservations),
             },
         )
+
+    async def _list_rms(self, request: pb.ListRmsRequest, context: Any) -> Message:
+        """A page of the RMs that the caller may see, by their ids; its token is the last."""
+        caller = self._access.caller(context)
+        ids = sorted(rm.rm_id for rm in self._rms.all() if self._access.may_read(caller, rm.rm_id))
+
+        def row(rm_id: RmId) -> pb.ResourceManager | None:
+            rm = self._rms.find(rm_id)
+            return None if rm is None else rm_message(rm, self._views.rm(rm_id), self._views.caps)
+
+        behind = islice(ids, bisect_right(ids, request.page_token), None)
+        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        return pb.ListRmsResponse(rms=page.rows, next_page_token=page.last or "")
 
     async def _partitions(self, request: pb.ListPartitionsRequest, context: Any) -> Message:
         """Those of one RM, or all that the caller may see."""

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 
 from licorne_core.commands import Command, NodeAction, RemoveRm
 from licorne_core.ids import RmId
+from licorne_core.rm_caps import RmCaps
 from licorne_server.http import Figures, RmFigures, scrape, stream
 from licorne_server.http import metrics as limits
 from licorne_server.http.families import Families
@@ -221,6 +222,28 @@ async def test_server_figures(site: Site) -> None:
     assert samples["licorne_ready"] == 1
     assert samples["licorne_loop_lag_seconds"] >= 0
     assert samples["process_resident_memory_bytes"] > 0
+
+
+async def test_how_much_rms_have_and_may_have(site: Site) -> None:
+    """Every RM has its counts beside the caps, and one that went away meanwhile has none."""
+    site.driver.do(register(CONFIG, rm="rm1"), nodes(node("n1"), node("n2"), rm="rm1"))
+    there, gone = (RmFigures(rm_id=RmId(name), connected=True) for name in ("rm1", "gone"))
+    site.figures = Figures(
+        rms=(there, gone), rms_forgotten=4, memory=1000, memory_limit=900, shortage=1
+    )
+
+    samples = await site.metrics()
+
+    assert samples['licorne_rm_items{kind="nodes",rm="rm1"}'] == 2
+    assert samples['licorne_rm_items{kind="partitions",rm="rm1"}'] == 1
+    assert samples['licorne_rm_items_max{kind="nodes"}'] == RmCaps().nodes
+    assert 'licorne_rm_memory_bytes{rm="rm1"}' in samples
+    assert samples["licorne_rm_memory_max_bytes"] == RmCaps().memory
+    assert not [name for name in samples if name.startswith("licorne_rm_items{") and "gone" in name]
+    assert samples["licorne_rms_forgotten_total"] == 4
+    assert samples["licorne_memory_bytes"] == 1000
+    assert samples["licorne_memory_limit_bytes"] == 900
+    assert samples["licorne_memory_shortage"] == 1
 
 
 async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

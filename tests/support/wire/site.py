@@ -14,14 +14,17 @@ from licorne_core.effects import Effect
 from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
+from licorne_server.admission import Admission
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
+from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
+from licorne_server.rm_bounds import RmBounds
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
@@ -145,7 +148,7 @@ class Site:
         self.scheduler = WatchedScheduler(every)
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
-        self.rms = Rms(self.engine.post, BOUNDS, 16, events)
+        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events)
         share = Share(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
@@ -153,11 +156,13 @@ class Site:
         bounds = PeerBounds(first_message=HEARTBEAT)
         gate = Gate(access, Connections(bounds), bounds, frozenset())
         engine, rms = self.engine, self.rms
+        departures = Departures(engine, rms, views, self.clock, 0.0)
+        admission = Admission(engine, rms, thread, departures, RmBounds(number=16), lambda: "")
         self._handlers = [
-            SchedulerService(engine, rms, access, gate, thread).handler(),
-            SessionService(engine, rms, access, gate, thread, share, 1, HEARTBEAT).handler(),
-            AdminService(self.engine, self.rms, views, access, thread).handler(),
-            StateService(views, access, self.engine.now).handler(),
+            SchedulerService(engine, rms, access, gate, admission).handler(),
+            SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
+            AdminService(self.engine, self.rms, views, access, thread, departures).handler(),
+            StateService(views, rms, access, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]
         self._lines: list[Line] = []

@@ -50,6 +50,11 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
                 _registered_method=True)
+        self.ForgetRm = channel.unary_unary(
+                '/licorne.v1.Admin/ForgetRm',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ForgetRmRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ForgetRmResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -74,6 +79,14 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForgetRm(self, request, context):
+        """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+        FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -91,6 +104,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.UpdateConfiguration,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.SerializeToString,
+            ),
+            'ForgetRm': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetRm,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ForgetRmRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ForgetRmResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +193,33 @@ class Admin(object):
             '/licorne.v1.Admin/UpdateConfiguration',
             licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetRm(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ForgetRm',
+            licorne_dot_v1_dot_admin__pb2.ForgetRmRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ForgetRmResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,6 +36,10 @@ class AdminStub:
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]
     ValidateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]
     UpdateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]
+    ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
+    """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+    FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+    """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -45,6 +49,10 @@ class AdminAsyncStub(AdminStub):
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]  # type: ignore[assignment]
     ValidateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]  # type: ignore[assignment]
     UpdateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]  # type: ignore[assignment]
+    ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
+    """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+    FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+    """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Changes what the core does."""
@@ -69,5 +77,15 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.UpdateConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.UpdateConfigurationResponse, _abc.Awaitable[_admin_pb2.UpdateConfigurationResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ForgetRm(
+        self,
+        request: _admin_pb2.ForgetRmRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ForgetRmResponse, _abc.Awaitable[_admin_pb2.ForgetRmResponse]]:
+        """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
+        FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+        """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -36,6 +36,157 @@ USAGE_OF_GROUPS: UsageKind.ValueType  # 1
 Global___UsageKind: _TypeAlias = UsageKind  # noqa: Y015
 
 @_typing.final
+class ListRmsRequest(_message.Message):
+    """In order of their ids."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    page_token: _builtins.str
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRmsRequest: _TypeAlias = ListRmsRequest  # noqa: Y015
+
+@_typing.final
+class ListRmsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    @_builtins.property
+    def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceManager]: ...
+    def __init__(
+        self,
+        *,
+        rms: _abc.Iterable[Global___ResourceManager] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "rms", b"rms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRmsResponse: _TypeAlias = ListRmsResponse  # noqa: Y015
+
+@_typing.final
+class ResourceManager(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    POLICY_GROUP_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    REGISTERED_TIME_FIELD_NUMBER: _builtins.int
+    CONNECTED_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    OVER_SESSION_FIELD_NUMBER: _builtins.int
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    CAPS_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    version: _builtins.str
+    policy_group: _builtins.str
+    session: _builtins.int
+    """The number of its last registration."""
+    registered_time: _builtins.int
+    connected: _builtins.bool
+    """Whether a stream of it is open."""
+    since: _builtins.int
+    """Since when a stream of it is open, or none is. Without any it counts from the registration."""
+    over_session: _builtins.bool
+    """Whether it is served over licorne.v1.Session; over si.v1 otherwise."""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Normalized names."""
+
+    @_builtins.property
+    def counts(self) -> Global___RmAmounts: ...
+    @_builtins.property
+    def caps(self) -> Global___RmAmounts: ...
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        version: _builtins.str = ...,
+        policy_group: _builtins.str = ...,
+        session: _builtins.int = ...,
+        registered_time: _builtins.int = ...,
+        connected: _builtins.bool = ...,
+        since: _builtins.int = ...,
+        over_session: _builtins.bool = ...,
+        partitions: _abc.Iterable[_builtins.str] | None = ...,
+        counts: Global___RmAmounts | None = ...,
+        caps: Global___RmAmounts | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caps", b"caps", "counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caps", b"caps", "connected", b"connected", "counts", b"counts", "over_session", b"over_session", "partitions", b"partitions", "policy_group", b"policy_group", "registered_time", b"registered_time", "rm_id", b"rm_id", "session", b"session", "since", b"since", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResourceManager: _TypeAlias = ResourceManager  # noqa: Y015
+
+@_typing.final
+class RmAmounts(_message.Message):
+    """How much one RM has, or may have."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    APPLICATIONS_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    ENDED_MEMORY_FIELD_NUMBER: _builtins.int
+    partitions: _builtins.int
+    queues: _builtins.int
+    nodes: _builtins.int
+    applications: _builtins.int
+    asks: _builtins.int
+    """Asks and allocations, foreign ones too."""
+    ended: _builtins.int
+    """Applications that are over and can still be seen."""
+    memory: _builtins.int
+    """Bytes, as the core reckons them."""
+    ended_memory: _builtins.int
+    """Bytes of these for applications that are over."""
+    def __init__(
+        self,
+        *,
+        partitions: _builtins.int = ...,
+        queues: _builtins.int = ...,
+        nodes: _builtins.int = ...,
+        applications: _builtins.int = ...,
+        asks: _builtins.int = ...,
+        ended: _builtins.int = ...,
+        memory: _builtins.int = ...,
+        ended_memory: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "asks", b"asks", "ended", b"ended", "ended_memory", b"ended_memory", "memory", b"memory", "nodes", b"nodes", "partitions", b"partitions", "queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RmAmounts: _TypeAlias = RmAmounts  # noqa: Y015
+
+@_typing.final
 class ListPartitionsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -42,6 +42,11 @@ class StateStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.ListRms = channel.unary_unary(
+                '/licorne.v1.State/ListRms',
+                request_serializer=licorne_dot_v1_dot_state__pb2.ListRmsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.ListRmsResponse.FromString,
+                _registered_method=True)
         self.ListPartitions = channel.unary_unary(
                 '/licorne.v1.State/ListPartitions',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListPartitionsRequest.SerializeToString,
@@ -114,6 +119,13 @@ class StateServicer(object):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    def ListRms(self, request, context):
+        """The RMs that are registered, with how much each has and may have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ListPartitions(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -196,6 +208,11 @@ class StateServicer(object):
 
 def add_StateServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'ListRms': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRms,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.ListRmsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.ListRmsResponse.SerializeToString,
+            ),
             'ListPartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPartitions,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListPartitionsRequest.FromString,
@@ -274,6 +291,33 @@ class State(object):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    @staticmethod
+    def ListRms(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/ListRms',
+            licorne_dot_v1_dot_state__pb2.ListRmsRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.ListRmsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListPartitions(request,

@@ -41,6 +41,8 @@ class StateStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StateAsyncStub: ...
+    ListRms: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]
+    """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]
     ListQueues: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]
     ListApplications: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]
@@ -74,6 +76,8 @@ class StateAsyncStub(StateStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    ListRms: _aio.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]  # type: ignore[assignment]
+    """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]  # type: ignore[assignment]
     ListQueues: _aio.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]  # type: ignore[assignment]
     ListApplications: _aio.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]  # type: ignore[assignment]
@@ -104,6 +108,14 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    @_abc_1.abstractmethod
+    def ListRms(
+        self,
+        request: _state_pb2.ListRmsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.ListRmsResponse, _abc.Awaitable[_state_pb2.ListRmsResponse]]:
+        """The RMs that are registered, with how much each has and may have."""
 
     @_abc_1.abstractmethod
     def ListPartitions(

@@ -1,0 +1,104 @@
+"""Lets RMs in: parses their configuration, finds a place for them, and registers them.
+
+There are so many places for RMs, of which one party may have a share (`RmBounds`). Where none is
+free the RM goes that is gone longest. So registrations that nobody uses do not keep others out.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from licorne_core.commands import RegisterRm
+from licorne_core.effects import RegistrationFailed
+from licorne_server.access import Caller
+from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.departures import Departures
+from licorne_server.engine import Engine
+from licorne_server.errors import config_refused, exhausted
+from licorne_server.rm import Rm
+from licorne_server.rm_bounds import RmBounds
+from licorne_server.rms import Rms
+
+log = structlog.get_logger(__name__)
+
+
+class Admission:
+    """The one door through which RMs come, over `si.v1` and over a session alike."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        thread: ConfigThread,
+        departures: Departures,
+        bounds: RmBounds,
+        shortage: Callable[[], str],
+    ) -> None:
+        """`thread` parses configurations; `departures` forgets RMs in whose place others come.
+
+        `shortage` says why there is no memory for one more; it is empty while there is.
+        """
+        self._engine = engine
+        self._rms = rms
+        self._thread = thread
+        self._departures = departures
+        self._bounds = bounds
+        self._shortage = shortage
+        # Held while the RMs are counted and one is added, so that there are never too many.
+        self._adding = asyncio.Lock()
+
+    async def register(self, command: RegisterRm, config: str, host: str, caller: Caller) -> None:
+        """Register an RM, dropping what it had; `config` is the text of its configuration.
+
+        `host` is the one that the text came from, and `caller` who has sent it.
+
+        The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun,
+        and other RMs are served.
+
+        Raises:
+            CallError: the configuration was refused, there is no place or no memory for one more
+                RM, or the server stops.
+        """
+        rm_id = command.rm_id
+        await self._in_the_way(rm_id, caller.party)
+        command = replace(
+            command, config=await self._thread.parse(Origin(host, f"RM {rm_id}"), config)
+        )
+        async with self._adding:
+            # Meanwhile others may have registered, or the server may have begun to stop.
+            self._rms.check_open()
+            while (other := await self._in_the_way(rm_id, caller.party)) is not None:
+                await self._departures.replace(other)
+            effects = await self._engine.submit(command)
+            rm = self._rms.find(rm_id)
+            if rm is not None:
+                rm.party = caller.party
+        for effect in effects:
+            if isinstance(effect, RegistrationFailed):
+                log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
+                raise config_refused(effect.reason, effect.problems)
+
+    async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
+        """The RM that has to go before this one is registered; None if there is a place.
+
+        Raises:
+            CallError: RESOURCE_EXHAUSTED, there is no place and none may be taken.
+        """
+        if self._rms.find(rm_id) is not None:
+            return None
+        shortage = self._shortage()
+        if shortage:
+            raise exhausted(f"no new RM is taken: {shortage}", "OUT_OF_MEMORY")
+        number, share = self._bounds.number, self._bounds.share
+        rms = self._rms.all()
+        has_share = sum(rm.party == party for rm in rms) >= share
+        is_full = len(rms) >= number
+        if not has_share and not is_full:
+            return None
+        found = await self._departures.longest_gone(lambda rm: not has_share or rm.party == party)
+        if found is None:
+            text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
+            raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")
+        return found

@@ -1,0 +1,81 @@
+"""What the system says of memory: how much there is, and how much this process takes."""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+USUAL_PERCENT = 80
+"""How much of the memory that there is the process takes, unless it is told otherwise."""
+
+PROCESS = Path("/proc/self")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident() -> int:
+    """Bytes of memory that the process takes; 0 where the system does not tell."""
+    try:
+        return int((PROCESS / "statm").read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def usual_limit() -> int:
+    """A share of the memory that the process may have, in bytes."""
+    machine = os.sysconf("SC_PHYS_PAGES") * _PAGE
+    return min([machine, *group_limits()]) * USUAL_PERCENT // 100
+
+
+def group_limits(groups: Path = CONTROL_GROUPS, process: Path = PROCESS) -> Iterator[int]:
+    """The limits of the control groups that the process is in, in bytes, of version 2 and 1.
+
+    A limit holds for all groups below. Inside a container the group's own path may not be there,
+    and its limit is found at the top. A group without a limit says ``max``, or a huge number.
+    """
+    try:
+        lines = (process / "cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            top, name = groups, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = groups / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = top / path.lstrip("/")
+        for place in (group, *group.parents):
+            yield from _limit(place / name)
+            if place == top:
+                break
+
+
+def _limit(file: Path) -> Iterator[int]:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return
+    if text.isdecimal():
+        yield int(text)
+
+
+def give_back() -> None:
+    """Give memory that was freed back to the system.
+
+    The C library keeps what was freed for later. Other threads wait if they want memory from it
+    meanwhile. Where it has no `malloc_trim` nothing is done.
+    """
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _trim() -> "ctypes._NamedFuncPointer | None":
+    try:
+        return ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None

@@ -1,0 +1,131 @@
+"""Watches the memory of the process, so that new work is refused before the kernel ends it.
+
+The figure is that of the whole process: the core, what waits in outboxes, and what Python and its
+libraries hold besides. It is a measurement, and is taken by the loop's own timer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from licorne_core.commands import Command, RefuseNewWork
+from licorne_core.rm_caps import Shortage
+from licorne_server import machine_memory
+
+log = structlog.get_logger(__name__)
+
+INTERVAL = 0.25
+"""Seconds between two looks."""
+
+MARGIN = 8
+"""Beyond the limit by one part of it in so many, what exists already is refused too."""
+
+ENOUGH_PERCENT = 95
+"""Below this part of the limit everything is taken again. It is not the limit itself, which every
+ask could cross in one direction and every release in the other."""
+
+LOOKS_BETWEEN_RETURNS = 20
+"""Looks, which make 5 s, between two times that memory is given back. To go through what the C
+library keeps takes 0.1 s for a gigabyte, and much of it is in use again soon."""
+
+
+class System(Protocol):
+    """Where the figure comes from, and where memory goes back to."""
+
+    def resident(self) -> int:
+        """Bytes that the process takes; 0 if that is not known."""
+        ...
+
+    def give_back(self) -> None:
+        """Give back what was freed."""
+        ...
+
+
+class Memory:
+    """What the process takes, against its limit."""
+
+    limit: int
+    """In bytes; 0 for none."""
+    level: Shortage
+    """What is refused for want of memory."""
+    returning: asyncio.Future[None] | None
+    """Done when memory has been given back; None before that was tried first."""
+
+    def __init__(
+        self, limit: int, post: Callable[[Command], None], system: System = machine_memory
+    ) -> None:
+        """`post` hands a command to the engine."""
+        self.limit = limit
+        self.level = Shortage.NONE
+        self._post = post
+        self._system = system
+        self._reason = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self.returning = None
+        self._looks_to_return = 0
+
+    @property
+    def resident(self) -> int:
+        """Bytes that the process takes now; 0 if that is not known."""
+        return self._system.resident()
+
+    @property
+    def shortage(self) -> str:
+        """Why new work is refused; empty while it is taken."""
+        return self._reason
+
+    def start(self) -> None:
+        """Look from now on, if there is a limit."""
+        if self.limit:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._beat)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def look(self) -> None:
+        """Compare once."""
+        resident = self.resident
+        level = self._level_at(resident)
+        if level is not self.level:
+            self._change(level, resident)
+        self._looks_to_return -= 1
+        if level is not Shortage.NONE and self._looks_to_return <= 0:
+            self._give_back()
+
+    def _beat(self) -> None:
+        self.look()
+        self.start()
+
+    def _level_at(self, resident: int) -> Shortage:
+        """What has to be refused at this figure. A level is left only well below where it began."""
+        if resident > self.limit + self.limit // MARGIN:
+            return Shortage.ALL
+        if resident > self.limit:
+            return self.level if self.level is Shortage.ALL else Shortage.NEW
+        if resident * 100 < self.limit * ENOUGH_PERCENT:
+            return Shortage.NONE
+        return Shortage.NONE if self.level is Shortage.NONE else Shortage.NEW
+
+    def _change(self, level: Shortage, resident: int) -> None:
+        self.level = level
+        about = {"resident_bytes": resident, "limit_bytes": self.limit}
+        if level is Shortage.NONE:
+            self._reason = ""
+            log.warning("memory suffices again", **about)
+        else:
+            self._reason = (
+                f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
+            )
+            log.warning("memory is short", refused=level.name.lower(), **about)
+        self._post(RefuseNewWork(shortage=level, reason=self._reason))
+
+    def _give_back(self) -> None:
+        """In a thread, as it may take long; only one at a time."""
+        if self.returning is None or self.returning.done():
+            self._looks_to_return = LOOKS_BETWEEN_RETURNS
+            loop = asyncio.get_running_loop()
+            self.returning = loop.run_in_executor(None, self._system.give_back)

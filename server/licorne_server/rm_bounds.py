@@ -1,0 +1,47 @@
+"""How much RMs may have, each and all together, and how long they are remembered."""
+
+import math
+from dataclasses import dataclass, field, fields
+
+from licorne_core.rm_caps import RmCaps
+from licorne_server.caps import MAX_RMS
+
+RESERVED_PART = 8
+"""One in so many places of RMs is kept for those whom another party has registered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RmBounds:
+    """What `serve` is told about RMs."""
+
+    number: int = MAX_RMS
+    """How many RMs there may be."""
+    each: RmCaps = field(default_factory=RmCaps)
+    """How much one of them may have."""
+    memory: int = 0
+    """Bytes of resident memory above which the process takes no new work; 0 for any number."""
+    forget_after: float = 3600.0
+    """Seconds without a stream and without running allocations after which an RM is forgotten;
+    0 for never."""
+
+    @property
+    def share(self) -> int:
+        """How many of the RMs one party may have registered."""
+        return self.number - self.number // RESERVED_PART
+
+    def problem(self) -> str:
+        """What is wrong with them, in the words of the options of `serve`; empty if nothing is."""
+        least = {"--max-rms": self.number}
+        least |= {_option(cap.name): getattr(self.each, cap.name) for cap in fields(self.each)}
+        for option, value in least.items():
+            if value < 1:
+                return f"{option} must be 1 or more: {value}"
+        if self.memory < 0:
+            return f"--max-memory must be 0 or more: {self.memory}"
+        if not (math.isfinite(self.forget_after) and self.forget_after >= 0):
+            return f"--forget-after must be a number of seconds from 0 up: {self.forget_after}"
+        return ""
+
+
+def _option(cap: str) -> str:
+    return "--max-rm-memory" if cap == "memory" else f"--max-{cap.replace('_', '-')}"

@@ -1,0 +1,59 @@
+"""`licorne rms` against a running server."""
+
+import pytest
+
+from licorne.v1.state_pb2 import ResourceManager, RmAmounts
+from licorne_server.cli.rms import row
+from support.shim import RawSession, Shim, connected, hang_up, serving
+from support.town import Shell
+
+
+async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each RM; one that is connected is kept, one that is gone can be forgotten."""
+    async with serving() as server, connected(server) as channel:
+        shell = Shell(server.grpc_address, capsys)
+        assert (await shell("rms", "-o", "json")).json == {"rms": []}
+        await Shim(channel, "idle").register()
+        call, _ = await RawSession(channel, "busy").begin()
+        result = await shell("rms")
+        assert [[*line[:2], *line[3:7]] for line in result.rows] == [
+            ["RM", "STATE", "OVER", "PARTITIONS", "QUEUES", "NODES"],
+            ["busy", "connected", "session", "1", result.rows[1][5], "0"],
+            ["idle", "gone", "si.v1", "1", result.rows[2][5], "0"],
+        ]
+        shown = (await shell("rms", "-o", "json")).json["rms"]
+        assert [(rm["rmId"], rm["connected"]) for rm in shown] == [("busy", True), ("idle", False)]
+        refused = await shell("rms", "forget", "busy")
+        assert refused.code == 4
+        assert "RM busy is connected" in refused.err
+        await hang_up(server, call, rm_id="busy")
+        for name in ("idle", "busy"):
+            result = await shell("rms", "forget", name, "--force")
+            assert (result.code, result.err) == (0, f"RM {name} is forgotten\n")
+        assert (await shell("rms", "-o", "json")).json == {"rms": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("forget",), "licorne: say which RM to forget: rms forget RM\n"),
+        (("--force",), "licorne: --force is for: rms forget RM\n"),
+    ],
+)
+async def test_arguments_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
+) -> None:
+    """What does not fit together is a usage error that says what does."""
+    result = await Shell("127.0.0.1:1", capsys)("rms", *arguments)
+    assert (result.code, result.err) == (1, problem)
+
+
+def test_caps_that_are_near_are_shown() -> None:
+    """From four fifths of a cap on it stands beside the count; before, it does not."""
+    gibi = 1024**3
+    counts = RmAmounts(partitions=1, queues=79, nodes=80, applications=10, asks=11, memory=gibi)
+    caps = RmAmounts(
+        partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4
+    )
+    rm = ResourceManager(rm_id="rm", counts=counts, caps=caps)
+    assert row(rm)[4:] == ("1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi")
