@@ -21,7 +21,6 @@ from licorne_server.convert_out import nanoseconds
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
-from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
@@ -34,6 +33,7 @@ from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings, SettingsError
+from licorne_server.share import Share
 from licorne_server.tls import Certificates
 from licorne_server.tokens import Tokens
 
@@ -203,7 +203,7 @@ class Server:
                 settings.heartbeat,
             ),
             AdminService(self.engine, self.rms, views, access, thread),
-            StateService(views, access, self.engine.now),
+            StateService(views, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))

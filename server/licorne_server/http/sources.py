@@ -9,8 +9,8 @@ from licorne_core.ids import RmId
 from licorne_core.views import Views
 from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
-from licorne_server.event_watch import Share
 from licorne_server.history import Sample
+from licorne_server.share import Share
 
 
 @dataclass(slots=True)
