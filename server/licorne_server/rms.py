@@ -38,6 +38,7 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import EventLogs
+from licorne_server.line import Line
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.pacing import Pace
 from licorne_server.rm_state import RmState, problem
@@ -48,6 +49,9 @@ from licorne_server.wire import delimited
 log = structlog.get_logger(__name__)
 
 DRAINING = "the server is about to stop"
+
+MAX_WAITING = 16
+"""Registrations, updates and streams of one RM that may wait for the one that is under way."""
 
 
 class Rm:
@@ -203,7 +207,7 @@ class Rms:
         self._max_rms = max_rms
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
         self.registering = asyncio.Lock()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
@@ -216,16 +220,17 @@ class Rms:
         """Every RM in order of first registration."""
         return list(self._rms.values())
 
-    def lock(self, rm_id: str) -> asyncio.Lock:
+    def lock(self, rm_id: str) -> Line:
         """The lock of that RM, registered or not.
 
         It is held while the RM is registered, configured, or taken over by a stream: these come
         one after the other, in the order in which they were asked for.
         """
-        lock = self._locks.get(rm_id)
-        if lock is None:
-            lock = self._locks[rm_id] = asyncio.Lock()
-        return lock
+        line = self._lines.get(rm_id)
+        if line is None:
+            what = f"registrations, updates and new streams of RM {rm_id}"
+            line = self._lines[rm_id] = Line(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
+        return line
 
     @contextmanager
     def unsettled(self, rm_id: str) -> Iterator[None]:
