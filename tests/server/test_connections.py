@@ -8,6 +8,7 @@ from licorne_server.connections import Connections, Link, Tally
 from licorne_server.peer_bounds import PeerBounds
 
 MUCH = "more bytes than its calls explain"
+ANSWERS = "many answers and no call"
 RESETS = "too many calls cancelled"
 
 
@@ -66,6 +67,17 @@ def test_slow_excess_is_forgiven() -> None:
     assert not any(tally.judge(each * second, 1.0) for second in range(1, 1000))
     enough = connections.STRANGER_BYTES // each + 2
     assert any(tally.judge(each * (1000 + 2 * n), 1.0) for n in range(enough))
+
+
+def test_answers_without_a_call_are_bounded() -> None:
+    """Whoever has made no call gets few answers to its frames; a caller gets any amount."""
+    link = Link()
+    tally = found(link)
+    most = connections.STRANGER_ANSWERS
+    assert tally.judge(0, 1.0, most) == ""
+    assert tally.judge(0, 1.0, most + 1) == ANSWERS
+    link.called()
+    assert tally.judge(0, 1.0, 1_000 * most) == ""
 
 
 def test_cancelled_calls_are_bounded() -> None:
