@@ -245,6 +245,7 @@ class Server:
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=self.rms.state_of,
+            tokens=self._tokens,
             log_level=self.settings.log_level,
             figures=self._figures,
             config_thread=self.config_thread,

@@ -11,6 +11,7 @@ from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.share import Share
+from licorne_server.tokens import Tokens
 
 
 @dataclass(slots=True)
@@ -60,6 +61,8 @@ class Sources:
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
     """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
+    tokens: Tokens | None = None
+    """Those of RMs and operators; None where everybody may see everything."""
     log_level: str = "info"
     figures: Callable[[], Figures] = Figures
     config_thread: ConfigThread = field(default_factory=ConfigThread)
