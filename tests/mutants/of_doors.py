@@ -96,7 +96,7 @@ DOORS = (
         "link.resets += 1",
         "link.resets += 0",
         "streams are opened and reset without an end",
-        ("tests/attacks/test_grpc_floods.py",),
+        ("tests/server/test_connections.py",),
     ),
     Defect(
         "stranger-as-caller",

@@ -10,7 +10,7 @@ import json
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,11 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 def reader_of(request: web.Request) -> str:
     """The party whose slices an answer takes: the host that asks."""
     return party_of(request.remote or "")
+
+
+def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
+    """A slice for what is read in one piece, before an answer is sent."""
+    return request.app[SHARE].slice(reader_of(request))
 
 
 async def sliced(pieces: Iterator[str], share: Share, party: str) -> AsyncGenerator[bytes, None]:
