@@ -92,7 +92,7 @@ class Reads:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
         origin = Origin(request.remote or "", VALIDATION)
-        verdict = await self._thread.run(origin, partial(json_config.validation, body))
+        verdict = await self._thread.run(origin, partial(json_config.validation, body), len(body))
         return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
