@@ -23,7 +23,6 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
-from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
@@ -37,6 +36,7 @@ from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings, SettingsError
+from licorne_server.share import Share
 from licorne_server.tls import Certificates
 from licorne_server.tokens import Tokens
 
@@ -226,7 +226,7 @@ class Server:
                 settings.heartbeat,
             ),
             AdminService(self.engine, self.rms, views, access, thread, self.departures),
-            StateService(views, self.rms, access, self.engine.now),
+            StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
         )
         names = list(dict.fromkeys(service.name for service in services))
@@ -268,6 +268,7 @@ class Server:
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=self.rms.state_of,
+            tokens=self._tokens,
             log_level=self.settings.log_level,
             figures=self._figures,
             config_thread=self.config_thread,

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from sys import getsizeof
 from typing import Any, NamedTuple, TypeVar
 
 from licorne_core.config import SubmittedConfig, submitted
@@ -15,6 +16,9 @@ from licorne_server.errors import exhausted
 
 MAX_WAITING = 1_024
 """Pieces of work of one host that may wait: one for each RM that there may be."""
+
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of memory that the texts of one host may take that wait: 32 of the largest."""
 
 VALIDATION = "validation"
 """The purpose of a configuration that is only looked at, over gRPC and over HTTP."""
@@ -35,6 +39,7 @@ class Origin(NamedTuple):
 class _Job(NamedTuple):
     work: Callable[[], Any]
     done: asyncio.Future[Any]
+    size: int
 
 
 class ConfigThread:
@@ -53,8 +58,10 @@ class ConfigThread:
         self._busy = False
         self._stopped = False
 
-    async def run(self, origin: Origin, work: Callable[[], T]) -> T:
+    async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
         """Do the work in the thread; what it returns or raises.
+
+        `size` is how many bytes of memory the text takes that is worked on.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED: too much of the same origin waits already.
@@ -71,7 +78,12 @@ class ConfigThread:
                 f"{MAX_WAITING} configurations of {origin.host} wait to be read already",
                 "TOO_MANY_CONFIGURATIONS",
             )
-        job = _Job(work, asyncio.get_running_loop().create_future())
+        if sum(job.size for job in waiting.values()) + size > MAX_WAITING_BYTES:
+            raise exhausted(
+                f"configurations of {origin.host} of {MAX_WAITING_BYTES} bytes wait already",
+                "TOO_MANY_CONFIGURATIONS",
+            )
+        job = _Job(work, asyncio.get_running_loop().create_future(), size)
         self._waiting.setdefault(origin.host, waiting)[key] = job
         self._begin()
         try:
@@ -86,7 +98,7 @@ class ConfigThread:
         Raises:
             CallError: as `run` does.
         """
-        return await self.run(origin, partial(submitted, text)) if text else None
+        return await self.run(origin, partial(submitted, text), getsizeof(text)) if text else None
 
     def stop(self) -> None:
         """Begin nothing more; whoever waits is cancelled."""

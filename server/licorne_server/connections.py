@@ -4,7 +4,10 @@ gRPC closes connections that are idle or do not finish their handshake, and ends
 has too many of. It does not bound frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE,
 frames of unknown kinds, streams that are opened and reset. Nor does it keep one host from taking
 all connections. So the kernel's count of received bytes is compared, once a second, with what the
-calls of a connection explain, and a connection that has received far more is cut.
+calls of a connection explain, and a connection that has received far more is cut. PING, SETTINGS
+and calls of unknown methods have answers that nobody reads in Python either. gRPC does not always
+hold a PING flood to its `max_ping_strikes`: while it is writing answers it may never close. So a
+connection that has made no call is cut as well once it was sent more than a few thousand answers.
 
 Sockets are found among the open files of the process (Linux), because gRPC does not hand them out.
 """
@@ -41,6 +44,10 @@ STRANGER_BYTES = MAX_MESSAGE_BYTES + 1024 * 1024
 """Unexplained bytes of a connection that has never made a call. A unary call is not seen before its
 message is there as a whole."""
 
+STRANGER_ANSWERS = 128 * 1024
+"""Bytes that are sent to a connection that has never made a call: the handshake, answers to frames.
+The flow control of its first message, however large, takes a tenth of that."""
+
 CALLER_BYTES = 16 * 1024 * 1024
 """Unexplained bytes of one that has: messages on their way, and one refused for its size."""
 
@@ -62,8 +69,8 @@ CROWDED = 7 / 8
 ROOMY = 3 / 4
 """How many connections may stay then."""
 
-_TCP_INFO = struct.Struct("128xQ")
-"""The bytes received so far, in linux/tcp.h's tcp_info."""
+_TCP_INFO = struct.Struct("120xQQ")
+"""Bytes that the peer has acknowledged, and bytes received from it, in linux/tcp.h's tcp_info."""
 
 Address = tuple[str, int]
 
@@ -128,10 +135,11 @@ class Tally:
         self.resets = 0
         self.reset_debt = 0
 
-    def judge(self, received: int, seconds: float) -> str:
+    def judge(self, received: int, seconds: float, answered: int = 0) -> str:
         """Why the connection has to be cut, or the empty text.
 
-        So many bytes were `received` in all. This was last asked so many `seconds` ago.
+        So many bytes were `received` in all, and so many the peer has taken that were `answered`.
+        This was last asked so many `seconds` ago.
         """
         link = self.link
         more = received - self.received - (link.explained - self.explained)
@@ -141,6 +149,8 @@ class Tally:
         self.resets = link.resets
         self.reset_debt = max(0, self.reset_debt + resets - int(FORGIVEN_RESETS * seconds))
         allowed = CALLER_BYTES + STREAM_BYTES * link.streams if link.calls else STRANGER_BYTES
+        if answered > STRANGER_ANSWERS and not link.calls:
+            return "many answers and no call"
         if self.debt > allowed:
             return "more bytes than its calls explain"
         if self.reset_debt > RESETS:
@@ -240,7 +250,8 @@ class Connections:
                 item.number = number
                 found[inode] = item
                 info = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
-                reason = item.judge(_TCP_INFO.unpack(info)[0], seconds)
+                answered, received = _TCP_INFO.unpack(info)
+                reason = item.judge(received, seconds, answered)
                 if reason:
                     host, port = item.address
                     log.warning("connection cut", host=host, port=port, reason=reason)

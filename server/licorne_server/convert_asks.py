@@ -4,10 +4,9 @@ Most asks differ from one another by their key alone, and the key comes first on
 bytes behind the key are parsed once, and all asks with equal bytes share the result.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import structlog
 from google.protobuf.message import DecodeError
@@ -27,15 +26,24 @@ from licorne_server.caps import (
 )
 from licorne_server.errors import Malformed
 from licorne_server.items import BadItem, Large, Layout, check, parse, read_texts, without_entries
+from licorne_server.remembered import (
+    CLASSES_BYTES,
+    ENTRY,
+    EQUALS_BYTES,
+    KINDS_BYTES,
+    NAMES_BYTES,
+    WIDE,
+    Remembered,
+)
 
 log = structlog.get_logger(__name__)
 
 _KEY_TAG = 0x0A
-_KEPT = 20_000
-"""Distinct kinds of asks that are remembered for each RM."""
-
 _KEPT_BYTES = 2048
 """Larger asks are not remembered."""
+
+_READ_BYTES = 400
+"""Bytes of memory reckoned for an ask, or an ask class, beside its texts, tags and amounts."""
 
 CREATION_TIME = "creationtime"
 REQUIRED_NODE = "yunikorn.apache.org/requirednode"
@@ -79,13 +87,16 @@ class AskReader:
     def __init__(self) -> None:
         """Know nothing yet."""
         # The last ask with these bytes behind its key.
-        self._kinds: dict[bytes, Ask] = {}
+        self._kinds: Remembered[bytes, Ask] = Remembered(KINDS_BYTES)
+        self._known = self._kinds.entries
         # Ask classes by the bytes of the resources, the required node and the predicate.
-        self._classes: dict[tuple[bytes, str, str | None], AskClass] = {}
+        self._classes: Remembered[tuple[bytes, str, str | None], AskClass] = Remembered(
+            CLASSES_BYTES
+        )
         # The one object for equal classes, whatever their bytes.
-        self._same: dict[AskClass, AskClass] = {}
+        self._same: Remembered[AskClass, AskClass] = Remembered(EQUALS_BYTES)
         # The one object for equal names.
-        self._names: dict[str, str] = {}
+        self._names: Remembered[str, str] = Remembered(NAMES_BYTES)
 
     def read(self, raw: bytes) -> Ask:
         """One ask or existing allocation (spec § 1.2) from its bytes.
@@ -97,7 +108,7 @@ class AskReader:
         if len(raw) < 2 or raw[0] != _KEY_TAG or raw[1] >= 0x80 or len(raw) < raw[1] + 2:
             return self._read(raw)
         end = raw[1] + 2
-        kind = self._kinds.get(raw[end:])
+        kind = self._known.get(raw[end:])
         if kind is None:
             return self._read(raw)
         try:
@@ -169,8 +180,7 @@ class AskReader:
         if prefix is not None and len(raw) <= _KEPT_BYTES and raw.startswith(prefix):
             rest = raw[len(prefix) :]
             if not rest.startswith(b"\x0a"):
-                _make_room(self._kinds)
-                self._kinds[rest] = ask
+                self._kinds.keep(rest, ask, _size(rest, tags))
         return ask
 
     def _made_from(
@@ -212,13 +222,12 @@ class AskReader:
 
     def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
         """The one object for a name, which is checked when it comes for the first time."""
-        known = self._names.get(value)
+        known = self._names.entries.get(value)
         if known is None:
             check(text_problem(field, value, limit))
             if len(value) > MAX_ID:
                 return value
-            _make_room(self._names)
-            known = self._names[value] = value
+            known = self._names.keep(value, value, WIDE * len(value))
         return known
 
     def _task_group(self, wire: si.Allocation) -> str:
@@ -239,15 +248,15 @@ class AskReader:
 
     def _class(self, raw: bytes, required: str, predicate: str | None) -> AskClass:
         """The one object for all asks of the class."""
-        known = self._classes.get((raw, required, predicate))
+        known = self._classes.entries.get((raw, required, predicate))
         if known is None:
             amounts = read_resources("resourcePerAlloc", si.Resource.FromString(raw))
             made = AskClass.of(amounts, NodeId(required) if required else None, predicate)
             if len(raw) > _KEPT_BYTES:
                 return made
-            _make_room(self._same)
-            _make_room(self._classes)
-            known = self._classes[raw, required, predicate] = self._same.setdefault(made, made)
+            size = _size(raw, amounts) + WIDE * (len(required) + len(predicate or ""))
+            same = self._same.entries.get(made) or self._same.keep(made, made, size)
+            known = self._classes.keep((raw, required, predicate), same, size)
         return known
 
 
@@ -300,10 +309,9 @@ def _digest(tags: Mapping[str, str]) -> str:
     return sha256(repr(known).encode()).hexdigest()
 
 
-def _make_room(known: dict[Any, Any]) -> None:
-    """Forget everything once too much is remembered; what is in use is soon remembered again."""
-    if len(known) >= _KEPT:
-        known.clear()
+def _size(raw: bytes, entries: Sized) -> int:
+    """Bytes of memory reckoned for what was read from these bytes, with so many entries in it."""
+    return _READ_BYTES + WIDE * len(raw) + ENTRY * len(entries)
 
 
 def _unix_seconds(text: str) -> float | None:

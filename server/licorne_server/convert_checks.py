@@ -20,6 +20,7 @@ from licorne_server.convert_out import (
 from licorne_server.errors import invalid_argument
 from licorne_server.items import parse
 from licorne_server.pacing import FIELD, Pace
+from licorne_server.remembered import CHECKS_BYTES, WIDE, Remembered
 from licorne_server.wire import LENGTH, delimited, encode_varint, field_at, fields, skim, varint
 
 NO_REASON = "no reason given"
@@ -28,7 +29,6 @@ _ID, _PARTITION, _APPLICATION, _KEY, _ALLOCATE, _NODE, _DEADLINE = range(1, 8)
 _CHECKS = sp.PredicateChecks.CHECKS_FIELD_NUMBER
 _ANSWERS = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
 _REFUSED = sp.PredicateAnswer.REFUSED_FIELD_NUMBER
-_KEPT = 16_384
 
 PART_REFUSALS = 2_000
 """Answers, and nodes refused by them, that go into one command."""
@@ -45,7 +45,7 @@ class CheckEncoder:
 
     def __init__(self) -> None:
         """Remember nothing yet."""
-        self._pieces: dict[tuple[int, str], bytes] = {}
+        self._pieces: Remembered[tuple[int, str], bytes] = Remembered(CHECKS_BYTES)
 
     def payloads(self, asked: PredicatesAsked) -> Iterator[Payload]:
         """PredicateChecks with so many checks, and so many bytes, as a response may have.
@@ -80,11 +80,10 @@ class CheckEncoder:
         return delimited(_CHECKS, b"".join(parts))
 
     def _piece(self, field: int, text: str) -> bytes:
-        piece = self._pieces.get((field, text))
+        piece = self._pieces.entries.get((field, text))
         if piece is None:
-            if len(self._pieces) >= _KEPT:
-                self._pieces.clear()
-            piece = self._pieces[field, text] = delimited(field, text.encode())
+            piece = delimited(field, text.encode())
+            self._pieces.keep((field, text), piece, len(piece) + WIDE * len(text))
         return piece
 
 

@@ -13,9 +13,12 @@ from licorne.v1.state_pb2 import WatchEventsResponse
 from licorne_core.events import EventRecord
 from licorne_core.resources import clamp
 from licorne_server.convert_out import nanoseconds
+from licorne_server.remembered import ENTRY, RESOURCES_BYTES, WIDE, Remembered
 from licorne_server.wire import delimited, encode_varint
 
 _KEPT = 4096
+"""Small pieces of each kind that are remembered: numbers and times."""
+
 _line = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -117,9 +120,19 @@ def _change_piece(change: int, detail: int) -> bytes:
     return message.SerializeToString()
 
 
-@lru_cache(_KEPT)
-def _resource_piece(items: tuple[tuple[str, int], ...]) -> bytes:
+_Amounts = tuple[tuple[str, int], ...]
+
+# Bounded by bytes and not by number: a resource may have thousands of long names.
+_RESOURCES: Remembered[_Amounts, bytes] = Remembered(RESOURCES_BYTES)
+
+
+def _resource_piece(items: _Amounts) -> bytes:
+    known = _RESOURCES.entries.get(items)
+    if known is not None:
+        return known
     resource = si.Resource()
     for name, value in items:
         resource.resources[name].value = clamp(value)
-    return delimited(10, resource.SerializeToString())
+    piece = delimited(10, resource.SerializeToString())
+    size = WIDE * len(piece) + ENTRY * len(items)
+    return _RESOURCES.keep(items, piece, size)

@@ -7,7 +7,7 @@ have written.
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from google.protobuf.message import Message
 
@@ -43,12 +43,19 @@ from licorne_core.effects import (
     Unfinished,
 )
 from licorne_core.ids import PartitionName
+from licorne_server.remembered import (
+    APPLICATIONS_BYTES,
+    ENTRY,
+    NODES_BYTES,
+    PIECES_BYTES,
+    SHAPES_BYTES,
+    WIDE,
+    Remembered,
+)
 from licorne_server.wire import delimited, encode_varint
 
 MAX_RESPONSE_ITEMS = 1_000
 MAX_RESPONSE_BYTES = 256 * 1024
-_KEPT = 50_000
-"""Pieces of one kind that are remembered for each RM."""
 
 T = TypeVar("T")
 
@@ -245,20 +252,18 @@ class AllocationEncoder:
 
     def __init__(self) -> None:
         """Remember nothing yet."""
-        self._classes: dict[tuple[Shape, int], bytes] = {}
-        self._nodes: dict[str, bytes] = {}
-        self._apps: dict[str, bytes] = {}
-        self._groups: dict[str, bytes] = {}
-        self._partitions: dict[str, bytes] = {}
+        self._classes: Remembered[tuple[Shape, int], bytes] = Remembered(SHAPES_BYTES)
+        self._nodes: Remembered[str, bytes] = Remembered(NODES_BYTES)
+        self._apps: Remembered[str, bytes] = Remembered(APPLICATIONS_BYTES)
+        # Pieces that are looked up less often, by the number of their field.
+        self._pieces: Remembered[tuple[int, str], bytes] = Remembered(PIECES_BYTES)
 
     def encode(self, partition: str, allocations: Sequence[Allocation]) -> bytes:
         """An AllocationResponse with all of them as `new`."""
-        classes = self._classes
-        nodes = self._nodes
-        apps = self._apps
-        last = self._partitions.get(partition)
-        if last is None:
-            last = self._partitions[partition] = delimited(10, partition.encode())
+        classes = self._classes.entries
+        nodes = self._nodes.entries
+        apps = self._apps.entries
+        last = self._piece(10, partition)
         parts: list[bytes] = []
         for allocation in allocations:
             ask = allocation.ask
@@ -267,13 +272,12 @@ class AllocationEncoder:
                 what = self._class(ask)
             node = nodes.get(allocation.node_id)
             if node is None:
-                piece = delimited(8, allocation.node_id.encode())
-                node = self._keep(nodes, allocation.node_id, piece)
+                node = _kept(self._nodes, 8, allocation.node_id)
             app = apps.get(ask.app_id)
             if app is None:
-                app = self._keep(apps, ask.app_id, delimited(9, ask.app_id.encode()))
+                app = _kept(self._apps, 9, ask.app_id)
             key = ask.key.encode()
-            rest = self._group(ask.task_group) if ask.task_group else b""
+            rest = self._piece(11, ask.task_group) if ask.task_group else b""
             rest += _rare_pieces(ask)
             size = len(key) + len(what) + len(node) + len(app) + len(last) + len(rest)
             if len(key) < 0x80:
@@ -291,21 +295,25 @@ class AllocationEncoder:
         There may be a class for each ask where the RM has predicates, and they are written alike.
         """
         key = (ask.ask_class.shape, ask.priority)
-        piece = self._classes.get(key)
-        return self._keep(self._classes, key, _class_piece(ask)) if piece is None else piece
-
-    def _group(self, name: str) -> bytes:
-        piece = self._groups.get(name)
+        piece = self._classes.entries.get(key)
         if piece is None:
-            piece = self._keep(self._groups, name, delimited(11, name.encode()))
+            piece = _class_piece(ask)
+            amounts = len(ask.ask_class.items)
+            piece = self._classes.keep(key, piece, 2 * len(piece) + ENTRY * amounts)
         return piece
 
-    @staticmethod
-    def _keep(known: dict[Any, bytes], key: Any, piece: bytes) -> bytes:
-        if len(known) >= _KEPT:
-            known.clear()
-        known[key] = piece
+    def _piece(self, field: int, text: str) -> bytes:
+        piece = self._pieces.entries.get((field, text))
+        if piece is None:
+            piece = delimited(field, text.encode())
+            self._pieces.keep((field, text), piece, len(piece) + WIDE * len(text))
         return piece
+
+
+def _kept(known: Remembered[str, bytes], field: int, text: str) -> bytes:
+    """The field with a text, which is remembered from now on."""
+    piece = delimited(field, text.encode())
+    return known.keep(text, piece, len(piece) + WIDE * len(text))
 
 
 _BYTES = [bytes((value,)) for value in range(0x80)]

@@ -13,9 +13,10 @@ import structlog
 from licorne_server.convert_events import record_of_session, session_events
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.event_log import EventLog, EventLogs
-from licorne_server.event_watch import Over, Overtaken, Share, Watch
+from licorne_server.event_watch import Over, Overtaken, Watch
 from licorne_server.rm import Rm
 from licorne_server.sessions import Session
+from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
@@ -51,7 +52,7 @@ class Feed:
         self._is_current = rm.registration_guard()
         self._session = session
         self._events = events
-        self._watch = Watch(events, session.next_event, share)
+        self._watch = Watch(events, session.next_event, share, f"RM {rm.rm_id}")
         self._sent_at = -FEED_SECONDS
 
     async def run(self) -> None:

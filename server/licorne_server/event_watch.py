@@ -1,25 +1,17 @@
 """Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
 
-All watchers together get at most a quarter of the loop's time while there is scheduling to do.
-Making records of facts costs more than noting the facts. So it is done in slices, and after each
-slice no records are made for three times as long. Events that a watcher cannot read in time are
-lost to it.
+Making records of facts costs more than noting the facts. So watchers are readers like all others,
+and have the share of the loop's time that all readers have together. Events that a watcher cannot
+read in time are lost to it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from time import perf_counter
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from licorne_core.events import EventRecord
 from licorne_server.event_log import Ending, EventLog
-
-SLICE_SECONDS = 0.001
-"""How long records are made at a time."""
-
-PAUSE_FACTOR = 3.0
-"""How many times as long no records are made after that, while the engine is busy."""
+from licorne_server.share import Share
 
 GATHER_SECONDS = 0.02
 """How long events gather after a batch that left none waiting. An event that comes later than that
@@ -58,41 +50,14 @@ class Batch(NamedTuple):
     data: bytes
 
 
-class Share:
-    """Deals out the part of the loop's time that all watchers have together."""
-
-    def __init__(self, busy: Callable[[], bool]) -> None:
-        """`busy` tells whether there is scheduling to do; without that there are no pauses."""
-        self._busy = busy
-        # Held by the one watcher that makes records.
-        self._making = asyncio.Lock()
-        # Seconds of pause that are still owed.
-        self._debt = 0.0
-
-    @asynccontextmanager
-    async def slice(self) -> AsyncIterator[float]:
-        """Give the caller a slice; it gets the time by `perf_counter` at which the slice ends.
-
-        Nothing may be awaited inside.
-        """
-        async with self._making:
-            begin = perf_counter()
-            yield begin + SLICE_SECONDS
-            self._debt += (perf_counter() - begin) * PAUSE_FACTOR if self._busy() else 0.0
-            pause = 0.0
-            # A shorter pause is saved up: the loop's timer is too coarse for it.
-            if self._debt >= SLICE_SECONDS:
-                pause, self._debt = self._debt, 0.0
-            await asyncio.sleep(pause)
-
-
 class Watch:
     """One reader's place in a log; `next_id` is the event that it reads next."""
 
-    def __init__(self, log: EventLog, start: int, share: Share) -> None:
-        """Begin at an id; it may be one that no event has yet."""
+    def __init__(self, log: EventLog, start: int, share: Share, party: str) -> None:
+        """Begin at an id; it may be one that no event has yet. `party` is whose slices it takes."""
         self._log = log
         self._share = share
+        self._party = party
         self._gather_until = 0.0
         self.next_id = start
 
@@ -134,8 +99,8 @@ class Watch:
         more = _encoded(self._log.read(first_id, count), encode, size)
         done = False
         while not done:
-            async with self._share.slice() as stop:
-                done = _fill(parts, more, stop)
+            async with self._share.slice(self._party) as over:
+                done = _fill(parts, more, over)
         self.next_id += len(parts)
         self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS
         return Batch(first_id, len(parts), b"".join(parts))
@@ -153,10 +118,10 @@ def _encoded(
             return
 
 
-def _fill(parts: list[bytes], more: Iterator[bytes], stop: float) -> bool:
-    """Take parts until the time `stop`; whether there are no more."""
+def _fill(parts: list[bytes], more: Iterator[bytes], over: Callable[[], bool]) -> bool:
+    """Take parts until the slice is over; whether there are no more."""
     for part in more:
         parts.append(part)
-        if perf_counter() > stop:
+        if over():
             return False
     return True

@@ -27,6 +27,7 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import EventLogs
+from licorne_server.line import Line
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.pacing import Pace
 from licorne_server.rm import Rm
@@ -37,6 +38,9 @@ from licorne_server.wire import delimited
 log = structlog.get_logger(__name__)
 
 DRAINING = "the server is about to stop"
+
+MAX_WAITING = 16
+"""Registrations, updates and streams of one RM that may wait for the one that is under way."""
 
 
 class Rms:
@@ -60,7 +64,7 @@ class Rms:
         self._now = now
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
 
@@ -72,20 +76,21 @@ class Rms:
         """Every RM in order of first registration."""
         return list(self._rms.values())
 
-    def lock(self, rm_id: str) -> asyncio.Lock:
+    def lock(self, rm_id: str) -> Line:
         """The lock of that RM, registered or not.
 
         It is held while the RM is registered, configured, or taken over by a stream: these come
         one after the other, in the order in which they were asked for.
         """
-        lock = self._locks.get(rm_id)
-        if lock is None:
-            lock = self._locks[rm_id] = asyncio.Lock()
-        return lock
+        line = self._lines.get(rm_id)
+        if line is None:
+            what = f"registrations, updates and new streams of RM {rm_id}"
+            line = self._lines[rm_id] = Line(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
+        return line
 
     def is_locked(self, rm_id: str) -> bool:
         """Whether somebody holds the RM's lock, or waits for it."""
-        return rm_id in self._locks
+        return rm_id in self._lines
 
     @contextmanager
     def unsettled(self, rm_id: str) -> Iterator[None]:

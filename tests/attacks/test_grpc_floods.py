@@ -64,18 +64,23 @@ async def test_flood_of_frames_is_cut(
     await beside
 
 
-async def test_flood_of_pings_takes_nothing_from_others(
-    server: ServerProcess, attacker: RawHttp2, others_are_served: Check
+@pytest.mark.parametrize("at_once", [1, 50, AT_ONCE])
+async def test_flood_of_pings_is_cut(
+    server: ServerProcess, attacker: RawHttp2, others_are_served: Check, at_once: int
 ) -> None:
-    """Others are served meanwhile. gRPC ends the connection, or answers no faster than it likes."""
-
-    async def flood() -> None:
+    """A connection that sends nothing but pings is closed, however many at once, and soon."""
+    beside = asyncio.create_task(others_are_served(server))
+    async with asyncio.timeout(PATIENCE):
         while not attacker.closed.is_set():
-            await attacker.send(frame(PING, b"12345678") * AT_ONCE)
+            await attacker.send(frame(PING, b"12345678") * at_once)
+    await beside
 
-    flooding = asyncio.create_task(flood())
-    await others_are_served(server)
-    flooding.cancel()
+
+async def test_keep_alive_of_clients_is_no_flood(server: ServerProcess, attacker: RawHttp2) -> None:
+    """Two pings in a row are answered, and the connection stays open."""
+    for _ in range(2):
+        await attacker.dealt_with()
+    assert not attacker.closed.is_set()
 
 
 async def test_flood_of_resets_is_cut(

@@ -3,6 +3,7 @@
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
 from mutants.of_core import CORE
+from mutants.of_doors import DOORS
 from mutants.of_gangs import GANGS
 from mutants.of_intake import INTAKE
 from mutants.of_laws import LAWS
@@ -30,6 +31,7 @@ ALL = [
     *WIRE,
     *INTAKE,
     *SERVER,
+    *DOORS,
     *LOGS,
     *CLIENT,
 ]

@@ -7,7 +7,8 @@ from threading import Event, active_count
 import pytest
 
 from licorne_core.config import DEFAULT_CONFIG
-from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.config_thread import MAX_WAITING_BYTES, ConfigThread, Origin
+from licorne_server.errors import CallError
 from support.http_site import post
 from support.shim import LOOPBACK, PATIENCE, Shim, connected, serving
 
@@ -38,6 +39,30 @@ async def test_what_was_given_up_is_not_begun() -> None:
     assert await first
     await thread.run(CALLER, partial(read.append, "third"))
     assert read == ["third"]
+    thread.stop()
+
+
+async def test_texts_that_wait_are_bounded_by_their_bytes() -> None:
+    """What one host has sent and nobody has read yet takes bounded memory; another host may wait.
+
+    A text that was given up makes room for the next.
+    """
+    thread, go = ConfigThread(), Event()
+    busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
+    await asyncio.sleep(0)
+    half = MAX_WAITING_BYTES // 2
+    waiting = [asyncio.create_task(thread.run(CALLER, int, half)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(CallError, match="configurations of host of 67108864 bytes wait"):
+        await thread.run(CALLER, int, 1)
+    other = asyncio.create_task(thread.run(Origin("other"), int, half))
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    waiting[0] = asyncio.create_task(thread.run(CALLER, int, half))
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*waiting, other) == [0, 0, 0]
+    assert await busy
     thread.stop()
 
 

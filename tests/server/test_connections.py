@@ -1,13 +1,20 @@
 """Which connections are cut: what their calls explain is counted against what was received."""
 
+import asyncio
+from typing import Any, NamedTuple
+
+import grpc
 import pytest
 
 from licorne_server import connections
+from licorne_server.access import Access
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.connections import Connections, Link, Tally
+from licorne_server.gate import Gate
 from licorne_server.peer_bounds import PeerBounds
 
 MUCH = "more bytes than its calls explain"
+ANSWERS = "many answers and no call"
 RESETS = "too many calls cancelled"
 
 
@@ -68,6 +75,17 @@ def test_slow_excess_is_forgiven() -> None:
     assert any(tally.judge(each * (1000 + 2 * n), 1.0) for n in range(enough))
 
 
+def test_answers_without_a_call_are_bounded() -> None:
+    """Whoever has made no call gets few answers to its frames; a caller gets any amount."""
+    link = Link()
+    tally = found(link)
+    most = connections.STRANGER_ANSWERS
+    assert tally.judge(0, 1.0, most) == ""
+    assert tally.judge(0, 1.0, most + 1) == ANSWERS
+    link.called()
+    assert tally.judge(0, 1.0, 1_000 * most) == ""
+
+
 def test_cancelled_calls_are_bounded() -> None:
     """A call that is cancelled now and then is nothing; hundreds at once end the connection."""
     link = Link()
@@ -77,6 +95,44 @@ def test_cancelled_calls_are_bounded() -> None:
         assert tally.judge(0, 1.0) == ""
     link.resets += connections.RESETS + connections.FORGIVEN_RESETS + 1
     assert tally.judge(0, 1.0) == RESETS
+
+
+class Details(NamedTuple):
+    """What is known of a call before it is served."""
+
+    method: str
+
+
+class Context:
+    """A call of a peer of which nothing but its address is known."""
+
+    def peer(self) -> str:
+        """The address as grpc writes it."""
+        return "ipv4:127.0.0.1:5000"
+
+
+@pytest.mark.parametrize(("cancelled", "resets"), [(True, 1), (False, 0)])
+async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets: int) -> None:
+    """A call that its peer gives up counts against the connection, one that ends does not."""
+    known, bounds, answered = Connections(PeerBounds()), PeerBounds(), asyncio.Event()
+
+    async def serve(request: bytes, context: Any) -> bytes:
+        await answered.wait()
+        return request
+
+    async def found(details: Details) -> Any:
+        return grpc.unary_unary_rpc_method_handler(serve)
+
+    gate = Gate(Access(), known, bounds, frozenset())
+    handler = await gate.intercept_service(found, Details("/service/method"))
+    call = asyncio.create_task(handler.unary_unary(b"", Context()))
+    await asyncio.sleep(0)
+    if cancelled:
+        call.cancel()
+    answered.set()
+    await asyncio.gather(call, return_exceptions=True)
+    link = known.link(Context().peer())
+    assert (link.calls, link.open, link.resets) == (1, 0, resets)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_checks_are_written_as_protobuf_would(wanted: list[AskedCheck], millisec
 
 def test_pieces_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """More names than are remembered are written all the same."""
-    monkeypatch.setattr(convert_checks, "_KEPT", 8)
+    monkeypatch.setattr(convert_checks, "CHECKS_BYTES", 8_000)
     effect, encoder = asked([check(n, f"n{n}", "n1") for n in range(1, 50)]), CheckEncoder()
     [payload] = encoder.payloads(effect)
     assert payload.data == written(effect).SerializeToString()

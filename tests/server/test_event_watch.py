@@ -7,9 +7,9 @@ import pytest
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.events import EventRecord
 from licorne_core.ids import RmId
-from licorne_server import event_watch
 from licorne_server.event_log import Ending, EventLog
-from licorne_server.event_watch import Over, Overtaken, Share, Watch
+from licorne_server.event_watch import Over, Overtaken, Watch
+from licorne_server.share import Share
 from support.facts import counted
 
 
@@ -31,7 +31,7 @@ def shown(event_id: int, record: EventRecord) -> bytes:
 async def test_events_come_once_and_in_order() -> None:
     """Batch by batch, each of so many at the most, until all is read; then it waits."""
     log = log_of()
-    watch = Watch(log, 0, Share(idle))
+    watch = Watch(log, 0, Share(idle), "host")
     log.append(counted(0, 5))
     first = await watch.next(shown, 3)
     assert first == (0, 3, b"0:app-0 1:app-1 2:app-2 ")
@@ -48,7 +48,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
     """A batch ends with the event that fills it."""
     log = log_of()
     log.append(counted(0, 5))
-    watch = Watch(log, 0, Share(idle))
+    watch = Watch(log, 0, Share(idle), "host")
     assert (await watch.next(shown, 5, size=1)).events == 1
     assert (await watch.next(shown, 5, size=9)).events == 2
 
@@ -56,7 +56,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
 async def test_a_reader_may_begin_ahead() -> None:
     """From an id that was not given out yet, it waits for just that."""
     log = log_of()
-    watch = Watch(log, 2, Share(idle))
+    watch = Watch(log, 2, Share(idle), "host")
     assert watch.waiting == 0
     coming = asyncio.ensure_future(watch.next(shown))
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ async def test_a_reader_may_begin_ahead() -> None:
 async def test_lost_events_are_said() -> None:
     """Who fell behind the ring learns where it can go on, and can."""
     log = log_of(capacity=3)
-    watch = Watch(log, 0, Share(idle))
+    watch = Watch(log, 0, Share(idle), "host")
     log.append(counted(0, 10))
     with pytest.raises(Overtaken) as overtaken:
         await watch.next(shown)
@@ -81,7 +81,7 @@ async def test_lost_events_are_said() -> None:
 async def test_what_is_left_is_read_before_the_end() -> None:
     """A log that ended is read to its end first."""
     log = log_of()
-    watch = Watch(log, 0, Share(idle))
+    watch = Watch(log, 0, Share(idle), "host")
     log.append(counted(0, 1))
     log.end(Ending.CLOSED)
     assert (await watch.next(shown)).events == 1
@@ -94,7 +94,7 @@ async def test_a_cancelled_read_loses_nothing() -> None:
     """A reader that was interrupted gets the same events again."""
     log = log_of()
     log.append(counted(0, 20_000))
-    watch = Watch(log, 0, Share(idle))
+    watch = Watch(log, 0, Share(idle), "host")
     reading = asyncio.ensure_future(watch.next(shown, 20_000, 10**9))
     await asyncio.sleep(0)
     reading.cancel()
@@ -102,34 +102,3 @@ async def test_a_cancelled_read_loses_nothing() -> None:
         await reading
     batch = await watch.next(shown, 20_000, 10**9)
     assert (batch.first_id, batch.events) == (0, 20_000)
-
-
-@pytest.mark.parametrize("busy", [True, False])
-async def test_readers_share_a_quarter_of_the_time(
-    busy: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many read, all of them rest three times as long as they make, if work is waiting."""
-    log = log_of()
-    log.append(counted(0, 400))
-    now = made = rested = 0.0
-    slices = 0
-
-    def slow(event_id: int, record: EventRecord) -> bytes:
-        nonlocal now, made
-        now += 0.0003
-        made += 0.0003
-        return b"x"
-
-    async def rest(seconds: float) -> None:
-        nonlocal now, rested, slices
-        now += seconds
-        rested += seconds
-        slices += 1
-
-    monkeypatch.setattr(event_watch, "perf_counter", lambda: now)
-    monkeypatch.setattr(asyncio, "sleep", rest)
-    share = Share(lambda: busy)
-    await asyncio.gather(*(Watch(log, 0, share).next(slow, 100) for _ in range(4)))
-    assert made == pytest.approx(0.12)
-    assert rested == pytest.approx(3 * made if busy else 0.0, abs=0.001)
-    assert slices >= made / 0.0013

@@ -1,14 +1,11 @@
 """Long answers: made in slices, cut into pages, one at a time."""
 
-import asyncio
-from itertools import count
-
 import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import NotFound
-from licorne_server.services import paging
-from licorne_server.services.paging import Page, Slices, queues_after
+from licorne_server.services.paging import Page, filled, queues_after
+from licorne_server.share import Share
 from support.builders import register
 from support.driver import Driver
 
@@ -22,24 +19,14 @@ partitions:
 PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
 
 
+def idle() -> bool:
+    """The scheduler has nothing to do."""
+    return False
+
+
 def row(number: int) -> pb.Queue:
     """A queue named by a number."""
     return pb.Queue(path=str(number))
-
-
-async def test_others_have_their_turn_while_a_page_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two slices of however many answers, everything else goes on."""
-    ticks = count()
-    monkeypatch.setattr(paging, "perf_counter", lambda: next(ticks) * paging.SLICE_SECONDS / 4)
-    slices = Slices()
-    makers = [asyncio.create_task(slices.make(Page(range(100), row))) for _ in range(3)]
-    most = 0
-    while not all(maker.done() for maker in makers):
-        before = next(ticks)
-        await asyncio.sleep(0)
-        most = max(most, next(ticks) - before)
-    assert [len(maker.result().rows) for maker in makers] == [100] * 3
-    assert most < 10
 
 
 async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
@@ -50,14 +37,14 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
             raise NotFound("gone")
         return None if number % 3 == 1 else row(number)
 
-    page = await Slices().make(Page(range(10), picky, size=2))
+    page = await filled(Page(range(10), picky, size=2), Share(idle), "host")
     assert [item.path for item in page.rows] == ["2", "5"]
     assert page.last == 5
 
 
 async def test_no_page_is_longer_than_the_most() -> None:
     """Who asks for more than a page may hold gets that, and the place where it ended."""
-    page = await Slices().make(Page(range(20_000), row, size=1_000_000))
+    page = await filled(Page(range(20_000), row, size=1_000_000), Share(idle), "host")
     assert (len(page.rows), page.last) == (10_000, 9_999)
 
 

@@ -9,12 +9,13 @@ from licorne_server.http.door import BACKLOG, Door
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
 from licorne_server.http.health import HealthReads
+from licorne_server.http.identity import Identity
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
-from licorne_server.http.stream import MAKING
+from licorne_server.http.stream import SHARE
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import PeerBounds
 
@@ -69,8 +70,11 @@ class HttpServer:
 
 
 def _application(sources: Sources, heartbeat: Heartbeat, door: Door) -> web.Application:
-    app = web.Application(middlewares=[door.noted, errors_as_json], client_max_size=MAX_BODY)
-    app[MAKING] = asyncio.Lock()
+    identity = Identity(sources)
+    app = web.Application(
+        middlewares=[door.noted, errors_as_json, identity.checked], client_max_size=MAX_BODY
+    )
+    app[SHARE] = sources.share
     app.on_response_prepare.append(_no_advertising)
     probes = Probes(sources.status)
     scrape = Scrape(sources, heartbeat)

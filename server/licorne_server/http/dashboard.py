@@ -12,7 +12,7 @@ from licorne_core.views import Views
 from licorne_server.convert_out import nanoseconds
 from licorne_server.history import Sample
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, send_json
+from licorne_server.http.stream import JsonObject, Rows, send_json, slice_for
 from licorne_server.http.units import USAGE_RANGES, rest_name, usage_ranges
 
 
@@ -42,7 +42,9 @@ class DashboardReads:
 
     async def utilizations(self, request: web.Request) -> web.StreamResponse:
         """The nodes of each partition by how much of each resource is used."""
-        return await send_json(request, node_utilizations(self._views))
+        async with slice_for(request):
+            rows = node_utilizations(self._views)
+        return await send_json(request, rows)
 
 
 def history_of_applications(history: Iterable[Sample]) -> Rows:

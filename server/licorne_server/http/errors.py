@@ -48,6 +48,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         allowed = ", ".join(sorted(error.allowed_methods))
         message = f"method {request.method} is not allowed here, only {allowed}"
         return failure(405, message, {"Allow": allowed})
+    except web.HTTPUnauthorized as error:
+        return failure(401, _message(error), {"WWW-Authenticate": "Bearer"})
     except web.HTTPRequestEntityTooLarge:
         return failure(413, f"the request's body is longer than {MAX_BODY} bytes")
     except CallError as error:

@@ -8,10 +8,10 @@ from aiohttp import web
 
 from licorne_server.convert_events import record_json, record_line
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
-from licorne_server.event_watch import Over, Overtaken, Share, Watch
+from licorne_server.event_watch import Over, Overtaken, Watch
 from licorne_server.http.errors import failure_json
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import Rows, send_json, send_live
+from licorne_server.http.stream import Rows, reader_of, send_json, send_live
 
 CONTENT_TYPE = "application/json; charset=utf-8"
 MAX_ID = 2**64 - 1
@@ -26,7 +26,7 @@ class EventReads:
     def __init__(self, sources: Sources) -> None:
         """Answer from these."""
         self._logs: EventLogs = sources.events
-        self._share: Share = sources.share
+        self._share = sources.share
 
     def routes(self) -> list[web.RouteDef]:
         """Both paths."""
@@ -57,7 +57,7 @@ class EventReads:
         """A line with the instance, then a line for each event: the last `count`, then new ones."""
         log = self._log(request)
         start = log.next_id - _number(request, "count", 0)
-        watch = Watch(log, max(start, log.lowest_id), self._share)
+        watch = Watch(log, max(start, log.lowest_id), self._share, reader_of(request))
         try:
             with log.watched_from(request.remote or ""):
                 return await send_live(request, CONTENT_TYPE, _lines(request, log, watch))

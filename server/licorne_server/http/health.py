@@ -12,7 +12,7 @@ from licorne_core.ids import RmId
 from licorne_core.reports import RmReport
 from licorne_core.views import Concern, Views
 from licorne_server.http.sources import Sources, Status
-from licorne_server.http.stream import MAKING, JsonObject, send, sliced
+from licorne_server.http.stream import SHARE, JsonObject, reader_of, send, sliced
 from licorne_server.http.units import rms_named
 
 RECENT_SECONDS = 300.0
@@ -94,7 +94,7 @@ class HealthReads:
         sources = self._sources
         rms = rms_named(sources.views, request.query.get("rm", ""))
         pieces = _pieces(sources.views, rms, sources.status, sources.now())
-        body = sliced(pieces, request.app[MAKING])
+        body = sliced(pieces, request.app[SHARE], reader_of(request))
         return await send(request, "application/json; charset=utf-8", body)
 
 

@@ -21,7 +21,7 @@ from licorne_server.http import (
     json_queues,
 )
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import send_bytes, send_json
+from licorne_server.http.stream import send_bytes, send_json, slice_for
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
@@ -63,14 +63,15 @@ class Reads:
     async def clusters(self, request: web.Request) -> web.StreamResponse:
         """The RMs, an entry for each partition."""
         views = self._views
-        shown = json_cluster.clusters(views, self._started_time, views.partitions())
+        async with slice_for(request):
+            shown = json_cluster.clusters(views, self._started_time, views.partitions())
         return await send_json(request, shown)
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:
         """All partitions of all RMs."""
-        return await send_json(
-            request, json_cluster.partitions(self._views, self._views.partitions())
-        )
+        async with slice_for(request):
+            shown = json_cluster.partitions(self._views, self._views.partitions())
+        return await send_json(request, shown)
 
     async def config(self, request: web.Request) -> web.StreamResponse:
         """The running configuration of the RM that registered first, or of `rm`."""
@@ -91,7 +92,7 @@ class Reads:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
         origin = Origin(request.remote or "", VALIDATION)
-        verdict = await self._thread.run(origin, partial(json_config.validation, body))
+        verdict = await self._thread.run(origin, partial(json_config.validation, body), len(body))
         return await send_json(request, verdict)
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
@@ -114,17 +115,22 @@ class Reads:
         partition = self._partition(request)
         app_id = request.query.get("applicationID", "")
         key = request.query.get("allocationKey", "")
-        rows = json_preemptions.preemptions(self._views, partition, app_id, key)
+        async with slice_for(request):
+            rows = json_preemptions.preemptions(self._views, partition, app_id, key)
         return await send_json(request, rows)
 
     async def nodes(self, request: web.Request) -> web.StreamResponse:
         """All nodes with what is on them."""
-        return await send_json(request, json_nodes.nodes(self._views, self._partition(request)))
+        partition = self._partition(request)
+        async with slice_for(request):
+            rows = json_nodes.nodes(self._views, partition)
+        return await send_json(request, rows)
 
     async def node(self, request: web.Request) -> web.StreamResponse:
         """One node."""
-        node = request.match_info["node"]
-        shown = json_nodes.single_node(self._views, self._partition(request), node)
+        partition, node = self._partition(request), request.match_info["node"]
+        async with slice_for(request):
+            shown = json_nodes.single_node(self._views, partition, node)
         return await send_json(request, shown)
 
     async def queue_applications(self, request: web.Request) -> web.StreamResponse:
@@ -149,9 +155,10 @@ class Reads:
             raise web.HTTPBadRequest(
                 text=f"status {status!r} is none of {', '.join(sorted(_STATUSES))}"
             )
-        rows = json_apps.applications(
-            self._views, partition, queue=queue, state=state, status=status
-        )
+        async with slice_for(request):
+            rows = json_apps.applications(
+                self._views, partition, queue=queue, state=state, status=status
+            )
         return await send_json(request, rows)
 
     async def application(self, request: web.Request) -> web.StreamResponse:
@@ -165,6 +172,11 @@ class Reads:
         return await send_json(request, json_apps.application_json(self._views, name, report))
 
     def _partition(self, request: web.Request) -> PartitionName:
+        """The partition that a path means.
+
+        A handler asks before it waits for anything. Then it is the same partition of which
+        `Identity` has just found that the caller may see it.
+        """
         return self._views.resolve(request.match_info["partition"])
 
     def _queue(self, request: web.Request) -> tuple[PartitionName, str]:

@@ -15,7 +15,7 @@ from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
 from licorne_server.http.rm_metrics import gather_rms
 from licorne_server.http.sources import Figures, Sources
-from licorne_server.http.stream import MAKING, send_bytes, sliced
+from licorne_server.http.stream import SHARE, reader_of, send_bytes, sliced
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -47,7 +47,7 @@ class Scrape:
         async with self._lock:
             made, body = self._answers.get(openmetrics, (-FRESH_SECONDS, b""))
             if monotonic() - made >= FRESH_SECONDS:
-                chunks = sliced(self._lines(openmetrics), request.app[MAKING])
+                chunks = sliced(self._lines(openmetrics), request.app[SHARE], reader_of(request))
                 body = b"".join([chunk async for chunk in chunks])
                 self._answers[openmetrics] = monotonic(), body
         return await send_bytes(request, OPENMETRICS if openmetrics else PLAIN, body)

@@ -9,8 +9,9 @@ from licorne_core.ids import RmId
 from licorne_core.views import Views
 from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
-from licorne_server.event_watch import Share
 from licorne_server.history import Sample
+from licorne_server.share import Share
+from licorne_server.tokens import Tokens
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class Sources:
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
     """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
+    tokens: Tokens | None = None
+    """Those of RMs and operators; None where everybody may see everything."""
     log_level: str = "info"
     figures: Callable[[], Figures] = Figures
     config_thread: ConfigThread = field(default_factory=ConfigThread)

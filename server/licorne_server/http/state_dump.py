@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from licorne_server.convert_out import nanoseconds
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json
+from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
 from licorne_server.http.units import rest_name, rms_named
 
 STATES = ("active", "completed", "rejected")
@@ -53,6 +53,14 @@ class DumpReads:
         asked = rms_named(views, request.query.get("rm", ""))
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
         configs = [await self._config(rm, request.remote or "") for rm in asked]
+        async with slice_for(request):
+            return self._parts(asked, states, configs)
+
+    def _parts(
+        self, asked: Sequence[RmReport], states: Sequence[str], configs: Sequence[str]
+    ) -> JsonObject:
+        """The dump of these RMs, whose lists are read while it is sent."""
+        sources, views = self._sources, self._sources.views
         known = {rm.rm_id for rm in asked}
         partitions = [report for report in views.partitions() if report.rm_id in known]
         return {

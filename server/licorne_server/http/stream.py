@@ -1,7 +1,7 @@
 """JSON and text bodies, made and sent a slice at a time.
 
 A list of ten thousand applications must not keep the scheduler waiting. So a body is made in slices
-of about a millisecond, and everything else gets a turn after each. A row shows the moment at which
+of the share that all readers have. A row shows the moment at which
 it was made, and the rows of one body show different moments.
 """
 
@@ -10,22 +10,20 @@ import json
 import socket
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import structlog
 from aiohttp import web
 
 from licorne_core.errors import NotFound
+from licorne_server.peers import party_of
+from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
 
 JsonObject = dict[str, object]
-
-SLICE_SECONDS = 0.001
-"""How long rows are made before everything else gets a turn."""
 
 CHUNK = 32 * 1024
 """Bytes that are sent at once."""
@@ -36,8 +34,8 @@ GZIP_FROM = 1400
 STALL_SECONDS = 30.0
 """How long a reader may take nothing before it is cut off."""
 
-MAKING = web.AppKey("making", asyncio.Lock)
-"""Held by the one answer that is being made at the moment."""
+SHARE = web.AppKey("share", Share)
+"""The share of the loop's time that all readers have, over HTTP and over gRPC."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -100,40 +98,44 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
     yield "[]" if separator == "[" else "]"
 
 
-async def sliced(pieces: Iterator[str], making: asyncio.Lock) -> AsyncGenerator[bytes, None]:
-    """The pieces as chunks of UTF-8, made in slices.
-
-    `making` is held while a chunk is made. So at most one slice of all answers together is made
-    between two turns of the scheduler, however many answers are wanted at once.
-    """
-    while True:
-        async with making:
-            chunk = await _next_chunk(pieces)
-        if not chunk:
-            return
-        yield chunk
+def reader_of(request: web.Request) -> str:
+    """The party whose slices an answer takes: the host that asks."""
+    return party_of(request.remote or "")
 
 
-async def _next_chunk(pieces: Iterator[str]) -> bytes:
-    """The next chunk; empty if there is nothing left. Invalid characters become ``?``."""
-    parts: list[str] = []
-    size = 0
-    stop = perf_counter() + SLICE_SECONDS
+def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
+    """A slice for what is read in one piece, before an answer is sent."""
+    return request.app[SHARE].slice(reader_of(request))
+
+
+async def sliced(pieces: Iterator[str], share: Share, party: str) -> AsyncGenerator[bytes, None]:
+    """The pieces as chunks of UTF-8, made in slices. Invalid characters become ``?``."""
+    more = True
+    while more:
+        parts: list[str] = []
+        room = CHUNK
+        while more and room > 0:
+            async with share.slice(party) as over:
+                more, room = _take(pieces, parts, room, over)
+        if chunk := "".join(parts).encode(errors="replace"):
+            yield chunk
+
+
+def _take(
+    pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]
+) -> tuple[bool, int]:
+    """Take pieces until the room or the slice is used up; whether there are more, and the room."""
     for piece in pieces:
         parts.append(piece)
-        size += len(piece)
-        if size >= CHUNK:
-            break
-        if perf_counter() > stop:
-            await asyncio.sleep(0)
-            stop = perf_counter() + SLICE_SECONDS
-    await asyncio.sleep(0)
-    return "".join(parts).encode(errors="replace")
+        room -= len(piece)
+        if room <= 0 or over():
+            return True, room
+    return False, room
 
 
 async def send_json(request: web.Request, value: JsonObject | Rows) -> web.StreamResponse:
     """Answer with JSON."""
-    body = sliced(fragments(value), request.app[MAKING])
+    body = sliced(fragments(value), request.app[SHARE], reader_of(request))
     return await send(request, "application/json; charset=utf-8", body)
 
 

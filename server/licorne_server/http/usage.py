@@ -7,7 +7,7 @@ from aiohttp import web
 from licorne_core.reports import QueueUsage, UsageReport
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, send_json
+from licorne_server.http.stream import JsonObject, Rows, send_json, slice_for
 
 _Show = Callable[[UsageReport], JsonObject]
 
@@ -51,7 +51,9 @@ class UsageReads:
         def row(name: str) -> JsonObject:
             return show(self._views.usage(partition, kind, name))
 
-        return await send_json(request, Rows(self._views.usage_names(partition, kind), row))
+        async with slice_for(request):
+            names = self._views.usage_names(partition, kind)
+        return await send_json(request, Rows(names, row))
 
     async def _one(self, request: web.Request, kind: str, show: _Show) -> web.StreamResponse:
         partition = self._views.resolve(request.match_info["partition"])

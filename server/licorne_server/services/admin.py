@@ -96,6 +96,7 @@ class AdminService:
             configuration = await self._thread.run(
                 Origin(host_of(context.peer()), VALIDATION),
                 partial(load, request.config, strict=request.strict),
+                len(request.config),
             )
         except ConfigError as error:
             problems = [

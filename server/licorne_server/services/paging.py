@@ -1,9 +1,7 @@
 """Lists in pages, each made in slices, so that a long list keeps nobody waiting."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
-from time import perf_counter
 from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -14,6 +12,7 @@ from licorne_core.preemption.ledger import PreemptionRecord
 from licorne_core.reports import QueueReport, ReservationReport
 from licorne_core.views import Views
 from licorne_server.errors import CallError, invalid_argument
+from licorne_server.share import Share
 
 PAGE_SIZE = 1_000
 MAX_PAGE_SIZE = 10_000
@@ -22,9 +21,6 @@ MAX_DIGITS = 19
 
 MAX_PAGE_BYTES = 1024 * 1024
 """A page with so many bytes ends, however few rows it has: by default clients take 4 MiB."""
-
-SLICE_SECONDS = 0.001
-"""How long rows are made before everything else gets a turn."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -45,11 +41,12 @@ class Page(Generic[T, M]):
         self._last: T | None = None
         self._done = False
 
-    def fill(self) -> bool:
-        """Make rows for a slice of time; whether there are more to make."""
-        stop = perf_counter() + SLICE_SECONDS
-        while not self._done and perf_counter() < stop:
+    def fill(self, over: Callable[[], bool]) -> bool:
+        """Make rows until the slice is over, one at least; whether there are more to make."""
+        while not self._done:
             self._next()
+            if over():
+                break
         return not self._done
 
     def _next(self) -> None:
@@ -77,21 +74,13 @@ class Page(Generic[T, M]):
         return self._last
 
 
-class Slices:
-    """Makes one page at a time, and lets everything else run after each slice of it."""
-
-    def __init__(self) -> None:
-        """Idle."""
-        self._making = asyncio.Lock()
-
-    async def make(self, page: Page[T, M]) -> Page[T, M]:
-        """The same page, filled."""
-        more = True
-        while more:
-            async with self._making:
-                more = page.fill()
-                await asyncio.sleep(0)
-        return page
+async def filled(page: Page[T, M], share: Share, party: str) -> Page[T, M]:
+    """The same page, filled in slices of a party."""
+    more = True
+    while more:
+        async with share.slice(party) as over:
+            more = page.fill(over)
+    return page
 
 
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport]:

@@ -26,7 +26,6 @@ from licorne_server.envelope import Sealer
 from licorne_server.errors import failed_precondition, invalid_argument
 from licorne_server.errors_to_status import stream_handler
 from licorne_server.event_feed import feeding
-from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.items import parse
 from licorne_server.outbox import Sent
@@ -35,6 +34,7 @@ from licorne_server.rm import Rm
 from licorne_server.rms import Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
 from licorne_server.sessions import Session
+from licorne_server.share import Share
 from licorne_server.wire import check_fields
 
 log = structlog.get_logger(__name__)

@@ -3,9 +3,10 @@
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -23,7 +24,7 @@ from licorne_server.services.paging import (
     MAX_PAGE_SIZE,
     PAGE_SIZE,
     Page,
-    Slices,
+    filled,
     preemption_token,
     queues_after,
     read_preemption_token,
@@ -44,6 +45,10 @@ from licorne_server.services.reports import (
     usage_message,
 )
 from licorne_server.services.rm_reports import rm_message
+from licorne_server.share import Share
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 
 STATES = ("active", "completed", "rejected")
 KINDS = {pb.USAGE_OF_USERS: "user", pb.USAGE_OF_GROUPS: "group"}
@@ -70,16 +75,23 @@ class StateService:
 
     name = "licorne.v1.State"
 
-    def __init__(self, views: Views, rms: Rms, access: Access, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        views: Views,
+        rms: Rms,
+        access: Access,
+        share: Share,
+        now: Callable[[], float],
+    ) -> None:
         """Over the reports of the core, and the RMs as the server knows them.
 
-        `now` gives the time in unix seconds.
+        All who read have one share of the loop's time. `now` gives the time in unix seconds.
         """
         self._now = now
         self._rms = rms
         self._views = views
         self._access = access
-        self._slices = Slices()
+        self._share = share
         self._shapes: dict[PartitionName, _Shapes] = {}
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -111,7 +123,7 @@ class StateService:
             return None if rm is None else rm_message(rm, self._views.rm(rm_id), self._views.caps)
 
         behind = islice(ids, bisect_right(ids, request.page_token), None)
-        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListRmsResponse(rms=page.rows, next_page_token=page.last or "")
 
     async def _partitions(self, request: pb.ListPartitionsRequest, context: Any) -> Message:
@@ -119,20 +131,21 @@ class StateService:
         if request.rm_id:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)
-        reports = self._views.partitions(RmId(request.rm_id) if request.rm_id else None)
-        return pb.ListPartitionsResponse(
-            partitions=[
-                partition_message(report)
-                for report in reports
-                if self._access.may_read(caller, report.rm_id)
-            ]
-        )
+        async with self._share.slice(caller.party):
+            reports = self._views.partitions(RmId(request.rm_id) if request.rm_id else None)
+            return pb.ListPartitionsResponse(
+                partitions=[
+                    partition_message(report)
+                    for report in reports
+                    if self._access.may_read(caller, report.rm_id)
+                ]
+            )
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
         """A page of the tree; its token is the path of the last queue."""
         partition = self._partition(request.partition, context)
         queues = queues_after(self._views, partition, request.page_token)
-        page = await self._slices.make(Page(queues, queue_message, size=request.page_size))
+        page = await self._filled(Page(queues, queue_message, size=request.page_size), context)
         token = page.last.path if page.last else ""
         return pb.ListQueuesResponse(queues=page.rows, next_page_token=token)
 
@@ -148,9 +161,10 @@ class StateService:
             moved_on = bool(report.finished_time) == (state == "active")
             return None if moved_on else application_message(report)
 
-        names = self._views.app_ids(partition, queue=request.queue, state=state)
-        behind = sorted(name for name in names if name > request.page_token)
-        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        async with self._slice(context):
+            names = self._views.app_ids(partition, queue=request.queue, state=state)
+            behind = sorted(name for name in names if name > request.page_token)
+        page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListApplicationsResponse(applications=page.rows, next_page_token=page.last or "")
 
     async def _application(self, request: pb.GetApplicationRequest, context: Any) -> Message:
@@ -158,12 +172,13 @@ class StateService:
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
         limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
-        report = self._views.application(partition, request.application_id, limit=limit)
-        message = application_message(report)
-        asks = await self._slices.make(Page(report.asks, ask_message, size=limit))
+        async with self._slice(context):
+            report = self._views.application(partition, request.application_id, limit=limit)
+            message = application_message(report)
+        asks = await self._filled(Page(report.asks, ask_message, size=limit), context)
         running = Page(report.allocations, partial(allocation_message, report.stopping), size=limit)
         message.asks.extend(asks.rows)
-        message.allocations.extend((await self._slices.make(running)).rows)
+        message.allocations.extend((await self._filled(running, context)).rows)
         return message
 
     async def _nodes(self, request: pb.ListNodesRequest, context: Any) -> Message:
@@ -173,21 +188,23 @@ class StateService:
         def row(node_id: NodeId) -> pb.Node:
             return node_message(self._views.node(partition, node_id, detail=False))
 
-        ids = self._views.node_ids(partition)
-        behind = islice(ids, bisect_right(ids, request.page_token), None)
-        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        async with self._slice(context):
+            ids = self._views.node_ids(partition)
+            behind = islice(ids, bisect_right(ids, request.page_token), None)
+        page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListNodesResponse(nodes=page.rows, next_page_token=page.last or "")
 
     async def _explain(self, request: pb.ExplainRequest, context: Any) -> Message:
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
-        report = self._views.explain(partition, request.application_id, request.allocation_key)
-        message = explain_message(report)
-        if report.is_victim:
-            record = self._views.preemption(partition, report.app_id, report.key)
-            assert record is not None, f"{report.key} is a victim, and has a record"
-            message.preemption.CopyFrom(preemption_message(partition, record))
-        return message
+        async with self._slice(context):
+            report = self._views.explain(partition, request.application_id, request.allocation_key)
+            message = explain_message(report)
+            if report.is_victim:
+                record = self._views.preemption(partition, report.app_id, report.key)
+                assert record is not None, f"{report.key} is a victim, and has a record"
+                message.preemption.CopyFrom(preemption_message(partition, record))
+            return message
 
     async def _usage(self, request: pb.ListUsageRequest, context: Any) -> Message:
         """One user or group, or a page of them in order of their names; its token is the last."""
@@ -200,18 +217,19 @@ class StateService:
         def row(name: str) -> pb.Usage:
             return usage_message(self._views.usage(partition, kind, name))
 
-        if request.name:
-            return pb.ListUsageResponse(usages=[row(request.name)])
-        names = self._views.usage_names(partition, kind)
-        behind = islice(names, bisect_right(names, request.page_token), None)
-        page = await self._slices.make(Page(behind, row, size=request.page_size))
+        async with self._slice(context):
+            if request.name:
+                return pb.ListUsageResponse(usages=[row(request.name)])
+            names = self._views.usage_names(partition, kind)
+            behind = islice(names, bisect_right(names, request.page_token), None)
+        page = await self._filled(Page(behind, row, size=request.page_size), context)
         return pb.ListUsageResponse(usages=page.rows, next_page_token=page.last or "")
 
     async def _reservations(self, request: pb.ListReservationsRequest, context: Any) -> Message:
         """A page of reservations by node and time; its token names the last of them."""
         partition = self._partition(request.partition, context)
         found = reservations_after(self._views, partition, request.page_token)
-        page = await self._slices.make(Page(found, reservation_message, size=request.page_size))
+        page = await self._filled(Page(found, reservation_message, size=request.page_size), context)
         token = reservation_token(page.last) if page.last else ""
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
 
@@ -222,7 +240,7 @@ class StateService:
         before = read_preemption_token(request.page_token)
         behind = self._views.preemptions(partition, app_id, key, before=before)
         to_row = partial(preemption_message, partition)
-        page = await self._slices.make(Page(behind, to_row, size=request.page_size))
+        page = await self._filled(Page(behind, to_row, size=request.page_size), context)
         token = preemption_token(page.last) if page.last else ""
         return pb.ListPreemptionsResponse(preemptions=page.rows, next_page_token=token)
 
@@ -235,15 +253,28 @@ class StateService:
         }
         shapes = self._shapes.get(partition)
         if shapes is None:
-            making = asyncio.create_task(self._make_shapes(partition))
+            making = asyncio.create_task(self._make_shapes(partition, self._party(context)))
             shapes = self._shapes[partition] = _Shapes(now, making)
         # Whoever asks may go away, and others may wait for the same answer.
         return await asyncio.shield(shapes.making)
 
-    async def _make_shapes(self, partition: PartitionName) -> pb.ListOutstandingResponse:
+    async def _make_shapes(
+        self, partition: PartitionName, party: str
+    ) -> pb.ListOutstandingResponse:
         found = self._views.outstanding(partition)
-        page = await self._slices.make(Page(found, _shape, size=MAX_PAGE_SIZE))
+        page = await filled(Page(found, _shape, size=MAX_PAGE_SIZE), self._share, party)
         return pb.ListOutstandingResponse(shapes=page.rows)
+
+    def _party(self, context: Any) -> str:
+        return self._access.caller(context).party
+
+    def _slice(self, context: Any) -> AbstractAsyncContextManager[Callable[[], bool]]:
+        """A slice of the caller, for what is read in one piece."""
+        return self._share.slice(self._party(context))
+
+    async def _filled(self, page: Page[T, M], context: Any) -> Page[T, M]:
+        """The same page, filled in slices of the caller."""
+        return await filled(page, self._share, self._party(context))
 
     def _partition(self, name: str, context: Any) -> PartitionName:
         """The partition that a request names.

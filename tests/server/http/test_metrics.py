@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from licorne_core.commands import Command, NodeAction, RemoveRm
 from licorne_core.ids import RmId
 from licorne_core.rm_caps import RmCaps
-from licorne_server.http import Figures, RmFigures, scrape, stream
+from licorne_server import share
+from licorne_server.http import Figures, RmFigures, scrape
 from licorne_server.http import metrics as limits
 from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather, metric_part
@@ -312,7 +313,7 @@ async def test_scrape_lets_others_have_their_turn(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nodes, applications and queues are read one by one, and the loop comes round in between."""
-    monkeypatch.setattr(stream, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(share, "SLICE_SECONDS", 0.0)
     site.driver.do(
         register(CONFIG),
         nodes(*[node(f"n{n}", vcore=1) for n in range(50)]),

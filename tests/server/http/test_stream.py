@@ -15,11 +15,17 @@ from licorne_server.http import stream
 from licorne_server.http.json_apps import applications
 from licorne_server.http.json_nodes import nodes as listed_nodes
 from licorne_server.http.stream import JsonObject, Rows, accepts_gzip, fragments, sliced
+from licorne_server.share import Share
 from support.builders import app, apps, ask, asks, node, nodes, register, remove_apps
 from support.http_site import Site
 
 CONFIG = "partitions: [{name: default, queues: [{name: a, submitacl: '*'}]}]"
 ACTIVE = "/ws/v1/partition/default/applications/active"
+
+
+def idle() -> bool:
+    """The scheduler has nothing to do."""
+    return False
 
 
 def numbered(count: int) -> Rows:
@@ -88,7 +94,9 @@ async def test_others_get_their_turn() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    body = b"".join([chunk async for chunk in sliced(fragments(numbered(50_000)), asyncio.Lock())])
+    body = b"".join(
+        [chunk async for chunk in sliced(fragments(numbered(50_000)), Share(idle), "host")]
+    )
     task.cancel()
 
     assert len(json.loads(body)) == 50_000
@@ -96,14 +104,13 @@ async def test_others_get_their_turn() -> None:
 
 
 async def test_answers_are_made_one_at_a_time() -> None:
-    """Of two answers under way one waits while a chunk of the other is made."""
-    making = asyncio.Lock()
-    await making.acquire()
-    body = sliced(fragments(numbered(3)), making)
-    waiting = asyncio.ensure_future(anext(body))
-    await asyncio.sleep(0)
-    assert not waiting.done()
-    making.release()
+    """While another reader has its slice an answer waits."""
+    share = Share(idle)
+    body = sliced(fragments(numbered(3)), share, "host")
+    async with share.slice("other"):
+        waiting = asyncio.ensure_future(anext(body))
+        await asyncio.sleep(0)
+        assert not waiting.done()
     assert await waiting == b'[{"n":0},{"n":1},{"n":2}]'
 
 

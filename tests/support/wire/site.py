@@ -20,7 +20,6 @@ from licorne_server.connections import Connections
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
-from licorne_server.event_watch import Share
 from licorne_server.gate import Gate
 from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
@@ -31,6 +30,7 @@ from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.state import StateService
+from licorne_server.share import Share
 from support.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
@@ -162,7 +162,7 @@ class Site:
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
             AdminService(self.engine, self.rms, views, access, thread, departures).handler(),
-            StateService(views, rms, access, self.engine.now).handler(),
+            StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]
         self._lines: list[Line] = []

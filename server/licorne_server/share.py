@@ -1,0 +1,98 @@
+"""The part of the loop's time that all readers have together.
+
+Whoever reads what the core knows has its answer made in slices, one slice of all readers at a time.
+While there is scheduling to do no slice begins for three times as long as the last one took, so
+that all readers together take at most a quarter of the loop's time, however many they are. They
+take turns by party, and the readers of one party in the order in which they came.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+
+SLICE_SECONDS = 0.001
+"""How long a reader works at a time."""
+
+PAUSE_FACTOR = 3.0
+"""How many times as long no reader works after that, while the engine is busy."""
+
+
+class Share:
+    """Deals out slices of the loop's time to all readers."""
+
+    def __init__(self, busy: Callable[[], bool]) -> None:
+        """`busy` tells whether there is scheduling to do; without that there are no pauses."""
+        self._busy = busy
+        # Who waits for a slice, by party; the first party is the next. None is there without one.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        # Whether a slice is taken, or the pause behind one is not over.
+        self._taken = False
+        # Seconds of pause that are still owed.
+        self._debt = 0.0
+
+    @asynccontextmanager
+    async def slice(self, party: str) -> AsyncIterator[Callable[[], bool]]:
+        """Give the caller a slice; it gets a function that tells whether the slice is over.
+
+        Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
+        whoever comes next, so nobody can leave it out by going away.
+        """
+        await self._turn(party)
+        begin = perf_counter()
+        try:
+            yield lambda: perf_counter() - begin >= SLICE_SECONDS
+        finally:
+            pause = self._owed(perf_counter() - begin)
+            if pause:
+                asyncio.get_running_loop().call_later(pause, self._next)
+            else:
+                # Everything else has its turn of the loop before the next reader.
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    self._next()
+
+    async def _turn(self, party: str) -> None:
+        """Wait for a slice. Whoever goes away meanwhile leaves the line at once."""
+        if not self._taken:
+            self._taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line = self._waiting.setdefault(party, deque())
+        line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._next()
+            elif turn in line:
+                line.remove(turn)
+                if not line:
+                    del self._waiting[party]
+            raise
+
+    def _next(self) -> None:
+        """Give the next party its slice, and put it at the end of the line of parties."""
+        while self._waiting:
+            party = next(iter(self._waiting))
+            line = self._waiting.pop(party)
+            turn = line.popleft()
+            if line:
+                self._waiting[party] = line
+            # One that was cancelled just now has not left the line yet.
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._taken = False
+
+    def _owed(self, spent: float) -> float:
+        """The pause behind a slice that took so many seconds."""
+        if self._busy():
+            self._debt += spent * PAUSE_FACTOR
+        # A shorter pause is saved up: the loop's timer is too coarse for it.
+        if self._debt < SLICE_SECONDS:
+            return 0.0
+        pause, self._debt = self._debt, 0.0
+        return pause

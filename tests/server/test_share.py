@@ -1,0 +1,149 @@
+"""All readers together have a share of the loop's time, however many they are."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from licorne_server import share as shares
+from licorne_server.share import PAUSE_FACTOR, SLICE_SECONDS, Share
+
+
+class Time:
+    """Seconds that pass only when somebody works, or when nobody may."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Stand still; timers of the loop are due as soon as everybody has had a turn."""
+        self.now = self.worked = self.rested = 0.0
+        loop = asyncio.get_running_loop()
+
+        def later(delay: float, callback: Callable[[], None]) -> asyncio.Handle:
+            self.now += delay
+            self.rested += delay
+            return loop.call_soon(callback)
+
+        monkeypatch.setattr(shares, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(loop, "call_later", later)
+
+    def work(self, seconds: float) -> None:
+        """Let it take so long."""
+        self.now += seconds
+        self.worked += seconds
+
+
+async def read(share: Share, party: str, slices: int, work: Callable[[], None]) -> None:
+    """A reader that needs so many slices."""
+    for _ in range(slices):
+        async with share.slice(party):
+            work()
+
+
+def yes() -> bool:
+    """There is scheduling to do."""
+    return True
+
+
+def no() -> bool:
+    """There is no scheduling to do."""
+    return False
+
+
+@pytest.mark.parametrize("readers", [1, 100])
+@pytest.mark.parametrize("busy", [yes, no])
+async def test_readers_have_a_quarter_of_the_time(
+    busy: Callable[[], bool], readers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many read, they rest three times as long as they work, if scheduling waits."""
+    time, share = Time(monkeypatch), Share(busy)
+    work = [read(share, f"p{n}", 5, lambda: time.work(0.0007)) for n in range(readers)]
+    await asyncio.gather(*work)
+    assert time.worked == pytest.approx(readers * 5 * 0.0007)
+    expected = PAUSE_FACTOR * time.worked if busy is yes else 0.0
+    assert time.rested == pytest.approx(expected, abs=SLICE_SECONDS)
+
+
+async def test_a_slice_is_over_after_a_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader is told when it has to stop."""
+    time, share = Time(monkeypatch), Share(no)
+    async with share.slice("p") as over:
+        time.work(SLICE_SECONDS * 0.9)
+        assert not over()
+        time.work(SLICE_SECONDS * 0.2)
+        assert over()
+
+
+async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
+    """Between two slices of however many readers everything else goes on once at least."""
+    share, done = Share(no), 0
+    most, running = 0, True
+
+    def work() -> None:
+        nonlocal done
+        done += 1
+
+    async def other() -> None:
+        nonlocal most
+        while running:
+            before = done
+            await asyncio.sleep(0)
+            most = max(most, done - before)
+
+    watching = asyncio.create_task(other())
+    await asyncio.gather(*(read(share, f"p{n % 3}", 4, work) for n in range(30)))
+    running = False
+    await watching
+    assert (done, most) == (120, 1)
+
+
+async def test_parties_take_turns_whatever_they_want() -> None:
+    """A party with a hundred readers delays another by two slices for each of its own."""
+    share, order = Share(no), list[str]()
+    many = [
+        asyncio.create_task(read(share, "many", 3, lambda: order.append("many")))
+        for _ in range(100)
+    ]
+    await asyncio.sleep(0)
+    await read(share, "one", 20, lambda: order.append("one"))
+    assert order.count("many") <= 42
+    await asyncio.gather(*many)
+    assert len(order) == 320
+
+
+async def test_whoever_goes_away_leaves_the_line() -> None:
+    """Readers that are cancelled while they wait, or just as their turn comes, stop nobody."""
+    share, order = Share(no), list[str]()
+    for rounds in range(6):
+        async with share.slice("first"):
+            tasks = [
+                asyncio.create_task(read(share, f"p{n % 2}", 1, lambda: order.append("x")))
+                for n in range(6)
+            ]
+            turns = asyncio.create_task(asyncio.sleep(0))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.gather(*tasks, turns, return_exceptions=True)
+        assert all(not task.cancelled() for task in tasks[1::2])
+    async with asyncio.timeout(10):
+        await read(share, "last", 1, lambda: order.append("last"))
+    assert order[-1] == "last"
+
+
+async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that fails, or is cancelled behind its slice, has used the time all the same."""
+    time, share = Time(monkeypatch), Share(yes)
+
+    async def fail() -> None:
+        async with share.slice("p"):
+            time.work(0.01)
+            raise ValueError("failed")
+
+    for _ in range(10):
+        with pytest.raises(ValueError, match="failed"):
+            await fail()
+        task = asyncio.create_task(read(share, "p", 1, lambda: time.work(0.01)))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert time.rested == pytest.approx(PAUSE_FACTOR * time.worked)
