@@ -3,6 +3,7 @@
 from mutants.defect import Defect
 
 _OUTBOX = "server/licorne_server/outbox.py"
+_RM = "server/licorne_server/rm.py"
 _RMS = "server/licorne_server/rms.py"
 _SESSIONS = "server/licorne_server/sessions.py"
 _CONVERSATION = "server/licorne_server/services/conversation.py"
@@ -52,7 +53,7 @@ SERVER = (
     ),
     Defect(
         "overflow-uncounted",
-        _RMS,
+        _RM,
         "self.resyncs += self.outbox.overflowed",
         "self.resyncs += 0",
         "nobody learns that an overflow made a replay necessary",
@@ -60,7 +61,7 @@ SERVER = (
     ),
     Defect(
         "former-life",
-        _RMS,
+        _RM,
         "return lambda: self.registration == registration",
         "return lambda: self.registration >= registration",
         "what is left of a request gets into the books of the next registration",
@@ -189,8 +190,8 @@ SERVER = (
     Defect(
         "ring-one-larger",
         _EVENT_LOG,
-        "lowest = self.next_id - self.settings.event_ring_capacity",
-        "lowest = self.next_id - self.settings.event_ring_capacity - 1",
+        "max(self.next_id - self.settings.event_ring_capacity, ",
+        "max(self.next_id - self.settings.event_ring_capacity - 1, ",
         "the ring keeps an event more than it may",
         ("tests/server/test_event_log.py",),
     ),
