@@ -80,7 +80,7 @@ class Partition:
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
         self.counters = Counters()
-        self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
+        self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index)
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.wakeups.waiting, self.timers)

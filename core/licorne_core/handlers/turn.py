@@ -37,6 +37,9 @@ The scan for asks that no node takes, and the enforcing of quotas, put themselve
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
 
+MOST_TRIES = 768
+"""Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
+
 Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear
 # One look tells the rest from an ask that is placed, as most decisions are.
 _PLACES_NOBODY = (ToReserve, Replacement, Cancellation, ToPreempt, ToClear)
@@ -78,7 +81,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     allocate = partition.allocations.allocate
     predicates = partition.predicates
     partition.counters.turns += 1
-    cycle.begin_turn(now, TRIES * (decisions + 1))
+    cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):
         decision = cycle.next()
         if decision is None:
