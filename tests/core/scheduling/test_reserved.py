@@ -77,9 +77,7 @@ class World:
     def time(self, app: Application, value: float) -> None:
         """The application was submitted at another time."""
         app.submission_time = value
-        for number, known in self.known.items():
-            if self.owners[number].app is app:
-                self.reserved.key_changed(known)
+        self.reserved.app_key_changed(app)
 
     def first(self) -> int:
         """The number of the first one of those ready."""
