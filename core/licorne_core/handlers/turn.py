@@ -37,7 +37,7 @@ The scan for asks that no node takes, and the enforcing of quotas, put themselve
 TRIES = 16
 """Tries that a turn has for each decision: asks that fit nowhere must not make it longer."""
 
-MOST_TRIES = 768
+MOST_TRIES = 512
 """Tries that a turn has at the most: so many take 10 to 20 ms where no node is found for any."""
 
 Measure = ToReserve | Replacement | Cancellation | ToPreempt | ToClear
