@@ -47,7 +47,7 @@ PASSES = (
         "queue-of-nobody",
         _FOREMOST,
         "            if ranking:\n                return\n            del",
-        "            if ranking or place is self.way(item)[0]:\n                return\n            del",
+        "            if ranking or member is item:\n                return\n            del",
         "a queue in which nothing is ready any more is taken for the first",
         (_TEST_RESERVED,),
     ),
