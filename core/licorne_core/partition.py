@@ -80,7 +80,7 @@ class Partition:
         self.types: dict[str, None] = {}
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
-        self.stopping = Stopping(options.tuning.slice_size)
+        self.stopping = Stopping(options.tuning.timeout_size)
         self.counters = Counters()
         self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index)

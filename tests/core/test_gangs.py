@@ -201,7 +201,7 @@ def test_a_replacement_that_grew_is_held_to_the_maximum() -> None:
 
 def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
     """A gang of placeholders, some of which have room; its time is up, and two stop at once."""
-    driver = Driver(tuning=Tuning(slice_size=2))
+    driver = Driver(tuning=Tuning(timeout_size=2))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
     driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
     each = [

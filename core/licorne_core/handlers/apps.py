@@ -43,6 +43,7 @@ from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.queue import Queue
 from licorne_core.registry import Rm
 from licorne_core.resources import EMPTY
+from licorne_core.tags import IndexedTags
 
 
 def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
@@ -89,7 +90,9 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
             f"adding application {app_id} to partition {partition.name}, "
             "but application already existed"
         )
-    placed = replace(new, user=checked_user(new, forced=is_forced(new)))
+    user = checked_user(new, forced=is_forced(new))
+    # Each placement rule may look for a tag.
+    placed = replace(new, user=user, tags=IndexedTags(new.tags))
     queues = len(partition.tree)
     leaf = partition.placer.place(placed, partition.tree)
     for queue in partition.tree.newest(len(partition.tree) - queues):
