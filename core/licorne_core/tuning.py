@@ -18,4 +18,4 @@ class Tuning:
     """Applications, requests and nodes that may end at once: a few milliseconds of work."""
     timeout_size: int = 500
     """Requests that a timeout of placeholders may stop or drop at once. The turns of others come
-    between, so who has the next turn depends on it; what is decided in a turn does not."""
+    between, so who has the next turn depends on it. So worlds are not played with another one."""
