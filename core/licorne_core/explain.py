@@ -35,15 +35,18 @@ _DROPS_ASKS = frozenset({AppState.RESUMING, AppState.FAILING})
 
 def explain(partition: Partition, app: Application, key: str) -> Explanation:
     """The ask's, or for an empty key the first waiting ask's, situation; raises NotFound."""
-    first = app.asks_in_order(1)
     who = f"application {app.app_id}"
     if app.state in _DROPS_ASKS:
         who = f"{who} is {app.state.value} and"
-    if not key and not first:
-        raise NotFound(f"{who} has no pending ask")
-    request = app.requests.get(AllocationKey(key)) if key else first[0].request
-    if request is None:
-        raise NotFound(f"{who} has no ask {shown(key)}")
+    if key:
+        request = app.requests.get(AllocationKey(key))
+        if request is None:
+            raise NotFound(f"{who} has no ask {shown(key)}")
+    else:
+        first = app.asks_in_order(1)
+        if not first:
+            raise NotFound(f"{who} has no pending ask")
+        request = first[0].request
     if request.is_pending:
         return _explain_pending(partition, app, request)
     verdict, summary = _whereabouts(partition, request)
@@ -149,7 +152,7 @@ def _explain_pending(partition: Partition, app: Application, request: Request) -
         verdict="waiting" if blocking is None else "pending",
         summary=summary,
         checks=checks,
-        asks_ahead=sum(1 for other in app.pending() if other.place < place),
+        asks_ahead=app.pending_before(place),
         applications_ahead=_applications_ahead(app, leaf),
         is_victim=_record(partition, request) is not None,
     )

@@ -27,7 +27,9 @@ def check_gang(partition: Partition, app: Application) -> None:
     )
     has_time = Timer(Due.PLACEHOLDERS, app.app_id) in partition.timers
     if any(request.state is RequestState.PLACEHOLDER for request in kept):
-        _require(has_time, f"{app!r} keeps room without an end")
+        end = partition.stopping.end
+        is_stopping = end is not None and end.app is app
+        _require(has_time or is_stopping, f"{app!r} keeps room without an end")
     if has_time:
         _require(bool(kept) or app.gang.is_open, f"{app!r} has a time for no placeholder")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from licorne_core.allocating import Allocations
 from licorne_core.apps.application import Application
+from licorne_core.apps.gang import Stopping
 from licorne_core.cluster import Cluster
 from licorne_core.config.schema import PartitionConfig
 from licorne_core.counters import Counters
@@ -79,8 +80,9 @@ class Partition:
         self.types: dict[str, None] = {}
         """The resource types heard of."""
         self.timers: Timers[Timer] = Timers()
+        self.stopping = Stopping(options.tuning.timeout_size)
         self.counters = Counters()
-        self.index = NodeIndex(self.nodes, indexed=options.tuning.node_index)
+        self.index = NodeIndex(self.nodes, options.tuning)
         self.wakeups = Wakeups(self.index)
         self.changes = Changes(self.tree, self.index, self.wakeups)
         self.escalation = Escalation(self.wakeups.waiting, self.timers)
@@ -129,8 +131,9 @@ class Partition:
 
     @property
     def is_runnable(self) -> bool:
-        """Whether a turn could decide anything."""
-        return self.wakeups.waiting.runnable and not self.holds and bool(self.nodes.by_id)
+        """Whether a turn could decide anything; in the middle of a timeout none does."""
+        may_decide = not self.holds and self.stopping.end is None
+        return self.wakeups.waiting.runnable and may_decide and bool(self.nodes.by_id)
 
     def leaf_of(self, app: Application) -> Queue:
         """The leaf that the application is in."""

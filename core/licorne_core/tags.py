@@ -1,6 +1,44 @@
 """The tags of an application, whose keys are compared without regard to case (spec § 1.5)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+
+class IndexedTags(Mapping[str, str]):
+    """Tags for those who look for very many names: after the first one, each costs the same.
+
+    The tags must not change.
+    """
+
+    __slots__ = ("_keys", "_tags")
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        """Of these; nothing is looked at yet."""
+        self._tags = tags
+        # The key that counts of those that differ in case only, by its lower case.
+        self._keys: dict[str, str] | None = None
+
+    def __getitem__(self, key: str) -> str:
+        """The value under exactly that key; raises KeyError."""
+        return self._tags[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """All keys."""
+        return iter(self._tags)
+
+    def __len__(self) -> int:
+        """How many tags there are."""
+        return len(self._tags)
+
+    def first(self, name: str) -> str:
+        """The value of the first key in alphabetical order that is the name but for case."""
+        if self._keys is None:
+            self._keys = {}
+            for key in self._tags:
+                wanted = key.lower()
+                if key <= self._keys.get(wanted, key):
+                    self._keys[wanted] = key
+        found = self._keys.get(name.lower())
+        return "" if found is None else self._tags[found]
 
 
 def tag_value(tags: Mapping[str, str], name: str) -> str:
@@ -12,5 +50,7 @@ def tag_value(tags: Mapping[str, str], name: str) -> str:
     exact = tags.get(name)
     if exact is not None:
         return exact
+    if isinstance(tags, IndexedTags):
+        return tags.first(name)
     wanted = name.lower()
     return min(((key, tags[key]) for key in tags if key.lower() == wanted), default=("", ""))[1]

@@ -17,6 +17,7 @@ class Due(StrEnum):
 
     COMPLETE = "complete"
     PLACEHOLDERS = "stop placeholders"
+    GO_ON = "go on stopping placeholders"
     STARTED = "count as started"
     ESCALATE = "escalate"
     EXPIRE = "expire"

@@ -12,5 +12,10 @@ class Tuning:
 
     node_index: bool = True
     parking: bool = True
+    fill_work: int = 4_000
+    """What looking for the nodes of a class may cost at once, in units of about a microsecond."""
     slice_size: int = 500
     """Applications, requests and nodes that may end at once: a few milliseconds of work."""
+    timeout_size: int = 500
+    """Requests that a timeout of placeholders may stop or drop at once. The turns of others come
+    between, so who has the next turn depends on it. So worlds are not played with another one."""

@@ -117,6 +117,10 @@ _TERMINATIONS = {kind.value: kind for kind in TerminationType}
 _AMOUNTS = attrgetter("ask_class.items")
 """The amounts of an ask."""
 
+_COST_OF_ADDITION = 5
+"""An application that is added costs the core as much as so many asks: it goes through all rules,
+and may make a queue."""
+
 R = TypeVar("R")
 
 
@@ -169,7 +173,8 @@ async def node_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Ste
 
 async def application_batch(rm_id: RmId, split: Split, portion: int, pace: Pace) -> Steps:
     """The steps of an ApplicationRequest: adds, then removals."""
-    new, refused = await gather(split.items[1], portion, _APPLICATIONS, pace)
+    adds = -(-portion // _COST_OF_ADDITION)
+    new, refused = await gather(split.items[1], adds, _APPLICATIONS, pace)
     remove, bad_removals = await gather(split.items[2], portion, _REMOVALS, pace)
     result = Steps([UpdateApplications(rm_id=rm_id, new=run) for run in new], len(refused))
     result.steps += [

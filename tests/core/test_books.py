@@ -28,6 +28,7 @@ from licorne_core.resources import Items
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
+from licorne_core.tuning import Tuning
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
 """The slots in which the books keep amounts."""
@@ -120,7 +121,7 @@ def new_world() -> World:
         app.trackers = (Tracker("user", "ann", leaf.path), ann)
         app.quotas = (*app.trackers, *leaf.lineage)
         apps.append(app)
-    index = NodeIndex(book_of_nodes, indexed=True)
+    index = NodeIndex(book_of_nodes, Tuning())
     return World(tree, list(book_of_nodes.by_id.values()), apps, Wakeups(index))
 
 

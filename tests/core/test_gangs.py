@@ -12,9 +12,11 @@ from licorne_core.commands import (
     PredicatePolicy,
     SetHold,
     TerminationType,
+    Tick,
 )
 from licorne_core.effects import AllocationsMade
-from licorne_core.ids import NodeId, RmId
+from licorne_core.ids import AppId, NodeId, PartitionName, RmId
+from licorne_core.tuning import Tuning
 from support.builders import (
     RM,
     answering,
@@ -28,6 +30,7 @@ from support.builders import (
     register,
     release,
     releases,
+    remove_apps,
 )
 from support.driver import START, Driver, asked, keys, released, states
 
@@ -194,3 +197,85 @@ def test_a_replacement_that_grew_is_held_to_the_maximum() -> None:
     assert keys(driver.do(releases(release("job", "p", why=why)))) == ["r"]
     told = [(key, how) for _, key, how, _ in released(driver.wait(10))]
     assert told == [("x", "PREEMPTED_BY_SCHEDULER")]
+
+
+def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
+    """A gang of placeholders, some of which have room; its time is up, and two stop at once."""
+    driver = Driver(tuning=Tuning(timeout_size=2))
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
+    driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
+    each = [
+        ask("job", f"p{number}", placeholder=True, group="g", memory=1) for number in range(count)
+    ]
+    driver.do(asks(*each))
+    driver.now += 10
+    return driver
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+@pytest.mark.parametrize("fits", [1, 4, 7])
+def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
+    """Each tick stops two at the most; in the end all were told to stop, in their order."""
+    driver = a_gang_in_slices(7, fits=fits, style=style)
+    told: list[tuple[str, str, str, str]] = []
+    ticks = 0
+    while (deadline := driver.scheduler.next_deadline()) is not None and deadline <= driver.now:
+        one = released(driver.send(Tick(decisions=16)))
+        assert len(one) <= 2
+        told += one
+        ticks += 1
+    assert [key for _, key, *_ in told] == [f"p{number}" for number in range(7)]
+    assert ticks >= 4
+
+
+def test_nothing_is_decided_in_the_middle_of_a_timeout() -> None:
+    """Whoever asks meanwhile waits for its end: the placeholders that are left are not his."""
+    driver = a_gang_in_slices(5, fits=5)
+    assert len(released(driver.send(Tick(decisions=16)))) == 2
+    driver.send(asks(ask("job", "r", group="g", memory=1)))
+    told = released(driver.run())
+    assert [(key, why) for _, key, why, _ in told] == [(f"p{n}", "TIMEOUT") for n in (2, 3, 4)]
+
+
+def test_what_came_in_the_middle_of_a_timeout_stays() -> None:
+    """Of an application that runs on without its gang the asks are dropped that it had then."""
+    driver = a_gang_in_slices(5, fits=1)
+    assert len(released(driver.send(Tick(decisions=16)))) == 2
+    driver.send(asks(ask("job", "late", memory=1)))
+    driver.run()
+    known = driver.scheduler.partitions[PartitionName("[rm1]default")].applications[AppId("job")]
+    assert list(known.requests) == ["p0", "late"]
+
+
+def test_what_went_in_the_middle_of_a_timeout_is_not_told_to_stop() -> None:
+    """An ask that the RM releases before its turn has come is gone, and nothing is told of it."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    driver.send(releases(release("job", "p4")))
+    assert [key for _, key, *_ in released(driver.run())] == ["p2", "p3", "p5"]
+
+
+def test_an_application_that_is_removed_in_the_middle_of_its_timeout_is_gone() -> None:
+    """Another one of its id begins afresh."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    driver.send(remove_apps("job"))
+    driver.send(apps(app("job", "root.a")))
+    assert keys(driver.do(asks(ask("job", "p4", memory=1)))) == ["p4"]
+
+
+def test_a_hard_gang_fails_though_its_last_placeholder_went_in_the_middle() -> None:
+    """The RM has stopped what it was told to stop before the asks behind that were dropped."""
+    driver = a_gang_in_slices(6, fits=1, style="Hard")
+    driver.send(Tick(decisions=16))
+    driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
+    assert states(driver.run(), "job")[-1] == "Failed"
+
+
+def test_a_soft_gang_runs_on_though_its_last_placeholder_went_in_the_middle() -> None:
+    """It runs then as it would run later, and does not complete because its asks are dropped."""
+    driver = a_gang_in_slices(6, fits=1)
+    driver.send(Tick(decisions=16))
+    went = driver.send(releases(release("job", "p0", why=TerminationType.TIMEOUT)))
+    assert states(went, "job") == ["Accepted"]
+    assert states(driver.run(), "job") == []

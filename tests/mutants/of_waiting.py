@@ -9,6 +9,7 @@ _FITTING = "core/licorne_core/scheduling/fitting.py"
 _SUPPLY = "core/licorne_core/scheduling/supply.py"
 _CANDIDATES = "core/licorne_core/scheduling/candidates.py"
 _SORTING = "core/licorne_core/nodes/sorting.py"
+_TURN = "core/licorne_core/handlers/turn.py"
 _HEAPS = "core/licorne_core/scheduling/heaps.py"
 
 _TEST_SORTING = "tests/core/nodes/test_sorting.py"
@@ -259,5 +260,37 @@ WAITING = (
         "            pass\n        self._supplies = {}",
         "heaps go on in the former order of nodes",
         (_TEST_HEAPS,),
+    ),
+    Defect(
+        "greatest-of-before",
+        _HEAPS,
+        "            greatest.note(self._log[greatest.read :])\n",
+        "",
+        "a size is ruled out though a node has grown that would take it",
+        (_TEST_HEAPS,),
+    ),
+    Defect(
+        "greatest-for-ever",
+        _HEAPS,
+        "            self._greatest[type(supply)] = heap.sizes\n",
+        "",
+        "all nodes are looked at for each size, once they have been larger",
+        (_TEST_HEAPS,),
+    ),
+    Defect(
+        "answered-half-way",
+        _HEAPS,
+        "                raise StillLooking\n",
+        "                return None\n",
+        "a size counts as fitting nowhere before all nodes were looked at",
+        (_TEST_HEAPS,),
+    ),
+    Defect(
+        "tired-of-nothing",
+        _TURN,
+        "min(MOST_TRIES, TRIES * (decisions + 1))",
+        "TRIES * (decisions + 1)",
+        "a turn that may decide much tries far too much",
+        ("tests/core/scheduling/test_turns.py",),
     ),
 )

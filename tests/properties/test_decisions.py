@@ -92,8 +92,17 @@ def test_no_shortcut_changes_who_is_preempted(part: range) -> None:
         Tuning(parking=False),
         Tuning(node_index=False, parking=False),
         Tuning(slice_size=1),
+        Tuning(fill_work=1),
+        Tuning(fill_work=1, parking=False),
     ],
-    ids=["no node index", "no parking", "neither", "slices of one"],
+    ids=[
+        "no node index",
+        "no parking",
+        "neither",
+        "slices of one",
+        "node by node",
+        "node by node without parking",
+    ],
 )
 def test_no_shortcut_changes_a_decision(part: range, tuning: Tuning) -> None:
     """With a shortcut switched off the decisions are still the oracle's."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from heapq import nsmallest
+from itertools import chain
 from typing import Any, NamedTuple
 
 from licorne_core.apps.gang import Gang
@@ -325,9 +326,23 @@ class Application:
 
         That is what is pending, assumed, or about to replace a placeholder.
         """
-        waiting = (
-            request.place
-            for request in self.requests.values()
-            if request.is_pending or request.state is ASSUMED or request.state in TO_REPLACE
-        )
+        waiting = chain.from_iterable(group.places() for group in self.groups.values())
+        if self.assumed_count or self.replacing_count:
+            others = (
+                request.place
+                for request in self.requests.values()
+                if request.state is ASSUMED or request.state in TO_REPLACE
+            )
+            waiting = chain(waiting, others)
         return sorted(waiting) if limit is None else nsmallest(limit, waiting)
+
+    def pending_before(self, place: Place) -> int:
+        """How many of its pending asks are looked at before the one with that place."""
+        count = 0
+        for group in self.groups.values():
+            if group.waiting == 1:
+                # There may be very many such groups.
+                count += group.first() < place
+            elif group.waiting:
+                count += sum(one < place for one in group.places())
+        return count

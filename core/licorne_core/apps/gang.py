@@ -5,10 +5,12 @@ real allocations take their places one by one.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from licorne_core.apps.requests import Request
+from licorne_core.apps.states import AppState
 from licorne_core.asks import Ask
 from licorne_core.resources import EMPTY, Resources, is_zero
 from licorne_core.tags import tag_value
@@ -73,6 +75,35 @@ class TaskGroup:
 
 def _arrival(placeholder: Request) -> int:
     return placeholder.arrival
+
+
+class GangEnd(NamedTuple):
+    """What is still to be done to an application whose placeholders have to go."""
+
+    app: Any
+    """The application; what it is, this module need not know."""
+    state: AppState
+    """Its state when this began."""
+    drops_asks: bool
+    """Whether all its asks go too; if not, only those for placeholders do."""
+    message: str
+    """What the RM is told of placeholders that keep room."""
+    rest: Iterator[Request]
+    """The requests that it had then, as far as they were not looked at yet."""
+
+
+class Stopping:
+    """The one timeout of placeholders of a partition that is under way; `Due.GO_ON` goes with it.
+
+    So many requests may be stopped `at_once`.
+    """
+
+    __slots__ = ("at_once", "end")
+
+    def __init__(self, at_once: int) -> None:
+        """None is."""
+        self.at_once = at_once
+        self.end: GangEnd | None = None
 
 
 class Gang:

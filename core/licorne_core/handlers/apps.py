@@ -44,6 +44,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.registry import Rm
 from licorne_core.resources import EMPTY
 from licorne_core.rm_caps import footprint_of, footprint_of_names
+from licorne_core.tags import IndexedTags
 
 
 def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list[Effect]:
@@ -92,7 +93,9 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
         )
     footprint = _footprint(new)
     rm.holdings.check_application(app_id, footprint)
-    placed = replace(new, user=checked_user(new, forced=is_forced(new)))
+    user = checked_user(new, forced=is_forced(new))
+    # Each placement rule may look for a tag.
+    placed = replace(new, user=user, tags=IndexedTags(new.tags))
     queues = len(partition.tree)
     leaf = partition.placer.place(placed, partition.tree)
     for queue in partition.tree.newest(len(partition.tree) - queues):

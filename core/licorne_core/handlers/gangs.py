@@ -1,9 +1,10 @@
 """Gang scheduling: admission, replacement, and the time of placeholders (spec § 6)."""
 
+from licorne_core.agenda import AT_ONCE
 from licorne_core.apps.application import Application
-from licorne_core.apps.gang import Gang, GangStyle, placeholder_timeout
+from licorne_core.apps.gang import Gang, GangEnd, GangStyle, placeholder_timeout
 from licorne_core.apps.gang_rules import ON_TIMEOUT, Gone, PairEvent
-from licorne_core.apps.requests import RequestState
+from licorne_core.apps.requests import TO_REPLACE, Request, RequestState
 from licorne_core.apps.states import AppEvent
 from licorne_core.commands import NewApplication
 from licorne_core.config.properties import AppSortPolicy
@@ -11,6 +12,7 @@ from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back, roll_back_all
+from licorne_core.handlers.slices import Slice
 from licorne_core.handlers.stopping import (
     INCOMPATIBLE,
     KEEPING_ON_TIMEOUT,
@@ -26,6 +28,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.resources import Resources, describe, fits_max_undefined, min_undefined
 from licorne_core.scheduling.predicate_checks import Assumed
 from licorne_core.scheduling.replacing import Cancellation, Replacement
+from licorne_core.timers import Due, Timer
 
 RESERVATION_TIMEOUT = "ResourceReservationTimeout"
 """What the RM is told of a gang that has not come together in time."""
@@ -85,46 +88,82 @@ def cancel(partition: Partition, found: Cancellation, outcome: Outcome) -> None:
 
 
 def placeholders_overdue(
-    partition: Partition, app: Application, now: float, outcome: Outcome
+    partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
 ) -> None:
     """The time of the application's placeholders is up: what follows stands in `ON_TIMEOUT`."""
     rule = ON_TIMEOUT.get((app.state, app.gang.style))
     if rule is None:
         return
-    for request in list(app.requests.values()):
-        is_dropped = rule.drops_asks or request.ask.placeholder
-        if request.state is RequestState.MATCHED or (
-            request.state is RequestState.ASSUMED and is_dropped
-        ):
-            roll_back(partition, app, request, PairEvent.TOLD, now)
+    if app.assumed_count or app.replacing_count:
+        for request in list(app.requests.values()):
+            is_dropped = rule.drops_asks or request.ask.placeholder
+            if request.state is RequestState.MATCHED or (
+                request.state is RequestState.ASSUMED and is_dropped
+            ):
+                roll_back(partition, app, request, PairEvent.TOLD, now)
     if rule.event is not None:
         outcome.updates += advance(partition, app, rule.event, now, RESERVATION_TIMEOUT)
-    _stop_all(partition, app, KEEPING_ON_TIMEOUT, outcome)
     dropped = [
         place.request
         for place in app.asks_in_order()
         if rule.drops_asks or (place.request.is_pending and place.request.ask.placeholder)
     ]
-    for request in dropped:
-        drop_ask(partition, app, request, now, EventDetail.REQUEST_TIMEOUT)
-        outcome.release(partition, time_out(app, request, PENDING_ON_TIMEOUT))
-    if not app.placeholder_count:
-        # Whatever the timeout has begun is over: there is no end of a placeholder to wait for.
-        outcome.last_updates += after_gone(partition, app, Gone.PLACEHOLDER, now)
+    rest = iter([*_keeping(app), *dropped])
+    partition.stopping.end = GangEnd(app, app.state, rule.drops_asks, KEEPING_ON_TIMEOUT, rest)
+    go_on(partition, now, outcome, part)
 
 
-def time_to_complete(partition: Partition, app: Application, now: float, outcome: Outcome) -> None:
+def time_to_complete(
+    partition: Partition, app: Application, now: float, outcome: Outcome, part: Slice
+) -> None:
     """The application completes, once placeholders that are left are gone as well (§ 6.9)."""
     if not app.placeholder_count:
         outcome.updates += advance(partition, app, AppEvent.COMPLETE, now)
         return
     roll_back_all(partition, app, PairEvent.TOLD, now)
-    _stop_all(partition, app, ON_COMPLETION, outcome)
+    rest = iter(_keeping(app))
+    partition.stopping.end = GangEnd(app, app.state, False, ON_COMPLETION, rest)
+    go_on(partition, now, outcome, part)
 
 
-def _stop_all(partition: Partition, app: Application, text: str, outcome: Outcome) -> None:
-    """Stop all placeholders that keep room and were not told yet."""
-    keeping = [request for request in app.booked() if request.state is RequestState.PLACEHOLDER]
-    for placeholder in keeping:
-        partition.pairs.stop(app, placeholder)
-        outcome.release(partition, time_out(app, placeholder, text))
+def go_on(partition: Partition, now: float, outcome: Outcome, part: Slice) -> None:
+    """Do what is left of a timeout, or of a completion, as far as the slice goes.
+
+    Only what the application had at its beginning is stopped or dropped, and only if it is still
+    there: what came meanwhile stays. If there is more than the slice may end, the partition has a
+    deadline that comes before all others, and decides nothing until then.
+    """
+    end = partition.stopping.end
+    assert end is not None, "there is a deadline as long as something is left"
+    app: Application = end.app
+    for request in part.take(end.rest):
+        if app.requests.get(request.key) is request:
+            _stop_or_drop(partition, end, request, now, outcome)
+    if part.is_spent:
+        partition.timers.set(Timer(Due.GO_ON), AT_ONCE)
+        return
+    partition.stopping.end = None
+    if app.leaf is not None and app.state is end.state and not app.placeholder_count:
+        # Whatever the timeout has begun is over: there is no end of a placeholder to wait for.
+        outcome.last_updates += after_gone(partition, app, Gone.PLACEHOLDER, now)
+
+
+def _keeping(app: Application) -> list[Request]:
+    """The placeholders that keep room and were not told to stop yet."""
+    if not app.placeholder_count:
+        return []
+    return [request for request in app.booked() if request.state is RequestState.PLACEHOLDER]
+
+
+def _stop_or_drop(
+    partition: Partition, end: GangEnd, request: Request, now: float, outcome: Outcome
+) -> None:
+    """Stop a placeholder that keeps room; drop one that does not, and an ask if asks go too."""
+    app: Application = end.app
+    is_ask = request.is_pending or request.state in TO_REPLACE
+    if request.state is RequestState.PLACEHOLDER:
+        partition.pairs.stop(app, request)
+        outcome.release(partition, time_out(app, request, end.message))
+    elif is_ask and (end.drops_asks or request.ask.placeholder):
+        drop_ask(partition, app, request, now, EventDetail.REQUEST_TIMEOUT)
+        outcome.release(partition, time_out(app, request, PENDING_ON_TIMEOUT))

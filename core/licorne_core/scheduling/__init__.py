@@ -13,9 +13,12 @@ What is kept in order
   derived again (`changes.py`).
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py`). The node order says which scores a
   change of one node voids (`nodes/sorting.py`); the node index derives those (`candidates.py`).
+* For each resource type, an amount that no open node exceeds (`greatest.py`).
 
 The pass (`cycle.py`) goes down from root: first queue, first application, first group. It makes the
 checks of `checks.py` and asks the node index for a node. The first ask that passes all is served.
+Where very many nodes have to be looked at for it, the turn ends before the answer is known
+(`StillLooking`), and the next turn goes on with the same ask: nobody is served before it.
 
 What blocks, and what wakes whom
 --------------------------------
@@ -50,6 +53,7 @@ What is never looked at
 -----------------------
 * Queues and applications in which nothing is active and that lead to no open blocker.
 * Nodes that have not changed since a supply was found short.
+* Any node, for a shape that wants more of a resource type than the greatest amount.
 * Shapes that are larger than what was freed, by the type that rules out most (`fitting.py`).
 * Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).
 

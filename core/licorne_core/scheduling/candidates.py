@@ -11,6 +11,10 @@ from licorne_core.nodes.sorting import NodeOrder
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps
 from licorne_core.scheduling.supply import ReservableSupply, Supply
+from licorne_core.tuning import Tuning
+
+WORK_OF_A_TRY = 10
+"""Trying an ask costs as much as so much work, which is about microseconds."""
 
 _Supplies = dict[AskClass | Shape, Supply]
 
@@ -35,15 +39,15 @@ class NodeIndex:
         "version",
     )
 
-    def __init__(self, nodes: NodeBook, *, indexed: bool) -> None:
-        """Over these nodes; without `indexed` every question is answered by a look at all nodes."""
+    def __init__(self, nodes: NodeBook, tuning: Tuning) -> None:
+        """Over these nodes."""
         self._nodes = nodes
-        self._indexed = indexed
+        self._indexed = tuning.node_index
         self._rescored = 0
         self.version = 0
         """Rises with every change of a node."""
         self._score_all()
-        self._heaps = NodeHeaps(nodes)
+        self._heaps = NodeHeaps(nodes, tuning.fill_work)
         self._supplies: _Supplies = {}
         self._reservables: _Supplies = {}
         self._short = FittingIndex()
@@ -51,8 +55,8 @@ class NodeIndex:
 
     @property
     def work(self) -> int:
-        """What touching many nodes at once has cost so far, in units of about a microsecond."""
-        return self._heaps.work + self._rescored
+        """What touching many nodes at once has cost so far, in tries of an ask."""
+        return (self._heaps.work + self._rescored) // WORK_OF_A_TRY
 
     def reorder(self, policy: NodeSortPolicy) -> None:
         """Another order of nodes is in force."""
@@ -99,7 +103,11 @@ class NodeIndex:
     # Questions
 
     def best(self, ask_class: AskClass) -> Node | Supply:
-        """The node for an ask of the class, or the supply that is short of it."""
+        """The node for an ask of the class, or the supply that is short of it.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
         shape = ask_class.shape
         supply = self._supplies.get(shape) or self._supply(shape)
         if ask_class.predicate is None:
@@ -114,7 +122,11 @@ class NodeIndex:
         return own if node is None else node
 
     def to_reserve(self, ask_class: AskClass) -> Node | Supply:
-        """The node to reserve for an ask of the class, or the supply that is short of it."""
+        """The node to reserve for an ask of the class, or the supply that is short of it.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
         supply = self._reservable(ask_class.shape)
         node = self._find(supply)
         if node is None:

@@ -22,6 +22,7 @@ from licorne_core.scheduling.back_off import backs_off
 from licorne_core.scheduling.blockers import Blocker, QuotaShortage
 from licorne_core.scheduling.candidates import NodeIndex, refusals
 from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.heaps import StillLooking
 from licorne_core.scheduling.measures import REFUSAL_TIME, Measures
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
 from licorne_core.scheduling.replacing import (
@@ -126,6 +127,18 @@ class Cycle:
         Or when the turn has tried enough: then the cycle is `tired`, and goes on where it stopped.
         """
         self._scene.changes.settle()
+        decision: Decision | None = None
+        try:
+            decision = self._first()
+        except StillLooking:
+            # Nobody behind that ask may be served before it: the next turn goes on with it.
+            self.tired = True
+        if not self._parking:
+            self._unpark()
+        return decision
+
+    def _first(self) -> Decision | None:
+        """The first decision among all; None at the end of the pass, or when it is `tired`."""
         wakeups = self._scene.wakeups
         decision: Decision | None = None
         if wakeups.reserved.ready:
@@ -136,8 +149,6 @@ class Cycle:
             decision = self._in_queue(self._root)
             if decision is None and not self.tired:
                 wakeups.waiting.end_pass()
-        if not self._parking:
-            self._unpark()
         return decision
 
     @property
@@ -297,6 +308,7 @@ class Cycle:
         blocker = ask_blocker(self._scene, Asking(app, group))
         if blocker is not None or group.over_queue or group.over_quota:
             self._watch.room(leaf, group, blocker, self.turn_time)
+        found = self._index.best(group.ask_class) if blocker is None else blocker
         group.unplaceable = blocker is None
         if not isinstance(blocker, QuotaShortage):
             group.nowhere = False
@@ -306,7 +318,6 @@ class Cycle:
                 self._measures.want_victims(group, self.turn_time)
         if blocker is None:
             group.attempted = True
-            found = self._index.best(group.ask_class)
             if isinstance(found, Node):
                 group.unplaceable = False
                 return found

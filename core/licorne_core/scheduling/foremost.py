@@ -1,18 +1,20 @@
 """What comes before the regular pass: reserved asks, and applications that replace placeholders.
 
 Items are tried when something has changed for them. One that was tried in vain is set aside with
-what is in its way. Those that are ready stand in rankings of their own, one for each queue that
-leads to them: so a decision costs the same however many are ready.
+what is in its way. Those that are ready stand in rankings of their own, one for each queue, or
+application, that leads to them: so a decision costs the same however many are ready, and a key that
+changes is that of one entry.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from licorne_core.apps.application import Application
 from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Key, Ranking
 from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.order import queue_key
+from licorne_core.scheduling.order import app_key, queue_key
 
 T = TypeVar("T")
 
@@ -20,8 +22,8 @@ T = TypeVar("T")
 class Foremost(ABC, Generic[T]):
     """Items of one kind; those that are `ready` are worth a try.
 
-    Always true: every ready item is in `_new`, or else it is ranked in its leaf, and each queue
-    that leads to it in its parent. `Changes` tells of every key that changes.
+    Always true: every ready item is in `_new`, or else it is ranked in the first of its `way`, and
+    each of these in the one behind it. `Changes` tells of every key that changes.
     """
 
     __slots__ = ("_blockers", "_new", "_rankings", "ready")
@@ -29,17 +31,17 @@ class Foremost(ABC, Generic[T]):
     def __init__(self) -> None:
         """None yet."""
         self._blockers: dict[T, tuple[Blocker, ...]] = {}
-        self._rankings: dict[Queue, Ranking[Any]] = {}
+        self._rankings: dict[Queue | Application, Ranking[Any]] = {}
         self._new: dict[T, None] = {}
         self.ready: dict[T, None] = {}
 
     @abstractmethod
-    def leaf(self, item: T) -> Queue:
-        """The leaf that it is in, always the same as long as it is ready."""
+    def way(self, item: T) -> Sequence[Queue | Application]:
+        """What leads to it, from what it is in up to root; the same as long as it is ready."""
 
     @abstractmethod
     def key(self, item: T) -> Key:
-        """Its place in its leaf."""
+        """Its place in what it is in."""
 
     def blockers(self, item: T) -> tuple[Blocker, ...]:
         """What is in its way, if it was tried in vain."""
@@ -69,7 +71,7 @@ class Foremost(ABC, Generic[T]):
                 self._enter(item, types)
             self._new.clear()
         found: Any = root
-        while isinstance(found, Queue):
+        while found in self._rankings:
             found = self._rankings[found].top()
         first: T = found
         return first
@@ -78,14 +80,14 @@ class Foremost(ABC, Generic[T]):
         """It is not ready any more."""
         if self.ready.pop(item, self) is self or self._new.pop(item, self) is None:
             return
-        member: T | Queue = item
-        for queue in self.leaf(item).lineage:
-            ranking = self._rankings[queue]
+        member: T | Queue | Application = item
+        for place in self.way(item):
+            ranking = self._rankings[place]
             ranking.discard(member)
             if ranking:
                 return
-            del self._rankings[queue]
-            member = queue
+            del self._rankings[place]
+            member = place
 
     def unblock(self, item: T) -> None:
         """It waits for its blockers no more."""
@@ -94,10 +96,9 @@ class Foremost(ABC, Generic[T]):
             if blocker.blocks_nobody:
                 blocker.retire()
 
-    def key_changed(self, item: T) -> None:
-        """Its place in its leaf may be another one."""
-        if item in self.ready and item not in self._new:
-            self._rankings[self.leaf(item)].put(item, self.key(item))
+    @abstractmethod
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one."""
 
     def queue_key_changed(self, queue: Queue, key: Key) -> None:
         """The queue has this place among its siblings now."""
@@ -111,16 +112,19 @@ class Foremost(ABC, Generic[T]):
 
     def _enter(self, item: T, types: tuple[str, ...]) -> None:
         """Rank it in its leaf, and the queues that lead to it."""
-        member: T | Queue = item
+        member: T | Queue | Application = item
         key = self.key(item)
-        for queue in self.leaf(item).lineage:
-            ranking = self._rankings.get(queue)
+        for place in self.way(item):
+            ranking = self._rankings.get(place)
             is_new = ranking is None
             if ranking is None:
-                ranking = self._rankings[queue] = Ranking()
+                ranking = self._rankings[place] = Ranking()
             ranking.put(member, key)
-            if not is_new or queue.parent is None:
+            if not is_new:
                 return
-            member = queue
-            priority_sort = queue.parent.settings.priority_sort
-            key = queue_key(queue, priority_sort=priority_sort, types=types)
+            member = place
+            if isinstance(place, Application):
+                key = app_key(place, place.leaf)
+            elif place.parent is not None:
+                priority_sort = place.parent.settings.priority_sort
+                key = queue_key(place, priority_sort=priority_sort, types=types)

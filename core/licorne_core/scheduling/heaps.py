@@ -1,16 +1,21 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6).
 
 One heap holds all open nodes. A supply that fits on none of the first few of them gets a heap of
-its own. What happens to nodes is written to a log, and a heap reads on in the log when it is asked:
-a node that became better or roomier enters again, one that became worse or full is dealt with when
-it comes to the top. So a decision costs about log(nodes), and a class that fits nowhere costs
-nothing until a node changes that would do.
+its own, unless it wants more of a resource type than any node has (`greatest.py`). What happens to
+nodes is written to a log, and a heap reads on in the log when it is asked: a node that became
+better or roomier enters again, one that became worse or full is dealt with when it comes to the
+top. So a decision costs about log(nodes), and a class that fits nowhere costs nothing until a node
+changes that would do.
+
+A supply's own heap is filled in parts. The first node of the supply is not known before it is full,
+and `StillLooking` says so to those who ask.
 """
 
 from heapq import heappop, heappush
 
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
+from licorne_core.scheduling.greatest import Greatest
 from licorne_core.scheduling.node_heap import Entry, NodeHeap
 from licorne_core.scheduling.supply import ReservableSupply, Supply, SupplyHeap
 
@@ -27,6 +32,10 @@ PROBES = 8
 """Nodes of the heap of all that are tried before a supply gets a heap of its own."""
 
 
+class StillLooking(Exception):
+    """Not all nodes were looked at yet. Whoever asks again goes on where this question ended."""
+
+
 class NodeHeaps:
     """The heap of all open nodes, and those of supplies.
 
@@ -34,11 +43,22 @@ class NodeHeaps:
     `work` counts what filling heaps has cost, in units of about a microsecond.
     """
 
-    __slots__ = ("_everything", "_filled", "_log", "_nodes", "_supplies", "_uses", "work")
+    __slots__ = (
+        "_everything",
+        "_filled",
+        "_greatest",
+        "_log",
+        "_nodes",
+        "_part",
+        "_supplies",
+        "_uses",
+        "work",
+    )
 
-    def __init__(self, nodes: NodeBook) -> None:
-        """Over these nodes."""
+    def __init__(self, nodes: NodeBook, part: int) -> None:
+        """Over these nodes; filling a heap costs no more than about `part` of `work` at a time."""
         self._nodes = nodes
+        self._part = part
         self._uses = 0
         self._supplies: dict[Supply, None] = {}
         self.work = 0
@@ -53,6 +73,10 @@ class NodeHeaps:
         self._log: list[Node] = []
         self._everything = NodeHeap()
         self._everything.fill(self._nodes.by_id.values())
+        self._greatest: dict[type[Supply], Greatest] = {}
+        for kind in (Supply, ReservableSupply):
+            self._greatest[kind] = Greatest(kind.amounts, self._changes)
+            self._greatest[kind].note(self._nodes.by_id.values())
 
     def write(self, node: Node) -> None:
         """The node became better, or roomier, or may be chosen again."""
@@ -61,21 +85,29 @@ class NodeHeaps:
             self._catch_up()
 
     def first(self, supply: Supply) -> Node | None:
-        """The first node of the supply."""
+        """The first node of the supply.
+
+        Raises:
+            StillLooking: not all nodes were looked at yet.
+        """
         heap = supply.heap
         if heap is None:
             node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
-            if node is not None:
+            if node is not None or self._is_ruled_out(supply):
                 return node
             heap = self._start(supply)
         else:
             self._read_for(supply, heap)
+        if heap.is_filling:
+            self._fill_on(supply, heap)
+            if heap.is_filling:
+                raise StillLooking
         self._uses += 1
         heap.used = self._uses
         return heap.best()
 
     def ahead(self, supply: Supply, count: int) -> list[Node]:
-        """The first nodes of the supply, or of all if those will do."""
+        """The first nodes of the supply, or of all if those will do; all are looked at for that."""
         heap = supply.heap
         if heap is None:
             self._read(self._everything)
@@ -84,6 +116,8 @@ class NodeHeaps:
                 return found
             heap = self._start(supply)
         self._read_for(supply, heap)
+        while heap.is_filling:
+            self._fill_on(supply, heap)
         return heap.first(count)
 
     def drop(self, supply: Supply) -> None:
@@ -102,6 +136,8 @@ class NodeHeaps:
         node = everything.best()
         if node is None or node.refusal(wanted) is None:
             return node
+        if self._is_ruled_out(supply):
+            return None
         aside: list[Entry] = []
         while node is not None and len(aside) < PROBES and not node.takes(wanted):
             aside.append(heappop(everything.entries))
@@ -126,19 +162,51 @@ class NodeHeaps:
                 heap.offer(node)
             heap.read = len(log)
 
+    def _is_ruled_out(self, supply: Supply) -> bool:
+        """Whether it wants more of a resource type than any open node has."""
+        greatest = self._greatest[type(supply)]
+        self._read_sizes(greatest)
+        return greatest.rules_out(supply.items)
+
+    def _read_sizes(self, greatest: Greatest) -> None:
+        if greatest.read < len(self._log):
+            greatest.note(self._log[greatest.read :])
+            greatest.read = len(self._log)
+
+    @property
+    def _changes(self) -> tuple[int, int]:
+        """How much has changed so far of what the greatest amounts depend on."""
+        return (self._nodes.changed.count, len(self._nodes.by_id))
+
     def _start(self, supply: Supply) -> SupplyHeap:
-        """Fill a heap of the supply's own; those not used for longest make room."""
-        heap = supply.heap = SupplyHeap(supply)
-        heap.fill(self._nodes.by_id.values())
+        """Begin with a heap of the supply's own.
+
+        Of a short supply no other nodes would do than the hopeful ones. If all nodes have to be
+        looked at, the greatest amounts may be found anew with them.
+        """
+        nodes = list(supply.hopeful if supply.is_short else self._nodes.by_id.values())
+        sizes = None
+        if not supply.is_short and self._greatest[type(supply)].exact_at != self._changes:
+            sizes = Greatest(supply.amounts, self._changes)
+            sizes.read = len(self._log)
+        heap = supply.heap = SupplyHeap(supply, nodes, sizes)
         heap.read = len(self._log)
-        self.work += len(self._nodes.by_id) // 4
         self._supplies[supply] = None
+        return heap
+
+    def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
+        """Fill one part of a heap; when it is full, those not used for longest make room."""
+        self.work += heap.fill_on(self._part)
+        if heap.is_filling:
+            return
+        if heap.sizes is not None:
+            self._greatest[type(supply)] = heap.sizes
+            heap.sizes = None
         self._filled += heap.filled
         if len(self._supplies) > MAX_HEAPS or self._filled > MAX_FILL * (
             len(self._nodes.by_id) + 1
         ):
             self._make_room(supply)
-        return heap
 
     def _make_room(self, newest: Supply) -> None:
         by_use = sorted(
@@ -155,5 +223,11 @@ class NodeHeaps:
             assert supply.heap is not None, "a supply among the heaps has one"
             self._read_for(supply, supply.heap)
             supply.heap.read = 0
+            if supply.heap.sizes is not None:
+                self._read_sizes(supply.heap.sizes)
+                supply.heap.sizes.read = 0
+        for greatest in self._greatest.values():
+            self._read_sizes(greatest)
+            greatest.read = 0
         self._everything.read = 0
         self._log.clear()

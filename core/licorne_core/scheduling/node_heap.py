@@ -54,9 +54,18 @@ class NodeHeap:
 
     def fill(self, nodes: Iterable[Node]) -> None:
         """Start from these nodes."""
+        self.gather(nodes)
+        self.put_in_order()
+
+    def gather(self, nodes: Iterable[Node]) -> None:
+        """Take in some of the nodes to start from; `put_in_order` follows behind the last."""
         fitting = [node for node in nodes if self.takes(node)]
-        self.entries = [self._entry(node) for node in fitting]
-        self.keys = dict(zip(fitting, self.entries, strict=True))
+        entries = [self._entry(node) for node in fitting]
+        self.entries += entries
+        self.keys.update(zip(fitting, entries, strict=True))
+
+    def put_in_order(self) -> None:
+        """All nodes to start from are in."""
         heapify(self.entries)
 
     def offer(self, node: Node) -> None:

@@ -67,14 +67,19 @@ class ReplacingApps(Foremost[Application]):
         self._refused: dict[Node, dict[Application, None]] = {}
         self._watched: dict[Application, tuple[Node, ...]] = {}
 
-    def leaf(self, item: Application) -> Queue:
-        """The leaf that it is in."""
-        leaf: Queue = item.leaf
-        return leaf
+    def way(self, item: Application) -> Sequence[Queue | Application]:
+        """Its leaf, and the queues above."""
+        lineage: Sequence[Queue] = item.leaf.lineage
+        return lineage
 
     def key(self, item: Application) -> Key:
         """As in the regular pass."""
         return app_key(item, item.leaf)
+
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one."""
+        if app in self.ready and app not in self._new:
+            self._rankings[app.leaf].put(app, self.key(app))
 
     def wake(self, items: Iterable[Application]) -> None:
         """Something changed for them: those that have a placeholder to replace are worth a try."""

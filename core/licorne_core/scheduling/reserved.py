@@ -1,6 +1,6 @@
 """The asks that something is reserved for: they come before all others (spec § 8.6)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from licorne_core.apps.application import Application
@@ -73,11 +73,16 @@ class ReservedAsks(Foremost[Reservation]):
         """Everything may have changed."""
         self.wake(self._owners)
 
-    def leaf(self, item: Reservation) -> Queue:
-        """The leaf of its application."""
-        return self._owners[item].leaf
+    def way(self, item: Reservation) -> Sequence[Queue | Application]:
+        """Its application, which may have very many, and the queues above."""
+        owner = self._owners[item]
+        return (owner.app, *owner.leaf.lineage)
 
     def key(self, item: Reservation) -> Key:
-        """The keys of its application and of its ask."""
-        leaf, app, request = self._owners[item]
-        return (app_key(app, leaf), request.place[:3])
+        """The place of its ask, which is the same as long as that is pending."""
+        return self._owners[item].request.place[:3]
+
+    def app_key_changed(self, app: Application) -> None:
+        """The application's place in its leaf may be another one: no reservation is looked at."""
+        if app in self._rankings:
+            self._rankings[app.leaf].put(app, app_key(app, app.leaf))

@@ -6,15 +6,24 @@ the RM has no say in share the supply of their shape; the others have one each, 
 where the shape's has nodes.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Mapping
+from itertools import islice
+from operator import attrgetter
+from typing import Any, ClassVar
 
 from licorne_core.asks import AskClass, Shape
 from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.fitting import FittingIndex
+from licorne_core.scheduling.greatest import Greatest
 from licorne_core.scheduling.node_heap import NodeHeap
+
+SIFTED = 512
+"""Nodes whose room is compared in one go."""
+
+SIFTED_TYPES = 4
+"""Resource types by which they are compared; most asks want no more."""
 
 MAX_HOPEFUL = 8
 """Hopeful nodes that a supply notes; with more it is not thought to be short any more."""
@@ -28,6 +37,9 @@ class Supply(Blocker):
     """
 
     __slots__ = ("_shortages", "asks", "heap", "hopeful", "is_short", "wanted")
+
+    amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
+    """What of a node the amounts wanted have to fit in."""
 
     def __init__(self, wanted: AskClass | Shape, shortages: FittingIndex) -> None:
         """Nobody has asked for it yet. `shortages` has the supplies of its kind that are short."""
@@ -51,6 +63,13 @@ class Supply(Blocker):
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""
         return node.refusal(self.wanted) is None
+
+    def that_may_do(self, nodes: list[Node]) -> list[Node]:
+        """All nodes that would do, and some others: whoever asks looks closely."""
+        amounts = self.amounts
+        for name, value in self.items[:SIFTED_TYPES]:
+            nodes = [node for node in nodes if amounts(node).get(name, 0) >= value]
+        return nodes
 
     def rank(self, node: Node) -> Any:
         """What orders the nodes, before their ids."""
@@ -98,6 +117,8 @@ class ReservableSupply(Supply):
 
     __slots__ = ()
 
+    amounts = attrgetter("capacity")
+
     @property
     def items(self) -> Items:
         """The amounts that the node has to hold: none for asks that require it (spec § 8.7)."""
@@ -113,20 +134,49 @@ class ReservableSupply(Supply):
 
 
 class SupplyHeap(NodeHeap):
-    """The open nodes that a supply takes."""
+    """The open nodes that a supply takes.
 
-    __slots__ = ("_supply", "filled")
+    It is filled part by part. Nodes that change meanwhile are offered to it like any other time.
+    """
 
-    def __init__(self, supply: Supply) -> None:
-        """None yet."""
+    __slots__ = ("_rest", "_supply", "filled", "is_filling", "sizes")
+
+    def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
+        """To be filled from these nodes; `sizes` notes all of them if none would do."""
         super().__init__(steady=isinstance(supply.wanted, Shape))
         self._supply = supply
+        self._rest = iter(nodes)
+        self.sizes = sizes
+        """Notes what was looked at, as long as nothing of it would do."""
+        self.is_filling = True
+        """Whether it has not looked at all nodes yet: until then its first node is not known."""
         self.filled = 0
+        """How many nodes it had when all were looked at."""
 
-    def fill(self, nodes: Iterable[Node]) -> None:
-        """Start from these nodes."""
-        super().fill(nodes)
-        self.filled = len(self.entries)
+    def fill_on(self, most: int) -> int:
+        """Look at nodes until that has cost so much; what it has cost.
+
+        A microsecond is the unit, roughly.
+        """
+        types = min(SIFTED_TYPES, len(self._supply.items))
+        cost_of_entry = 1 + len(self._supply.items) // 8
+        cost = 0
+        while cost < most:
+            part = list(islice(self._rest, min(SIFTED, most)))
+            if not part:
+                self.put_in_order()
+                self.filled = len(self.entries)
+                self.is_filling = False
+                break
+            may_do = self._supply.that_may_do(part)
+            self.gather(may_do)
+            cost += 1 + len(part) * (1 + types) // 16 + len(may_do) * cost_of_entry
+            if self.entries:
+                self.sizes = None
+            elif self.sizes is not None:
+                self.sizes.note(part)
+                cost += len(part) // 4
+        return cost
 
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""

@@ -99,10 +99,8 @@ class Wakeups:
 
     def app_key_changed(self, app: Application) -> None:
         """The application, or its leaf's settings, changed: what is foremost may be ranked anew."""
-        self.replacing.key_changed(app)
-        for request in app.reserved.values():
-            if request.reservation is not None:
-                self.reserved.key_changed(request.reservation)
+        self.replacing.app_key_changed(app)
+        self.reserved.app_key_changed(app)
 
     def queue_key_changed(self, queue: Queue, key: Key) -> None:
         """The queue has this place among its siblings now."""

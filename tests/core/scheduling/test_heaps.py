@@ -1,5 +1,7 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6)."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.scheduling import heaps
 from licorne_core.scheduling.fitting import FittingIndex
-from licorne_core.scheduling.heaps import NodeHeaps
+from licorne_core.scheduling.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_heap import NodeHeap
 from licorne_core.scheduling.supply import ReservableSupply, Supply
 
@@ -29,15 +31,15 @@ steps = st.lists(
 class Nodes:
     """Nodes with scores that the test sets, as the node index does."""
 
-    def __init__(self, count: int, vcore: int = 8) -> None:
-        """All open and empty, the first one first."""
+    def __init__(self, count: int, vcore: int = 8, part: int = 1_000_000) -> None:
+        """All open and empty, the first one first; what filling heaps may cost at a time."""
         self.book = NodeBook(NodeSortPolicy())
         for number in range(count):
             node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
             node.score = number
             self.book.add(node)
         self.all = list(self.book.by_id.values())
-        self.heaps = NodeHeaps(self.book)
+        self.heaps = NodeHeaps(self.book, part)
 
     def set_score(self, node: Node, score: int) -> None:
         """Another place in the order; only what became better is written into the log."""
@@ -69,12 +71,15 @@ def has_heap(supply: Supply) -> bool:
     return supply.heap is not None
 
 
-@given(steps, st.integers(1, 6))
+@given(steps, st.integers(1, 6), st.sampled_from([1, 2, 1_000_000]))
 def test_the_first_nodes_are_those_of_a_sorted_list(
-    history: list[tuple[str, int, int]], vcore: int
+    history: list[tuple[str, int, int]], vcore: int, part: int
 ) -> None:
-    """For a supply with a heap of its own and for one without, after any history of the nodes."""
-    nodes = Nodes(10)
+    """For a supply with a heap of its own and for one without, after any history of the nodes.
+
+    Nodes may change while a heap is filled; before that has ended, it says nothing.
+    """
+    nodes = Nodes(10, part=part)
     few, every, kept = supply_of(vcore), supply_of(1), supply_of(vcore, ReservableSupply)
     for what, number, value in history:
         node = nodes.all[number]
@@ -93,7 +98,8 @@ def test_the_first_nodes_are_those_of_a_sorted_list(
             assert nodes.heaps.ahead(few, value) == nodes.in_order(few)[:value]
         for supply in (few, every, kept):
             expected = nodes.in_order(supply)
-            assert nodes.heaps.first(supply) is (expected[0] if expected else None)
+            with suppress(StillLooking):
+                assert nodes.heaps.first(supply) is (expected[0] if expected else None)
 
 
 def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
@@ -110,7 +116,68 @@ def test_a_supply_that_fits_on_the_first_nodes_gets_no_heap() -> None:
     nodes.all[heaps.PROBES].version += 1
     assert nodes.heaps.first(large) is nodes.all[heaps.PROBES + 1]
     assert has_heap(large)
-    assert nodes.heaps.work == len(nodes.all) // 4
+    assert nodes.heaps.work > 0
+
+
+@pytest.mark.parametrize("kind", [Supply, ReservableSupply])
+def test_sizes_that_no_node_has_are_refused_without_a_look(kind: type[Supply]) -> None:
+    """Any number of sizes beyond the largest node costs one look at all nodes at the most."""
+    nodes = Nodes(2 * heaps.PROBES)
+    supplies = [supply_of(vcore, kind) for vcore in range(9, 40)]
+    assert [nodes.heaps.first(supply) for supply in supplies] == [None] * len(supplies)
+    assert nodes.heaps.work == 0
+    assert not any(map(has_heap, supplies))
+
+
+def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
+    """When all nodes were filled meanwhile, one size is looked for in vain, and no other."""
+    nodes = Nodes(2 * heaps.PROBES)
+    for node in nodes.all:
+        book_on_node((("vcore", 5),), node)
+        node.version += 1
+        nodes.book.changed.note(node)
+    assert nodes.heaps.first(supply_of(6)) is None
+    worked = nodes.heaps.work
+    assert worked > 0
+    assert nodes.heaps.first(supply_of(5)) is None
+    assert nodes.heaps.work == worked
+    assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
+
+
+def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
+    """The greatest amounts rise with every node that has more, whoever has read the log before."""
+    nodes = Nodes(2 * heaps.PROBES)
+    assert nodes.heaps.first(supply_of(9)) is None
+    grown = nodes.all[-1]
+    nodes.book.resize(grown, {"vcore": 10})
+    nodes.set_score(grown, grown.score - 1)
+    assert nodes.heaps.first(supply_of(1)) is nodes.all[0]
+    assert nodes.heaps.first(supply_of(9)) is grown
+    assert nodes.heaps.first(supply_of(11)) is None
+
+
+def test_a_heap_is_filled_part_by_part() -> None:
+    """Each question costs about the part that it may, and the last one has the answer."""
+    nodes = Nodes(40, part=8)
+    supply = supply_of(1, ReservableSupply)
+    asked = 0
+    found = None
+    while found is None:
+        before = nodes.heaps.work
+        asked += 1
+        with suppress(StillLooking):
+            found = nodes.heaps.first(supply)
+        assert nodes.heaps.work - before <= 3 * 8
+    assert found is nodes.all[0]
+    assert asked >= 4
+
+
+def test_a_look_ahead_is_not_made_in_parts() -> None:
+    """Whoever has a node already wants to know the next ones now."""
+    nodes = Nodes(40, part=1)
+    for node in nodes.all[:20]:
+        book_on_node((("vcore", 4),), node)
+    assert nodes.heaps.ahead(supply_of(5), 3) == nodes.all[20:23]
 
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,9 +77,7 @@ class World:
     def time(self, app: Application, value: float) -> None:
         """The application was submitted at another time."""
         app.submission_time = value
-        for number, known in self.known.items():
-            if self.owners[number].app is app:
-                self.reserved.key_changed(known)
+        self.reserved.app_key_changed(app)
 
     def first(self) -> int:
         """The number of the first one of those ready."""
@@ -270,3 +268,28 @@ def test_a_change_of_a_queue_looks_at_none_of_its_asks() -> None:
         world.share(world.leaves[0], share)
         world.first()
     assert len(keys) == 12
+
+
+class CountingAsks(ReservedAsks):
+    """Counts how often the place of a reserved ask was asked for."""
+
+    looks = 0
+
+    def key(self, item: Reservation) -> Key:
+        """The place of the ask, counted."""
+        self.looks += 1
+        return super().key(item)
+
+
+def test_a_changed_key_of_an_application_is_that_of_one_entry() -> None:
+    """However many asks of it have a node reserved, none of them is looked at for that."""
+    world = World()
+    world.reserved = CountingAsks()
+    for number in (0, 1, 2, 3):
+        world.reserve(number)
+    assert world.first() == 0
+    looks = world.reserved.looks
+    for value in range(1, 20):
+        world.time(world.apps[0], 10.0 + value)
+        assert world.first() == 3
+    assert world.reserved.looks == looks

@@ -18,6 +18,7 @@ from licorne_core.resources import Items
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.supply import MAX_HOPEFUL, ReservableSupply, Supply, fit_score
+from licorne_core.tuning import Tuning
 
 CLASSES = [
     AskClass.of({"vcore": 3}),
@@ -175,7 +176,7 @@ def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> 
     book = NodeBook(NodeSortPolicy())
     node = node_of(0, vcore=4)
     book.add(node)
-    index = NodeIndex(book, indexed=True)
+    index = NodeIndex(book, Tuning())
     to_go, to_reserve = index.best(CLASSES[3]), index.to_reserve(CLASSES[3])
     assert isinstance(to_go, Supply)
     assert isinstance(to_reserve, ReservableSupply)
@@ -218,7 +219,7 @@ class Cluster:
         for number in range(4):
             self.book.add(node_of(number, vcore=1 + number, gpu=number // 3))
         self.nodes = list(self.book.by_id.values())
-        self.index = NodeIndex(self.book, indexed=True)
+        self.index = NodeIndex(self.book, Tuning())
         self.seen: dict[Supply, None] = {}
         self.booked: dict[Node, list[Items]] = {node: [] for node in self.nodes}
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
-from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import START, Driver
 
 DEFAULT = PartitionName("[rm1]default")
@@ -98,3 +98,25 @@ def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place(
         "NO_NODE_FITS",
         "PREEMPTION_NOT_ALLOWED",
     ]
+
+
+def test_what_is_ahead_of_an_ask_is_counted_right() -> None:
+    """Over groups of one and of many, by priority and age, with some that are gone."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
+    driver.do(apps(app("one", "root.a")))
+    sizes = [5, 5, 5, 5, 6, 7, 7, 8]
+    wanted = [
+        ask("one", f"k{number}", vcore=size, priority=number * 3 % 4)
+        for number, size in enumerate(sizes)
+    ]
+    driver.do(asks(*wanted), releases(release("one", "k1"), release("one", "k2")))
+    order = sorted(
+        (number for number in range(len(sizes)) if number not in (1, 2)),
+        key=lambda number: (-wanted[number].priority, number),
+    )
+    ahead = [driver.views.explain(DEFAULT, "one", f"k{n}").asks_ahead for n in order]
+    assert ahead == [*range(len(order))]
+    assert driver.views.explain(DEFAULT, "one", "").key == f"k{order[0]}"
+    listed = driver.views.application(DEFAULT, "one", limit=3).asks
+    assert [report.ask.key for report in listed] == [f"k{n}" for n in order[:3]]

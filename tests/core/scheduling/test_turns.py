@@ -1,0 +1,26 @@
+"""How much one turn does (DESIGN § 2)."""
+
+from itertools import pairwise
+
+from licorne_core.commands import Tick
+from licorne_core.handlers.turn import MOST_TRIES
+from licorne_core.ids import PartitionName
+from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.driver import Driver
+
+
+def test_a_turn_tries_no_more_than_so_many_asks_however_much_it_may_decide() -> None:
+    """Asks that fit nowhere are tried over several turns, and each is tried once."""
+    driver = Driver(sweep=1000)
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
+    driver.do(apps(app("job", "root.a")))
+    count = 2 * MOST_TRIES + 100
+    driver.send(asks(*(ask("job", f"k{size}", vcore=2 + size) for size in range(count))))
+    counters = driver.scheduler.partitions[PartitionName("[rm1]default")].counters
+    tried = [counters.asks_tried]
+    while driver.scheduler.partitions[PartitionName("[rm1]default")].is_runnable:
+        driver.send(Tick(decisions=10_000))
+        tried.append(counters.asks_tried)
+    each = [after - before for before, after in pairwise(tried)]
+    assert max(each) <= MOST_TRIES
+    assert sum(each) < 2 * count
