@@ -18,7 +18,6 @@ from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.ids import AppId
 from licorne_core.partition import Partition
-from licorne_core.queues.changes import Snapshot, changes, snapshot
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.state_aware import STARTING_TIME
 from licorne_core.scheduling.reserving import note_allocating
@@ -220,18 +219,6 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(timer, now + CLEANING_TIME)
 
 
-def queues_watched(partition: Partition) -> Snapshot:
-    """The queues as they are, for `note_queue_changes`; nothing while nobody watches."""
-    return snapshot(partition.tree) if partition.journal.on else {}
-
-
-def note_queue_changes(partition: Partition, before: Snapshot, now: float) -> None:
-    """Those who watch hear what became of the queues since then."""
-    if partition.journal.on:
-        for fact in changes(before, snapshot(partition.tree), now):
-            partition.journal.note(fact)
-
-
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application for three days (spec § 3.12).
 
@@ -283,20 +270,12 @@ def _starts_at_once(app: Application) -> bool:
 
 
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
-    """Do what one of the partition's timers says about an application or about empty queues."""
+    """Do what one of the partition's timers says about an application."""
     due, app_id, key, _ = timer
     if due is Due.EXPIRE:
         return _expire(partition, partition.completed.pop(app_id), now)
     if due is Due.EXPIRE_REJECTED:
         return _expire(partition, partition.rejected.pop(app_id), now)
-    if due is Due.CLEAN_QUEUES:
-        before = queues_watched(partition)
-        # What has changed is noted by its queues: none that goes may be among them, as the next
-        # pass may be far away (no node yet, a hold).
-        partition.changes.settle()
-        partition.tree.clean()
-        note_queue_changes(partition, before, now)
-        return []
     app = partition.applications[app_id]
     if due is Due.STARTED:
         _end_start(partition, partition.leaf_of(app), app)
