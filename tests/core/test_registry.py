@@ -5,6 +5,7 @@ import pytest
 from licorne_core import registry
 from licorne_core.commands import RemoveRm
 from licorne_core.effects import Registered
+from licorne_core.handlers import settling
 from licorne_core.ids import RmId
 from licorne_core.partition import Partition
 from support.builders import app, apps, config, register, reload

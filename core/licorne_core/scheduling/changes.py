@@ -79,7 +79,7 @@ class Changes:
 
     def change_everything(self) -> Iterator[None]:
         """The same step by step, with no pass and no new application in between."""
-        apps = [app for leaf in self._tree.leaves() for app in leaf.applications.values()]
+        apps = [app for queue in self._tree.all() for app in queue.applications.values()]
         for app in apps:
             yield from self._wakeups.waiting.unpark_all(app)
         self._tree.shares_stale = True
