@@ -284,7 +284,7 @@ CORE = (
         "count(tracker.allocated, tuple(app.allocated.items()))",
         "count({}, tuple(app.allocated.items()))",
         "an application leaves its usage with the group that it left",
-        ("tests/scenarios/test_scenarios.py::test_scenario",),
+        ("tests/core/limits/test_limits_corners.py",),
     ),
     Defect(
         "old-limit-stays",
