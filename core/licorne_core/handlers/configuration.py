@@ -163,7 +163,5 @@ class _Update(Act):
                 yield from build(self, rm, config, self._options)
                 registry.add(rm.partitions[name])
                 rm.removed.pop(partition_key(name), None)
-        # The former configuration is freed now, which takes as long as a slice.
-        yield rm.slice_size
         rm.configuration = self._configuration
         self.effects.insert(0, ConfigurationUpdated(rm_id=rm.rm_id, changed=True))
