@@ -236,8 +236,13 @@ class Agenda:
 
 
 def _deadline(partition: Partition) -> float | None:
-    """When the partition has something to do; never, once the core has failed on its RM."""
-    return None if Hold.DEFECT in partition.holds else partition.timers.next_deadline()
+    """When the partition has something to do.
+
+    Never, once the core has failed on its RM, nor before the rest of a command of it is done.
+    """
+    if Hold.DEFECT in partition.holds or Hold.UNFINISHED in partition.holds:
+        return None
+    return partition.timers.next_deadline()
 
 
 def _number(place: _Place) -> int:

@@ -17,7 +17,6 @@ from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Cancelled, Freed, Placed
 from licorne_core.facts.apps import AppLeft, StateEntered
 from licorne_core.partition import Partition
-from licorne_core.queues.changes import Snapshot, changes, snapshot
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.state_aware import STARTING_TIME
 from licorne_core.scheduling.reserving import note_allocating
@@ -217,18 +216,6 @@ def clean_later(partition: Partition, leaf: Queue, now: float) -> None:
             partition.timers.set(timer, now + CLEANING_TIME)
 
 
-def queues_watched(partition: Partition) -> Snapshot:
-    """The queues as they are, for `note_queue_changes`; nothing while nobody watches."""
-    return snapshot(partition.tree) if partition.journal.on else {}
-
-
-def note_queue_changes(partition: Partition, before: Snapshot, now: float) -> None:
-    """Those who watch hear what became of the queues since then."""
-    if partition.journal.on:
-        for fact in changes(before, snapshot(partition.tree), now):
-            partition.journal.note(fact)
-
-
 def note_start(partition: Partition, leaf: Queue, app: Application, now: float) -> None:
     """An ask of a state-aware leaf was served: its application starts, or has started (§ 5.2)."""
     starting = leaf.admission.starting
@@ -264,18 +251,10 @@ def _starts_at_once(app: Application) -> bool:
 
 
 def on_time(partition: Partition, timer: Timer, now: float) -> list[ApplicationUpdate]:
-    """Do what one of the partition's timers says about an application or about empty queues."""
+    """Do what one of the partition's timers says about an application."""
     due, app_id, key, _ = timer
     if due in (Due.EXPIRE, Due.EXPIRE_REJECTED):
         return _expire(partition, forget_ended(partition, due, app_id), now)
-    if due is Due.CLEAN_QUEUES:
-        before = queues_watched(partition)
-        # What has changed is noted by its queues: none that goes may be among them, as the next
-        # pass may be far away (no node yet, a hold).
-        partition.changes.settle()
-        partition.tree.clean()
-        note_queue_changes(partition, before, now)
-        return []
     app = partition.applications[app_id]
     if due is Due.STARTED:
         _end_start(partition, partition.leaf_of(app), app)

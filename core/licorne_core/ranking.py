@@ -44,13 +44,18 @@ class Ranking(Generic[T]):
         self.forgotten = 0
         """How many entries `improved` has lost."""
         self.improved: list[Ranked] = []
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all items; needed when keys of another shape are to come."""
         self._heap: list[Ranked] = []
         self._active: dict[T, Ranked] = {}
         self._aside: dict[T, Ranked] = {}
+
+    def clear(self) -> None:
+        """Forget all items; needed when keys of another shape are to come."""
+        if not self._serial:
+            # Nothing was ever put in.
+            return
+        self._heap = []
+        self._active = {}
+        self._aside = {}
         self.forgotten += len(self.improved) + 1
         self.improved = []
 

@@ -1,8 +1,9 @@
 """The RMs that are registered, and whose partition is whose (DESIGN § 2: no state is shared)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
+from licorne_core.acts import Acts
 from licorne_core.agenda import Agenda
 from licorne_core.commands import Hold, RegisterRm
 from licorne_core.config.extra import ExtraConfig, read_extra
@@ -55,13 +56,10 @@ class Rm:
         self,
         request: RegisterRm,
         configuration: Configuration,
-        session: int,
-        holds: Iterable[Hold],
-        now: float,
         slice_size: int,
         holdings: Holdings,
     ) -> None:
-        """A new registration; its partitions are added by whoever builds them."""
+        """A new registration; whoever puts it in force adds partitions, session and time."""
         self.rm_id = request.rm_id
         self.version = request.version
         self.policy_group = request.policy_group
@@ -69,13 +67,12 @@ class Rm:
         self.extra_config: Mapping[str, str] = dict(request.extra_config)
         self.configuration = configuration
         self.extra = read_extra(request.extra_config)
-        self.session = session
-        self.registered_time = now
+        self.session = 0
+        self.registered_time = 0.0
         self.slice_size = slice_size
         self.context = RmContext(
             request.predicates, holdings, container_states=request.container_states
         )
-        self.holds.update(dict.fromkeys(holds))
         self.partitions: dict[PartitionName, Partition] = {}
         self.removed: dict[str, None] = {}
         self._by_key: dict[str, Partition] = {}
@@ -212,6 +209,7 @@ class Registry:
         self.agenda = Agenda()
         self.remains = Remains()
         self.supplies = Supplies()
+        self.acts = Acts()
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0
 
@@ -239,6 +237,7 @@ class Registry:
     def remove(self, rm_id: RmId) -> None:
         """Forget an RM and its partitions, but for the number of its session."""
         rm = self.rms.pop(rm_id)
+        self.acts.forget(rm_id)
         self._drop_all(rm)
         departed = self._departed
         departed[rm_id] = rm.session
@@ -259,10 +258,9 @@ class Registry:
         self.remains.add(partition)
 
     def _drop_all(self, rm: Rm) -> None:
-        """Forget an RM's partitions; one that the core failed to build was never taken in."""
-        for name, partition in rm.partitions.items():
-            if name in self.partitions:
-                self.drop(partition)
+        """Forget an RM's partitions."""
+        for partition in rm.partitions.values():
+            self.drop(partition)
 
     def partition(self, name: PartitionName) -> Partition:
         """A partition by its normalized name; raises NotFound."""

@@ -151,7 +151,11 @@ class Scheduler:
 
     def _carry_out(self, command: RegisterRm | _OfRm, now: float) -> list[Effect]:
         if isinstance(command, RegisterRm):
-            return register(self._registry, command, self._options, now)
+            effects = register(self._registry, command, self._options, now)
+            former = self._registry.rms.get(command.rm_id)
+            if former is not None:
+                self._hold_for_rest(former, effects)
+            return effects
         rm = self._registry.rms.get(command.rm_id)
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]

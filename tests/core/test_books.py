@@ -29,6 +29,7 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 from licorne_core.tuning import Tuning
+from support.trees import whole_tree
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
 """The slots in which the books keep amounts."""
@@ -107,7 +108,7 @@ def shown(value: Any) -> Any:
 def new_world() -> World:
     """Everything empty, one node with a type that the other has not."""
     leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
-    tree = QueueTree(QueueConfig(name="root", parent=True, queues=leaves))
+    tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
     book_of_nodes = NodeBook(NodeSortPolicy())
     for name, capacity in (("n0", {"vcore": 100, "memory": 100}), ("n1", {"vcore": 100})):
         book_of_nodes.add(Node(NodeId(name), capacity, {}, schedulable=True))

@@ -5,7 +5,7 @@ import pytest
 from licorne_core import registry
 from licorne_core.commands import RemoveRm
 from licorne_core.effects import Registered
-from licorne_core.handlers import configuration
+from licorne_core.handlers import settling
 from licorne_core.ids import RmId
 from licorne_core.partition import Partition
 from support.builders import app, apps, config, register, reload
@@ -117,7 +117,7 @@ def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
     driver = Driver()
     driver.do(register(ONE_LEAF))
     with monkeypatch.context() as faulty:
-        faulty.setattr(configuration, "note_queue_changes", fragile)
+        faulty.setattr(settling, "follow", fragile)
         with pytest.raises(RuntimeError, match="planted"):
             driver.do(reload(with_second("gpu")))
     assert session(driver, "rm1") == 2

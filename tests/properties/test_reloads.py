@@ -9,6 +9,7 @@ import pytest
 from licorne_core.effects import Registered
 from licorne_core.ids import PartitionName
 from licorne_core.reports import QueueReport
+from licorne_core.tuning import Tuning
 from support.builders import (
     app,
     apps,
@@ -62,7 +63,7 @@ def drawn(rng: Random, *, creates: bool) -> str:
 
 def started(rng: Random, *, creates: bool) -> Driver:
     """A core with the first drawn configuration that it takes, and a node."""
-    driver = Driver()
+    driver = Driver(tuning=Tuning(slice_size=rng.choice([1, 500])))
     while not isinstance(driver.do(register(drawn(rng, creates=creates)))[0], Registered):
         pass
     driver.do(nodes(node("n", memory=20)))

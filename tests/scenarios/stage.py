@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from licorne_core.commands import Command
 from licorne_core.effects import Effect
 from scenarios.printing import told
 from support.builders import RM
@@ -50,6 +51,16 @@ class Stage:
 
     driver: Driver = field(default_factory=Driver)
     rm: str = RM
+    rest: Command | None = None
+    """What is left of a command that was begun."""
+
+    def hand_in(self, line: Line, command: Command) -> list[str]:
+        """Hand in a command; with ``begin=yes`` only its first slice."""
+        if line.take("begin") != "yes":
+            return self.told(self.driver.send(command))
+        effects = self.driver.begin(command)
+        self.rest, self.driver.rest = self.driver.rest, None
+        return self.told(effects)
 
     def told(self, effects: Iterable[Effect]) -> list[str]:
         """What is told, with the name of the RM that it is told to where there are several."""

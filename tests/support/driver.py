@@ -63,26 +63,32 @@ class Driver:
         self._writes = writes
         self._sent = 0
         self.facts: list[Fact] = []
+        self.rest: Command | None = None
+        """What is left of the last command that was begun."""
 
-    def send(self, command: Command) -> list[Effect]:
-        """Hand in one command, and its rest, at the present time.
+    def begin(self, command: Command) -> list[Effect]:
+        """Hand in one command at the present time, and keep its rest.
 
         What is only for watchers goes to `facts`.
         """
         effects: list[Effect] = []
-        rest: Command | None = command
-        while rest is not None:
-            told = self.scheduler.handle(rest, self.now)
-            rest = None
-            for effect in told:
-                if isinstance(effect, Happened):
-                    self.facts += effect.facts
-                elif isinstance(effect, Unfinished):
-                    rest = effect.rest
-                else:
-                    effects.append(effect)
-            if rest is not None:
-                check_invariants(self.scheduler)
+        self.rest = None
+        for effect in self.scheduler.handle(command, self.now):
+            if isinstance(effect, Happened):
+                self.facts += effect.facts
+            elif isinstance(effect, Unfinished):
+                self.rest = effect.rest
+            else:
+                effects.append(effect)
+        if self.rest is not None:
+            check_invariants(self.scheduler)
+        return effects
+
+    def send(self, command: Command) -> list[Effect]:
+        """Hand in one command, and its rest, at the present time."""
+        effects = self.begin(command)
+        while self.rest is not None:
+            effects += self.begin(self.rest)
         self._sent += 1
         if self._sent % self._sweep == 0:
             check_invariants(self.scheduler)

@@ -27,7 +27,20 @@ def root_config(queues: str) -> QueueConfig:
 
 def tree_of(queues: str, holdings: Holdings | None = None) -> QueueTree:
     """A tree of these queues, given as a YAML list."""
-    return QueueTree(root_config(queues), holdings)
+    return whole_tree(root_config(queues), holdings)
+
+
+def whole_tree(root: QueueConfig, holdings: Holdings | None = None) -> QueueTree:
+    """A tree of all queues of a configuration."""
+    tree = QueueTree(root, holdings)
+    reload_tree(tree, root)
+    return tree
+
+
+def reload_tree(tree: QueueTree, root: QueueConfig) -> None:
+    """The tree follows another configuration."""
+    for visit in tree.visits(root):
+        tree.settle(visit)
 
 
 def queue_at(tree: QueueTree, path: str) -> Queue:

@@ -9,12 +9,12 @@ from licorne_core.config.schema import QueueConfig
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.tree import QueueTree
 from licorne_core.scheduling.blockers import Blocker, RunningLimit, RunningLimits
 from licorne_core.scheduling.reserved import ReservedAsks
 from licorne_core.scheduling.waiting import Parked, Waiting, way_up
 from licorne_core.trackers import Tracker
 from support.builders import ask
+from support.trees import whole_tree
 
 NODE = "n"
 QUOTAS = 4
@@ -31,7 +31,7 @@ class World:
         """All is active, in the order of names."""
         deeper = (QueueConfig(name="c"), QueueConfig(name="d"))
         below = (QueueConfig(name="a"), QueueConfig(name="b", parent=True, queues=deeper))
-        self.tree = QueueTree(QueueConfig(name="root", parent=True, queues=below))
+        self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=below))
         self.reserved = ReservedAsks()
         self.waiting = Waiting()
         self.limits = RunningLimits()

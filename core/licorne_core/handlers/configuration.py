@@ -1,9 +1,8 @@
-"""Registration, configuration updates and farewell (spec §§ 1.6.2-3, 2.7, 13.1)."""
+"""Registration and configuration updates (spec §§ 1.6.2-3, 2.7, 13.1)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
-from licorne_core.apps.application import Application
-from licorne_core.apps.requests import RequestState
+from licorne_core.acts import Act
 from licorne_core.commands import Hold, RegisterRm, UpdateConfiguration
 from licorne_core.config import InvalidConfiguration, SubmittedConfig, built_in
 from licorne_core.config.schema import Configuration, PartitionConfig
@@ -13,26 +12,16 @@ from licorne_core.effects import (
     Effect,
     Registered,
     RegistrationFailed,
-    Unfinished,
 )
 from licorne_core.errors import ConfigError, Problem
-from licorne_core.facts.apps import GroupChanged
 from licorne_core.handlers.bounds import check_size
 from licorne_core.handlers.partition_removal import remove_partition
-from licorne_core.handlers.quota_change import watch_quotas
-from licorne_core.handlers.slices import Slice
-from licorne_core.ids import PartitionName, RmId, partition_key
-from licorne_core.lifecycle import (
-    clean_later,
-    note_queue_changes,
-    queues_watched,
-)
+from licorne_core.handlers.settling import build, reload
+from licorne_core.ids import RmId, partition_key
 from licorne_core.options import Options
-from licorne_core.partition import Partition
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.reload import check_reload
-from licorne_core.registry import Registry, Rm, follow
-from licorne_core.resources import add, refund
+from licorne_core.registry import Registry, Rm
 from licorne_core.rm_caps import Holdings
 
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
@@ -43,24 +32,21 @@ _ID_LIMITS = "rmID must not be empty and must not hold '[' or ']'"
 
 def register(registry: Registry, command: RegisterRm, options: Options, now: float) -> list[Effect]:
     """Drop what the RM had and start anew; a refused registration changes nothing."""
-    rm_id = command.rm_id
-    try:
-        if not rm_id or "[" in rm_id or "]" in rm_id:
-            raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
-        configuration = _usable(command.config, options)
-        _check_supplies(registry, rm_id)
-        before = registry.rms.get(rm_id)
-        holds = [hold for hold in before.holds if hold in _OF_THE_SERVER] if before else []
-        session, slice_size = registry.next_session(rm_id), options.tuning.slice_size
-        holdings = Holdings(rm_id, options.rm_caps, registry.supplies)
-        rm = Rm(command, configuration, session, holds, now, slice_size, holdings)
-        for config in configuration.partitions:
-            _build(rm, config, options, now)
-    except ConfigError as error:
-        reason = f"registration of RM failed: {error}"
-        return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
-    registry.put(rm)
-    return [Registered(rm_id=rm_id, session=rm.session)]
+    act = registry.acts.find(command)
+    if act is None:
+        rm_id = command.rm_id
+        try:
+            if not rm_id or "[" in rm_id or "]" in rm_id:
+                raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
+            configuration = _usable(command.config, options)
+            _check_supplies(registry, rm_id)
+            for config in configuration.partitions:
+                Placer(config.placement_rules)
+        except ConfigError as error:
+            reason = f"registration of RM failed: {error}"
+            return [RegistrationFailed(rm_id=rm_id, reason=reason, problems=error.problems)]
+        act = _Registration(registry, command, configuration, options, now)
+    return registry.acts.carry_on(act, now)
 
 
 def _usable(config: SubmittedConfig, options: Options) -> Configuration:
@@ -82,12 +68,39 @@ def _check_supplies(registry: Registry, rm_id: RmId) -> None:
         raise ConfigError([Problem(message=registry.supplies.reason, path="rmID")])
 
 
-def _build(rm: Rm, config: PartitionConfig, options: Options, now: float) -> Partition:
-    name = rm.name_of(config.name)
-    partition = rm.partitions[name] = Partition(name, rm.context, config, now, options)
-    follow(partition, rm.extra)
-    note_queue_changes(partition, {}, now)
-    return partition
+class _Registration(Act):
+    """A registration that can be carried out.
+
+    Its partitions are built apart; what the RM had before is in force until the last step.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        command: RegisterRm,
+        configuration: Configuration,
+        options: Options,
+        now: float,
+    ) -> None:
+        """The configuration has been checked."""
+        self._registry = registry
+        self._options = options
+        holdings = Holdings(command.rm_id, options.rm_caps, registry.supplies)
+        self._rm = Rm(command, configuration, options.tuning.slice_size, holdings)
+        super().__init__(command, options.tuning.slice_size, now)
+
+    def steps(self) -> Iterator[int]:
+        """Build all partitions, and then put them in force."""
+        rm, registry = self._rm, self._registry
+        for config in rm.configuration.partitions:
+            yield from build(self, rm, config, self._options)
+        before = registry.rms.get(rm.rm_id)
+        holds = before.holds if before is not None else ()
+        rm.holds.update(dict.fromkeys(hold for hold in holds if hold in _OF_THE_SERVER))
+        rm.session = registry.next_session(rm.rm_id)
+        rm.registered_time = self.now
+        registry.put(rm)
+        self.effects.append(Registered(rm_id=rm.rm_id, session=rm.session))
 
 
 def update_configuration(
@@ -101,28 +114,25 @@ def update_configuration(
 
     The extra configuration stays in force even where the queues are refused (§ 13.1).
     """
-    if command.extra_config:
-        rm.set_extra(command.extra_config)
-    try:
-        configuration = _usable(command.config, options)
-        is_new = configuration.checksum != rm.configuration.checksum
-        partitions = configuration.partitions if is_new else ()
-        problems = [problem for config in partitions for problem in _check(rm, config)]
-        if problems:
-            raise ConfigError(problems)
-    except ConfigError as error:
-        reason = f"update of configuration failed: {error}"
-        return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
-    rm.policy_group = command.policy_group or rm.policy_group
-    if not is_new:
-        return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
-    told = _remove_others(registry, rm, configuration, now)
-    wanted = _wanted(rm, configuration)
-    if any(name not in wanted for name in rm.partitions):
-        return [*told, Unfinished(rm_id=rm.rm_id, rest=command)]
-    _apply(registry, rm, configuration, options, now)
-    rm.configuration = configuration
-    return [ConfigurationUpdated(rm_id=rm.rm_id, changed=True), *told]
+    act = registry.acts.find(command)
+    if act is None:
+        if command.extra_config:
+            rm.set_extra(command.extra_config)
+        try:
+            configuration = _usable(command.config, options)
+            is_new = configuration.checksum != rm.configuration.checksum
+            partitions = configuration.partitions if is_new else ()
+            problems = [problem for config in partitions for problem in _check(rm, config)]
+            if problems:
+                raise ConfigError(problems)
+        except ConfigError as error:
+            reason = f"update of configuration failed: {error}"
+            return [ConfigurationRefused(rm_id=rm.rm_id, reason=reason, problems=error.problems)]
+        rm.policy_group = command.policy_group or rm.policy_group
+        if not is_new:
+            return [ConfigurationUpdated(rm_id=rm.rm_id, changed=False)]
+        act = _Update(registry, rm, command, configuration, options, now)
+    return registry.acts.carry_on(act, now)
 
 
 def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
@@ -132,75 +142,38 @@ def _check(rm: Rm, config: PartitionConfig) -> list[Problem]:
     return check_reload(partition.tree, config.root) if partition else []
 
 
-def _wanted(rm: Rm, configuration: Configuration) -> dict[PartitionName, PartitionConfig]:
-    return {rm.name_of(config.name): config for config in configuration.partitions}
+class _Update(Act):
+    """Another configuration that can be put in force."""
 
+    def __init__(
+        self,
+        registry: Registry,
+        rm: Rm,
+        command: UpdateConfiguration,
+        configuration: Configuration,
+        options: Options,
+        now: float,
+    ) -> None:
+        """The configuration has been checked."""
+        self._registry = registry
+        self._rm = rm
+        self._configuration = configuration
+        self._options = options
+        super().__init__(command, options.tuning.slice_size, now)
 
-def _remove_others(
-    registry: Registry, rm: Rm, configuration: Configuration, now: float
-) -> list[Effect]:
-    """Remove the partitions that left the configuration, as far as a slice goes."""
-    wanted = _wanted(rm, configuration)
-    effects: list[Effect] = []
-    part = Slice(rm.slice_size)
-    for name in [name for name in rm.partitions if name not in wanted]:
-        effects += remove_partition(registry, rm, name, now, part)
-    return effects
-
-
-def _apply(
-    registry: Registry, rm: Rm, configuration: Configuration, options: Options, now: float
-) -> None:
-    """Take the new configuration into all partitions that it names."""
-    for name, config in _wanted(rm, configuration).items():
-        partition = rm.partitions.get(name)
-        if partition is None:
-            partition = registry.add(_build(rm, config, options, now))
-            rm.removed.pop(partition_key(name), None)
-        else:
-            _reload(partition, config, now)
-
-
-def _reload(partition: Partition, config: PartitionConfig, now: float) -> None:
-    """Rules, node order, queues: in the order of spec § 2.7.2."""
-    before = queues_watched(partition)
-    terms = partition.quota_clock.terms(partition.tree.walk())
-    groups = {app: app.group for app in partition.applications.values()}
-    partition.placer = Placer(config.placement_rules)
-    if config.node_sort != partition.config.node_sort:
-        partition.index.reorder(config.node_sort)
-    partition.tree.reload(config.root)
-    partition.tree.root.max = partition.nodes.total
-    partition.config = config
-    promises = partition.reservations.promises.booked()
-    for promise in promises:
-        promise.unbook()
-    partition.limits.rejoin(partition.applications.values(), partition.leaf_of)
-    for promise in promises:
-        promise.book()
-    note_queue_changes(partition, before, now)
-    _note_groups(partition, groups, now)
-    partition.changes.everything_changed()
-    partition.preemption.enabled = config.preemption_enabled
-    for app in partition.applications.values():
-        for group in app.groups.values():
-            partition.escalation.start_afresh(group)
-    enforced = config.quota_preemption_enabled
-    partition.quota_clock.on_reload(partition.tree.walk(), terms, now, enabled=enforced)
-    watch_quotas(partition, now)
-    for queue in list(partition.tree.walk()):
-        if queue.is_empty:
-            clean_later(partition, queue, now)
-
-
-def _note_groups(partition: Partition, before: Mapping[Application, str], now: float) -> None:
-    """Those who watch hear which applications count for another group since then."""
-    for app, group in before.items():
-        if app.group != group:
-            # What is assumed was not told of yet.
-            used = add(app.allocated, app.placeholder_allocated)
-            for request in app.booked():
-                if request.state is RequestState.ASSUMED:
-                    refund(used, request.ask.ask_class.items)
-            fact = GroupChanged(now, app.app_id, app.queue_path, group, app.group, used)
-            partition.journal.note(fact)
+    def steps(self) -> Iterator[int]:
+        """Remove partitions that it has not, and take it into those that it names."""
+        rm, registry = self._rm, self._registry
+        wanted = {rm.name_of(config.name): config for config in self._configuration.partitions}
+        for name in [name for name in rm.partitions if name not in wanted]:
+            yield from remove_partition(self, registry, rm, name)
+        for name, config in wanted.items():
+            partition = rm.partitions.get(name)
+            if partition is not None:
+                yield from reload(self, partition, config)
+            else:
+                yield from build(self, rm, config, self._options)
+                registry.add(rm.partitions[name])
+                rm.removed.pop(partition_key(name), None)
+        rm.configuration = self._configuration
+        self.effects.insert(0, ConfigurationUpdated(rm_id=rm.rm_id, changed=True))

@@ -1,19 +1,23 @@
 """A partition that left its RM's configuration (spec § 2.7.5)."""
 
+from collections.abc import Iterator
+
+from licorne_core.acts import Act
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import AppEvent, AppState
 from licorne_core.commands import TerminationType
-from licorne_core.effects import ApplicationUpdate, Effect, Release
+from licorne_core.effects import ApplicationUpdate, Release
 from licorne_core.events import EventDetail
 from licorne_core.facts.nodes import NodeRemoved
 from licorne_core.handlers.apps import drop_asks
 from licorne_core.handlers.foreign import forget_foreign_on
 from licorne_core.handlers.outcome import Outcome
+from licorne_core.handlers.settling import PARTITION
 from licorne_core.handlers.slices import Slice
 from licorne_core.ids import PartitionName
-from licorne_core.lifecycle import advance, end_placeholder_time, note_freed, queues_watched
+from licorne_core.lifecycle import advance, end_placeholder_time, note_freed
 from licorne_core.partition import Partition
-from licorne_core.queues.changes import changes
+from licorne_core.queues.changes import facts, snapshot
 from licorne_core.registry import Registry, Rm
 
 PARTITION_REMOVED = "PartitionRemoved"
@@ -23,28 +27,31 @@ _LAST_EVENT = {
 }
 
 
-def remove_partition(
-    registry: Registry, rm: Rm, name: PartitionName, now: float, part: Slice
-) -> list[Effect]:
+def remove_partition(act: Act, registry: Registry, rm: Rm, name: PartitionName) -> Iterator[int]:
     """Stop the partition: its applications fail, what runs is released, and nothing is left.
 
-    It is still there if it has more than the slice may end.
+    It is there until the last step.
     """
     partition = rm.partitions[name]
     partition.tree.stop()
-    outcome = Outcome()
-    for app in list(partition.applications.values()):
-        if part.is_spent:
-            break
-        _end(partition, app, now, part, outcome)
-    if not partition.applications:
-        _remove_nodes(partition, now, part)
-        if not partition.nodes.by_id:
-            for fact in changes(queues_watched(partition), {}, now):
-                partition.journal.note(fact)
-            rm.forget(name)
-            registry.drop(partition)
-    return outcome.effects(rm.rm_id)
+    yield PARTITION
+    while partition.applications or partition.nodes.by_id:
+        part = Slice(rm.slice_size)
+        outcome = Outcome()
+        for app in list(partition.applications.values()):
+            if part.is_spent:
+                break
+            _end(partition, app, act.now, part, outcome)
+        _remove_nodes(partition, act.now, part)
+        act.effects += outcome.effects(rm.rm_id)
+        yield rm.slice_size - part.left
+    if partition.journal.on:
+        queues = [(queue, snapshot(queue), None) for queue in partition.tree.walk()]
+        for fact in facts(reversed(queues), act.now):
+            partition.journal.note(fact)
+            yield 1
+    rm.forget(name)
+    registry.drop(partition)
 
 
 def _end(partition: Partition, app: Application, now: float, part: Slice, outcome: Outcome) -> None:
@@ -83,6 +90,9 @@ def _begin_to_fail(partition: Partition, app: Application, now: float) -> list[A
 
 
 def _remove_nodes(partition: Partition, now: float, part: Slice) -> None:
+    """Nodes go when nothing is on them any more."""
+    if partition.applications:
+        return
     for node in part.take(partition.nodes.by_id.values()):
         forget_foreign_on(partition, node)
         partition.cluster.remove(node, now)

@@ -25,6 +25,10 @@ class Slice:
         """Whether no more may end in this slice."""
         return self.left <= 0
 
+    def end(self) -> None:
+        """Nothing more may end in this slice."""
+        self.left = 0
+
     def take(self, items: Iterable[T]) -> list[T]:
         """The first of these, no more than may end; they are counted."""
         taken = list(islice(items, max(0, self.left)))

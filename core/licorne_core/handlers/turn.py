@@ -6,6 +6,7 @@ from functools import partial
 from licorne_core.asks import Allocation
 from licorne_core.effects import ContainerStatesChanged, Effect
 from licorne_core.handlers.calls import answers_overdue
+from licorne_core.handlers.cleaning import clean_queues
 from licorne_core.handlers.gangs import (
     cancel,
     go_on,
@@ -66,6 +67,8 @@ def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
             ask_again(partition, due.check)
         elif due.due is Due.INSPECT:
             told += _inspect(partition, now)
+        elif due.due is Due.CLEAN_QUEUES:
+            clean_queues(partition, now, part)
         elif due.due is Due.QUOTA:
             enforce_quotas(partition, now, outcome)
         elif due.due is Due.COMPLETE:

@@ -1,16 +1,16 @@
 """The usage of all users and groups of one partition (spec § 10)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import RequestState
 from licorne_core.config.schema import LimitConfig
 from licorne_core.facts.allocations import Owner
 from licorne_core.ids import QueuePath
-from licorne_core.limits.rules import group_kept_or_found, group_limit, group_of, user_limit
+from licorne_core.limits.rules import group_limit, group_of, user_limit
 from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
-from licorne_core.resources import charge
+from licorne_core.resources import Items, charge, refund
 from licorne_core.trackers import Tracker
 
 Trackers = dict[str, dict[QueuePath, Tracker]]
@@ -82,26 +82,48 @@ class LimitBook:
                     del book[tracker.name]
         app.trackers = ()
 
-    def rejoin(self, apps: Iterable[Application], leaf_of: Callable[[Application], Queue]) -> None:
-        """Apply changed limits to all applications, with the usage that they have (spec § 10.7).
+    def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[None]:
+        """Give each tracker the limit that its queue has by now (spec § 10.7); step by step."""
+        for book, limit_of in ((self.users, user_limit), (self.groups, group_limit)):
+            for tracker in [found for trackers in book.values() for found in trackers.values()]:
+                queue = queue_at(tracker.path)
+                assert queue is not None, f"{tracker!r} is for a queue that is gone"
+                _limit(tracker, limit_of(queue, tracker.name))
+                yield
 
-        An application changes its group only if its group is not limited any more.
-        """
-        everyone = list(apps)
-        for app in everyone:
-            self.leave(app)
-        for app in everyone:
-            leaf = leaf_of(app)
-            self._count(app, leaf, group_kept_or_found(leaf, app.user, app.group))
-            for tracker in app.trackers:
-                charge(tracker.allocated, tuple(app.allocated.items()))
-                charge(tracker.allocated, tuple(app.placeholder_allocated.items()))
-                if app.allocation_count:
-                    tracker.applications[app.app_id] = None
-            for request in app.requests.values():
-                stopping = request.state is RequestState.PREEMPTING
-                for tracker in app.trackers:
-                    charge(tracker.preempting, request.ask.ask_class.items if stopping else ())
+    def regroup(self, app: Application, leaf: Queue, group: str) -> None:
+        """The application counts for another group, or for none, with the usage that it has."""
+        everywhere = app.trackers
+        kept = tuple(tracker for tracker in everywhere if tracker.kind == "user")
+        app.trackers = tuple(tracker for tracker in everywhere if tracker.kind == "group")
+        _count_usage(app, refund)
+        for tracker in app.trackers:
+            tracker.applications.pop(app.app_id, None)
+        self.leave(app)
+        if group:
+            app.trackers = _trackers(self.groups, "group", group, leaf, group_limit)
+            _count_usage(app, charge)
+        for tracker in app.trackers:
+            tracker.members[app.app_id] = None
+            if app.allocation_count:
+                tracker.applications[app.app_id] = None
+        app.trackers = (*kept, *app.trackers)
+        app.owner = Owner(leaf.path, app.user.user, group)
+        app.quotas = (*app.trackers, *leaf.lineage)
+
+
+def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
+    """Charge or refund all that the application has in its trackers."""
+    items = [
+        request.ask.ask_class.items
+        for request in app.requests.values()
+        if request.state is RequestState.PREEMPTING
+    ]
+    for tracker in app.trackers:
+        count(tracker.allocated, tuple(app.allocated.items()))
+        count(tracker.allocated, tuple(app.placeholder_allocated.items()))
+        for stopping in items:
+            count(tracker.preempting, stopping)
 
 
 def _trackers(

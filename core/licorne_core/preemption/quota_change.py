@@ -40,7 +40,10 @@ class QuotaTerms(NamedTuple):
     delay: float
 
 
-_NEW = QuotaTerms(None, 0.0)
+def terms_of(queue: Queue, *, enabled: bool) -> QuotaTerms:
+    """What holds for the queue now; `enabled` is its partition's own switch."""
+    enforced = enabled and queue.managed and queue.parent is not None
+    return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
 
 
 def start_time(
@@ -90,36 +93,22 @@ class QuotaClock:
         """When the queue is enforced, in unix seconds; 0.0 for never."""
         return self._starts.get(queue, 0.0)
 
-    def terms(self, queues: Iterable[Queue]) -> dict[Queue, QuotaTerms]:
-        """What holds for the queues now; take it before a configuration update."""
-        return {queue: self._terms_of(queue) for queue in queues}
-
-    def on_reload(
-        self,
-        queues: Iterable[Queue],
-        before: Mapping[Queue, QuotaTerms],
-        now: float,
-        *,
-        enabled: bool,
-    ) -> None:
-        """The queues follow a new configuration; `before` is what held until then."""
-        self.enabled = enabled
-        starts, self._starts = self._starts, {}
-        for queue in queues:
-            start = start_time(
-                before.get(queue, _NEW),
-                self._terms_of(queue),
-                above_max=is_above_max(queue),
-                start=starts.get(queue),
-                now=now,
-            )
-            if start is not None:
-                self._starts[queue] = start
+    def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
+        """The queue follows a new configuration; `before` is what held for it until then."""
+        start = start_time(
+            before,
+            terms_of(queue, enabled=self.enabled),
+            above_max=is_above_max(queue),
+            start=self._starts.pop(queue, None),
+            now=now,
+        )
+        if start is not None:
+            self._starts[queue] = start
 
     def on_growth(self, lineage: Iterable[Queue], now: float) -> None:
         """More was allocated in these queues whatever their maxima say (recovery, resize)."""
         for queue in lineage:
-            delay = self._terms_of(queue).delay
+            delay = terms_of(queue, enabled=self.enabled).delay
             if delay and queue not in self._starts and is_above_max(queue):
                 self._starts[queue] = now + delay
 
@@ -142,10 +131,6 @@ class QuotaClock:
         for queue in due:
             del self._starts[queue]
         return due
-
-    def _terms_of(self, queue: Queue) -> QuotaTerms:
-        enforced = self.enabled and queue.managed and queue.parent is not None
-        return QuotaTerms(queue.max, queue.settings.quota_preemption_delay if enforced else 0.0)
 
 
 # How much

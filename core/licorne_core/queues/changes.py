@@ -1,6 +1,6 @@
 """The facts about queues between two moments, for those who watch (spec §§ 4.14, 10.9)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from licorne_core.config.schema import LimitConfig
@@ -15,7 +15,6 @@ from licorne_core.facts.queues import (
     QueueTypeChanged,
 )
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import EMPTY, Resources
 
 _LimitKey = tuple[str, str]
@@ -32,42 +31,51 @@ class QueueSnapshot:
     limits: tuple[LimitConfig, ...]
 
 
-Snapshot = dict[Queue, QueueSnapshot]
+Change = tuple[Queue, QueueSnapshot | None, QueueSnapshot | None]
+"""A queue before and after; None where it was not there yet, or is not there any more."""
 
 
-def snapshot(tree: QueueTree) -> Snapshot:
-    """All queues as they are now, parents before their children."""
-    return {
-        queue: QueueSnapshot(
-            queue.managed,
-            queue.is_leaf,
-            queue.max or EMPTY,
-            queue.guaranteed or EMPTY,
-            tuple(queue.limits),
-        )
-        for queue in tree.walk()
-    }
+def snapshot(queue: Queue) -> QueueSnapshot:
+    """The queue as it is now."""
+    return QueueSnapshot(
+        queue.managed,
+        queue.is_leaf,
+        queue.max or EMPTY,
+        queue.guaranteed or EMPTY,
+        queue.limits.listed,
+    )
 
 
-def changes(before: Snapshot, after: Snapshot, now: float) -> Iterator[Fact]:
-    """The facts that lead from one snapshot to the other: those of queues, then those of limits.
+def facts(changes: Iterable[Change], now: float) -> Iterator[Fact]:
+    """What happened to queues, in this order, and behind all of it what happened to their limits.
 
-    Removed queues come first, children before parents. New queues follow, parents before children.
     A new queue is told with its limits only, and without its sizes (spec § 12.1.4).
     """
-    for queue in reversed(before):
-        if queue not in after:
-            yield QueueRemoved(now, queue.path, before[queue].managed)
-    for queue, found in after.items():
-        known = before.get(queue)
-        if known is None:
+    changes = list(changes)
+    for change in changes:
+        yield from queue_facts(change, now)
+    for change in changes:
+        yield from limit_facts(change, now)
+
+
+def queue_facts(change: Change, now: float) -> Iterator[Fact]:
+    """What happened to one queue, without its limits."""
+    queue, known, found = change
+    if known is None:
+        if found is not None:
             yield QueueAdded(now, queue.path, found.managed)
-        elif known != found:
-            yield from _changed(queue, known, found, now)
-    for queue in before | after:
-        was, is_ = _limits(before.get(queue)), _limits(after.get(queue))
-        if was != is_:
-            yield from _limits_changed(queue, was, is_, now)
+    elif found is None:
+        yield QueueRemoved(now, queue.path, known.managed)
+    elif known != found:
+        yield from _changed(queue, known, found, now)
+
+
+def limit_facts(change: Change, now: float) -> Iterator[Fact]:
+    """What happened to the limits of one queue."""
+    queue, known, found = change
+    was, is_ = _limits(known), _limits(found)
+    if was is not is_ and was != is_:
+        yield from _limits_changed(queue, was, is_, now)
 
 
 def _changed(

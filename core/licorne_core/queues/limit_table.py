@@ -1,6 +1,6 @@
 """The limits of one queue by the names that they are for (spec § 10.2)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from licorne_core.config.schema import LimitConfig
 from licorne_core.names import WILDCARD
@@ -9,11 +9,12 @@ from licorne_core.names import WILDCARD
 class LimitTable:
     """Limits as configured, found by name without a walk over all of them."""
 
-    __slots__ = ("_groups", "_limits", "_users")
+    __slots__ = ("_groups", "_users", "listed")
 
     def __init__(self, limits: Sequence[LimitConfig] = ()) -> None:
         """A table of these limits; a checked configuration has each name in one limit only."""
-        self._limits = tuple(limits)
+        self.listed = tuple(limits)
+        """The limits as configured."""
         self._users: dict[str, LimitConfig] = {}
         self._groups: dict[str, LimitConfig] = {}
         for limit in limits:
@@ -24,11 +25,7 @@ class LimitTable:
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._limits)
-
-    def __iter__(self) -> Iterator[LimitConfig]:
-        """The limits as configured."""
-        return iter(self._limits)
+        return len(self.listed)
 
     def of_user(self, user: str) -> LimitConfig | None:
         """The limit that names the user, else the wildcard's."""
@@ -42,3 +39,7 @@ class LimitTable:
     def groups(self) -> Mapping[str, LimitConfig]:
         """The limits by group, in the order of configuration; the wildcard is a name like any."""
         return self._groups
+
+
+NO_LIMITS = LimitTable()
+"""The table of a queue without limits, which all of them share."""

@@ -10,11 +10,15 @@ from licorne_core.config.schema import TemplateConfig
 from licorne_core.counters import QueueCounters
 from licorne_core.ids import AppId, QueuePath
 from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
-from licorne_core.queues.limit_table import LimitTable
+from licorne_core.queues.limit_table import NO_LIMITS
 from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
+
+_DEFAULTS = QueueSettings()
+_NOBODY = Acl.nobody()
+_NOTHING = TemplateConfig()
 
 
 class Queue:
@@ -82,14 +86,14 @@ class Queue:
         self.max: Resources | None = None
         self.max_applications = 0  # how many may run at once; 0 is unlimited
         self.properties: Mapping[str, str] = {}  # as written, the inherited ones included
-        self.settings = QueueSettings()  # what the properties mean; delays in seconds
-        self.admin_acl = Acl.nobody()
-        self.submit_acl = Acl.nobody()
+        self.settings = _DEFAULTS  # what the properties mean; delays in seconds
+        self.admin_acl = _NOBODY
+        self.submit_acl = _NOBODY
         self.template: TemplateConfig | None = None  # of a parent, its own or an inherited one
         # The sizes that applications brought in their tags for a dynamic leaf, the latest of each
         # kind. They come before those of the template (spec § 3.13).
-        self.brought = TemplateConfig()
-        self.limits = LimitTable()  # of users and groups in this queue
+        self.brought = _NOTHING
+        self.limits = NO_LIMITS  # of users and groups in this queue
         # Usage, of this queue and all below it. A name whose amount is zero is left out.
         self.allocated: dict[str, int] = {}  # amounts of allocations, those held included
         self.pending: dict[str, int] = {}  # amounts of asks

@@ -7,7 +7,7 @@ from licorne_core.queues.tree import QueueTree
 
 
 def check_reload(tree: QueueTree, root: QueueConfig) -> list[Problem]:
-    """The problems that make `QueueTree.reload` impossible; nothing is changed.
+    """The problems that make a reload impossible; nothing is changed.
 
     A leaf cannot become a parent as long as applications are in it. Every partition has to be
     checked before the first is reloaded, so that an update is done whole or not at all.

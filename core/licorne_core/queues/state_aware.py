@@ -18,18 +18,27 @@ class StateAwareAdmission:
 
     __slots__ = ("_accepted", "starting")
 
-    def __init__(self, starting: Application | None = None) -> None:
-        """Start without accepted applications."""
-        self.starting = starting
-        self._accepted: Ranking[Application] = Ranking()
+    def __init__(self) -> None:
+        """Start without applications."""
+        self.starting: Application | None = None
+        # Made on first use, as most leaves admit everybody.
+        self._accepted: Ranking[Application] | None = None
 
     def note(self, app: Application, *, present: bool) -> None:
         """Follow a change of the application's state; `present` is False for one that left."""
         if present and app.state is AppState.ACCEPTED:
+            if self._accepted is None:
+                self._accepted = Ranking()
             self._accepted.put(app, (app.submission_time, app.app_id))
-        else:
+        elif self._accepted is not None:
             self._accepted.discard(app)
+
+    def forget_accepted(self) -> None:
+        """Nobody is accepted any more; who is starting goes on."""
+        self._accepted = None
 
     def next_accepted(self) -> Application | None:
         """The accepted application that may start now; None while another is starting."""
-        return self._accepted.top() if self.starting is None else None
+        if self._accepted is None or self.starting is not None:
+            return None
+        return self._accepted.top()

@@ -2,7 +2,7 @@
 
 from licorne_core.config.schema import QueueConfig, TemplateConfig
 from licorne_core.queues.access import RECOVERY_PATH
-from licorne_core.queues.limit_table import LimitTable
+from licorne_core.queues.limit_table import NO_LIMITS, LimitTable
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import guaranteed_in_force, max_in_force
 
@@ -24,7 +24,7 @@ def configure(queue: Queue, config: QueueConfig) -> None:
     queue.settings = config.settings
     queue.admin_acl = config.admin_acl
     queue.submit_acl = config.submit_acl
-    queue.limits = LimitTable(config.limits)
+    queue.limits = LimitTable(config.limits) if config.limits else NO_LIMITS
     queue.template = _template_of(queue, config.child_template)
 
 

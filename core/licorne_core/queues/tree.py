@@ -1,7 +1,8 @@
 """The queues of one partition: found, created, reloaded and cleaned (spec §§ 2.7, 4.1-4.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import NamedTuple
 
 from licorne_core.config.schema import QueueConfig
 from licorne_core.errors import Rejected
@@ -22,6 +23,16 @@ MAX_PATH_LENGTH = 4096
 """Characters that the path of a created queue may have."""
 
 
+class Visit(NamedTuple):
+    """A queue of a tree, as a new configuration finds it."""
+
+    queue: Queue
+    config: QueueConfig | None
+    """What the configuration says of it; None for a queue that it does not have."""
+    is_new: bool
+    """Whether the configuration has brought it into the tree."""
+
+
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
@@ -30,13 +41,15 @@ class QueueTree:
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:
-        """Build the managed queues; root is a parent whatever its configuration says."""
+        """Build root alone; `visits` and `settle` build the others.
+
+        Root is a parent whatever its configuration says.
+        """
         self.shares_stale = True
         self._holdings = holdings or Holdings()
         self._queues: dict[str, Queue] = {}
         self.root = self._add(ROOT, None, is_leaf=False, managed=True)
         self.root.max_applications = root.max_applications
-        self.reload(root)
 
     def __repr__(self) -> str:
         """``<QueueTree: root root.a root.b>``."""
@@ -70,6 +83,10 @@ class QueueTree:
             yield queue
             if queue.children:
                 waiting += [queue.children[name] for name in sorted(queue.children, reverse=True)]
+
+    def all(self) -> Iterable[Queue]:
+        """All queues, in the order in which they were added."""
+        return self._queues.values()
 
     def limited(self) -> list[Queue]:
         """The queues with limits for users or groups, in the order in which they were added."""
@@ -116,62 +133,70 @@ class QueueTree:
             apply_template(queue)
         return queue
 
-    def reload(self, root: QueueConfig) -> None:
-        """Follow a new configuration in which `check_reload` found no problem (spec § 2.7.3-6).
+    def visits(self, root: QueueConfig) -> Iterator[Visit]:
+        """All queues of the tree and of a configuration, each parent before its children by name.
 
+        A queue that is missing is added when its turn comes. The caller settles each queue before
+        it asks for the next. It may wait in between, but not add or remove queues meanwhile. In a
+        tree with applications `check_reload` has to find no problem first.
+        """
+        waiting: list[tuple[str, Queue | None, QueueConfig | None]] = [(ROOT, None, root)]
+        while waiting:
+            name, parent, config = waiting.pop()
+            queue = self.root if parent is None else parent.children.get(name)
+            is_new = queue is None
+            if queue is None:
+                assert config is not None, f"nobody wants a queue {name}"
+                queue = self._add(name, parent, is_leaf=_is_leaf(config), managed=True)
+            yield Visit(queue, config, is_new)
+            configured = {child.name: child for child in config.queues} if config else {}
+            names = configured.keys() | queue.children.keys()
+            waiting += [(name, queue, configured.get(name)) for name in sorted(names, reverse=True)]
+
+    def settle(self, visit: Visit) -> None:
+        """Give a queue what the configuration says of it (spec § 2.7.3-6).
+
+        Its parent was settled before. A dynamic queue becomes managed if the configuration has it.
         Nothing is killed, and no queue disappears at once. A managed queue that the configuration
         does not have any more drains, and `clean` removes it once it is empty.
         """
-        configured = self._configure(root)
-        for queue in self.walk():
-            if queue in configured:
-                queue.state = QueueState.ACTIVE
-            elif queue.managed:
-                queue.state = QueueState.DRAINING
-            else:
-                queue.state = QueueState.ACTIVE
-                apply_template(queue)
+        queue, config, _ = visit
         self.shares_stale = True
+        if config is not None:
+            queue.managed = True
+            self._retype(queue, is_leaf=queue is not self.root and _is_leaf(config))
+            configure(queue, config)
+            queue.state = QueueState.ACTIVE
+        elif queue.managed:
+            queue.state = QueueState.DRAINING
+        else:
+            queue.state = QueueState.ACTIVE
+            apply_template(queue)
 
-    def clean(self) -> list[Queue]:
-        """Remove and return empty queues, draining or dynamic, children first (spec § 4.3)."""
-        removed = []
+    def clean(self, most: int | None = None) -> list[Queue]:
+        """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).
+
+        No more than `most` are removed; None for all. A parent that was to become a leaf is one as
+        soon as its last child is gone.
+        """
+        removed: list[Queue] = []
         # A parent was added before its children, so this goes from the bottom up.
         for queue in reversed(list(self._queues.values())):
+            if len(removed) == most:
+                break
             if queue.may_be_removed and queue.is_empty:
                 self._remove(queue)
                 removed.append(queue)
-        for queue in self._queues.values():
-            if queue.becomes_leaf and not queue.children:
-                self._retype(queue, is_leaf=True)
+        for queue in removed:
+            above = queue.parent
+            if above is not None and above.becomes_leaf and not above.children:
+                self._retype(above, is_leaf=True)
         return removed
 
     def stop(self) -> None:
         """Stop all queues, as their partition is being removed (spec § 2.7.5)."""
         for queue in self._queues.values():
             queue.state = QueueState.STOPPED
-
-    def _configure(self, root: QueueConfig) -> set[Queue]:
-        """Create and configure the queues of the configuration, and return them."""
-        configured = set()
-        waiting = [(root, self.root)]
-        while waiting:
-            config, queue = waiting.pop()
-            configure(queue, config)
-            configured.add(queue)
-            for child in config.queues:
-                waiting.append((child, self._managed_child(queue, child)))
-        return configured
-
-    def _managed_child(self, parent: Queue, config: QueueConfig) -> Queue:
-        """The queue of a configuration, found or added; a dynamic one becomes managed."""
-        is_leaf = not config.parent and not config.queues
-        queue = parent.children.get(config.name)
-        if queue is None:
-            return self._add(config.name, parent, is_leaf=is_leaf, managed=True)
-        queue.managed = True
-        self._retype(queue, is_leaf=is_leaf)
-        return queue
 
     def _retype(self, queue: Queue, *, is_leaf: bool) -> None:
         """Make a queue a leaf or a parent; one with children becomes a leaf once they are gone."""
@@ -216,3 +241,7 @@ def check_extent(path: str) -> None:
     levels = path.count(".") + 1
     if levels > MAX_LEVELS:
         raise Rejected(f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed")
+
+
+def _is_leaf(config: QueueConfig) -> bool:
+    return not config.parent and not config.queues

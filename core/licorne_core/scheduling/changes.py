@@ -3,13 +3,14 @@
 Applications and queues whose key may have changed are ranked again before the next decision.
 """
 
+from collections.abc import Iterator
+
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
 from licorne_core.asks import AskClass
 from licorne_core.config.properties import AppSortPolicy
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.quota import denominators, share
-from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
 from licorne_core.scheduling.candidates import NodeIndex
@@ -73,19 +74,32 @@ class Changes:
 
     def everything_changed(self) -> None:
         """Settings or sizes changed: rank all queues and applications again, try all asks."""
+        for _ in self.change_everything():
+            pass
+
+    def change_everything(self) -> Iterator[None]:
+        """The same step by step, with no pass and no new application in between."""
+        apps = [app for queue in self._tree.all() for app in queue.applications.values()]
+        for app in apps:
+            yield from self._wakeups.waiting.unpark_all(app)
         self._tree.shares_stale = True
-        leaves = list(self._tree.leaves())
-        for leaf in leaves:
-            for app in leaf.applications.values():
-                self._unpark_all(app)
-        for queue in self._tree.walk():
+        for queue in self._tree.all():
+            # Keys of another shape may come: nothing may be parked that is not ranked.
             queue.ranking.clear()
-            queue.admission = StateAwareAdmission(queue.admission.starting)
-        for leaf in leaves:
-            for app in leaf.applications.values():
+            queue.admission.forget_accepted()
+        for app in apps:
+            if app.leaf is not None:
                 self.app_changed(app)
+            yield
         self._wakeups.reserved.wake_all()
         self._wakeups.waiting.runnable = True
+
+    def leave(self, leaf: Queue) -> None:
+        """An empty queue is about to be removed: nothing of it is noted any more."""
+        self._leaves.pop(leaf, None)
+        for queue in leaf.lineage:
+            queue.share = share(queue)
+            self._rank_queue(queue)
 
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""

@@ -124,6 +124,14 @@ class Waiting:
             if not blocked:
                 del self._blocked[ranking]
 
+    def unpark_all(self, app: Application) -> Iterator[None]:
+        """The application, and what waits in it, are to be tried again; step by step."""
+        self.unpark(app)
+        yield
+        for item in app.ranking.ordered():
+            self.unpark(item)
+            yield
+
     def unpark_inside(self, app: Application) -> None:
         """What waits in the application is to be tried again: nobody looks inside for a while."""
         for item in app.ranking.ordered():

@@ -115,6 +115,24 @@ def test_a_group_stays_as_long_as_it_is_limited(before: str, after: str, found: 
 
 
 @pytest.mark.row(156)
+def test_one_of_two_leaves_a_group_with_what_it_has() -> None:
+    """What the other one has still counts for the group at root, and nothing else does."""
+    both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
+    driver = town(
+        config(both % (groups("ops"), groups("ops"))),
+        app("job", "root.a", user="sue", groups=["dev", "ops"]),
+        app("bob", "root.b", user="bob", groups=["ops"]),
+    )
+    want(driver, "job", 2)
+    want(driver, "bob", 3)
+    driver.do(reload(config(both % (groups("dev"), groups("ops")))))
+    used = {
+        name: driver.views.usage(DEFAULT, "group", name).queues.allocated for name in ("dev", "ops")
+    }
+    assert used == {"dev": {"vcore": 2}, "ops": {"vcore": 3}}
+
+
+@pytest.mark.row(156)
 def test_usage_stays_with_the_group_that_is_kept() -> None:
     """After a reload what an application has still counts for its group, and bounds its members."""
     text = leaf(groups("ops", cores=2))

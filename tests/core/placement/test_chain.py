@@ -13,7 +13,7 @@ from licorne_core.names import is_queue_name
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
-from support.trees import check_tree, outline, partition_config, root_config, tree_of
+from support.trees import check_tree, outline, partition_config, root_config, tree_of, whole_tree
 
 OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
@@ -163,7 +163,7 @@ def test_placing_ends_in_a_leaf_or_leaves_no_trace(
     root: QueueConfig, rules: list[PlacementRuleConfig], newcomers: list[NewApplication]
 ) -> None:
     """An application gets into a leaf that is open to it, or when forced into recovery."""
-    tree = QueueTree(root)
+    tree = whole_tree(root)
     placer = Placer(rules)
     for newcomer in newcomers:
         before = outline(tree)

@@ -34,7 +34,7 @@ from licorne_core.placement.identity_check import checked_user, is_forced
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.tree import QueueTree
 from licorne_core.rule_kinds import RULES
-from support.trees import check_tree, outline, partition_config, queue_at
+from support.trees import check_tree, outline, partition_config, queue_at, reload_tree, whole_tree
 
 FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
@@ -113,7 +113,7 @@ class World:
             case "config":
                 config = partition_config(body)
                 self.placer = Placer(config.placement_rules)
-                self.tree = QueueTree(config.root)
+                self.tree = whole_tree(config.root)
                 return ["ok"]
             case "reload":
                 config = partition_config(body)
@@ -121,7 +121,7 @@ class World:
                 if problems:
                     raise ConfigError(problems)
                 self.placer = Placer(config.placement_rules)
-                self.tree.reload(config.root)
+                reload_tree(self.tree, config.root)
                 return ["ok"]
             case "submit":
                 return [self._submit(application(words))]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.preemption.quota_change import QuotaClock, QuotaTerms, start_time
+from licorne_core.preemption.quota_change import QuotaClock, QuotaTerms, start_time, terms_of
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.resources import Resources
-from support.trees import queue_at, root_config, tree_of
+from support.trees import queue_at, reload_tree, root_config, tree_of
 
 NOW = 1000.0
 SET = 990.0
@@ -105,10 +105,12 @@ class Partition:
         self, top: int, delay: str, low: int, other: int, *, enabled: bool | None = None
     ) -> None:
         """Another configuration comes."""
-        before = self.clock.terms(self.tree.walk())
-        self.tree.reload(root_config(TREE % (top, delay, low, other)))
         on = self.clock.enabled if enabled is None else enabled
-        self.clock.on_reload(self.tree.walk(), before, self.now, enabled=on)
+        was, self.clock.enabled = self.clock.enabled, on
+        before = {queue: terms_of(queue, enabled=was) for queue in self.tree.walk()}
+        reload_tree(self.tree, root_config(TREE % (top, delay, low, other)))
+        for queue, former in before.items():
+            self.clock.on_reload(queue, former, self.now)
 
     def starts(self) -> dict[str, float]:
         """The queues with a start time, and how many seconds from now that is."""
@@ -245,7 +247,8 @@ def test_root_and_dynamic_queues_are_never_enforced() -> None:
     for queue in leaf.lineage:
         queue.allocated["memory"] = 9
     clock.on_growth(leaf.lineage, NOW)
-    clock.on_reload(leaf.lineage, {}, NOW, enabled=True)
+    for queue in leaf.lineage:
+        clock.on_reload(queue, terms_of(queue, enabled=False), NOW)
     assert [clock.start(queue) for queue in leaf.lineage] == [0.0, 0.0, 0.0]
 
 

@@ -6,7 +6,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
 from licorne_core.queues.tree import QueueTree
-from support.trees import ANN, queue_at, root_config, tree_of
+from support.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 BOB = UserGroup("bob", ("guests",))
 
@@ -67,7 +67,7 @@ def test_only_active_leaves_take_applications() -> None:
     below = tree.create(QueuePath("root.a.x"), ANN)
     assert takes_applications(below)
     assert not takes_applications(queue_at(tree, "root.a"))
-    tree.reload(root_config("- {name: c}"))
+    reload_tree(tree, root_config("- {name: c}"))
     assert not takes_applications(below)
     assert not takes_applications(queue_at(tree, "root.b"))
     assert takes_applications(queue_at(tree, "root.c"))

@@ -4,8 +4,8 @@ from typing import Any
 
 from licorne_core.config.schema import LimitConfig, QueueConfig
 from licorne_core.facts.queues import LimitSet
-from licorne_core.queues.changes import changes, snapshot
-from licorne_core.queues.tree import QueueTree
+from licorne_core.queues.changes import limit_facts, snapshot
+from support.trees import reload_tree, whole_tree
 
 
 class Counted(dict[str, int]):
@@ -31,10 +31,10 @@ def limited(description: str, amount: int) -> QueueConfig:
 
 def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
     """The names of those whose limit was set, from one configuration to the other."""
-    tree = QueueTree(before)
-    earlier = snapshot(tree)
-    tree.reload(after)
-    found = changes(earlier, snapshot(tree), 0.0)
+    tree = whole_tree(before)
+    earlier = snapshot(tree.root)
+    reload_tree(tree, after)
+    found = limit_facts((tree.root, earlier, snapshot(tree.root)), 0.0)
     return [fact.name for fact in found if isinstance(fact, LimitSet)]
 
 

@@ -5,7 +5,16 @@ import pytest
 from licorne_core.ids import QueuePath
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.tree import QueueTree
-from support.trees import ANN, check_tree, enter, outline, queue_at, root_config, tree_of
+from support.trees import (
+    ANN,
+    check_tree,
+    enter,
+    outline,
+    queue_at,
+    reload_tree,
+    root_config,
+    tree_of,
+)
 
 TWO = """
 - name: root
@@ -22,7 +31,7 @@ def follow(tree: QueueTree, queues: str) -> None:
     root = root_config(queues)
     assert check_reload(tree, root) == []
     tree.shares_stale = False
-    tree.reload(root)
+    reload_tree(tree, root)
     assert tree.shares_stale
     check_tree(tree)
 

@@ -6,7 +6,7 @@ from licorne_core.config.properties import AppSortPolicy, PreemptionPolicy
 from licorne_core.ids import QueuePath
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
-from support.trees import ANN, queue_at, root_config, tree_of
+from support.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
 # The sample of the queue configuration guide: a template at root and one further down.
 TEMPLATES = """
@@ -101,10 +101,10 @@ def test_reload_reaches_dynamic_leaves_through_the_template() -> None:
     """A changed template counts for the dynamic leaves that are there already."""
     tree = tree_of(TEMPLATES)
     leaf = created(tree, "root.parent.region.sales")
-    tree.reload(root_config(TEMPLATES.replace("memory: 610000", "memory: 700000")))
+    reload_tree(tree, root_config(TEMPLATES.replace("memory: 610000", "memory: 700000")))
     assert leaf.max == {"vcore": 21000 * CORES, "memory": 700000}
     without = TEMPLATES.replace("    childtemplate:\n      resources: {max: {vcore: 21000", "#")
-    tree.reload(root_config(without))
+    reload_tree(tree, root_config(without))
     assert leaf.max == {"vcore": 20000 * CORES, "memory": 600000}
     assert leaf.max_applications == 10
 

@@ -8,7 +8,16 @@ from licorne_core.ids import QueuePath
 from licorne_core.queues.access import RECOVERY_PATH
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import MAX_LEVELS, MAX_PATH_LENGTH, QueueTree
-from support.trees import ANN, check_tree, enter, outline, queue_at, root_config, tree_of
+from support.trees import (
+    ANN,
+    check_tree,
+    enter,
+    outline,
+    queue_at,
+    reload_tree,
+    root_config,
+    tree_of,
+)
 
 OPEN = """
 - name: root
@@ -107,7 +116,7 @@ def test_create_stops_at_a_draining_queue() -> None:
     """A draining parent gets no children, nor does a dynamic one below it."""
     tree = tree_of(OPEN)
     enter(queue_at(tree, create(tree, "root.a.users.ann")))
-    tree.reload(root_config("- {name: root, submitacl: '*', queues: [{name: b}]}"))
+    reload_tree(tree, root_config("- {name: root, submitacl: '*', queues: [{name: b}]}"))
     text = "cannot add a child queue when queue is marked for deletion: "
     assert refusal(tree, "root.a.new") == f"{text}root.a"
     assert refusal(tree, "root.a.users.bob") == f"{text}root.a.users"
@@ -141,8 +150,9 @@ def test_recovery_queue_asks_for_no_access() -> None:
     )
     queue = tree.create(RECOVERY_PATH, ANN, recovery=True)
     assert outline(tree)[1] == "root.@recovery@ leaf dynamic Active"
-    tree.reload(
-        root_config("- {name: root, childtemplate: {maxapplications: 3}, queues: [{name: a}]}")
+    reload_tree(
+        tree,
+        root_config("- {name: root, childtemplate: {maxapplications: 3}, queues: [{name: a}]}"),
     )
     assert queue.max is None
     assert queue.max_applications == 0

@@ -12,7 +12,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.reload import check_reload
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.tree import QueueTree
-from support.trees import check_tree, enter, outline
+from support.trees import check_tree, enter, outline, reload_tree, whole_tree
 
 NAMES = ("a", "b", "c")
 USERS = (UserGroup("ann"), UserGroup("bob"))
@@ -70,7 +70,7 @@ def follow(tree: QueueTree, root: QueueConfig) -> None:
     if problems:
         return
     known = {queue.path for queue in tree.walk()}
-    tree.reload(root)
+    reload_tree(tree, root)
     active = {q.path for q in tree.walk() if q.managed and q.state is QueueState.ACTIVE}
     assert active == configured_paths(root)
     assert {queue.path for queue in tree.walk()} == known | active
@@ -116,7 +116,7 @@ def nth_leaf(tree: QueueTree, number: int) -> Queue | None:
 @given(roots, st.lists(steps, max_size=12))
 def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]]) -> None:
     """Any history of a tree keeps its links, kinds and states in order."""
-    tree = QueueTree(root)
+    tree = whole_tree(root)
     check_tree(tree)
     for number, (what, operand) in enumerate(history):
         match what, operand:
@@ -140,12 +140,12 @@ def test_a_tree_stays_a_tree(root: QueueConfig, history: list[tuple[str, object]
 @given(roots, roots)
 def test_reload_of_an_unused_tree_ends_like_a_new_one(old: QueueConfig, new: QueueConfig) -> None:
     """With nothing running, reload and clean lead to what the new configuration builds."""
-    tree = QueueTree(old)
+    tree = whole_tree(old)
     assert check_reload(tree, new) == []
-    tree.reload(new)
+    reload_tree(tree, new)
     tree.clean()
-    assert outline(tree) == outline(QueueTree(new))
-    for queue in QueueTree(new).walk():
+    assert outline(tree) == outline(whole_tree(new))
+    for queue in whole_tree(new).walk():
         ours = tree.get(queue.path)
         assert ours is not None
         assert ours.submit_acl == queue.submit_acl

@@ -9,13 +9,13 @@ from licorne_core.apps.requests import Request, RequestEvent
 from licorne_core.config.schema import QueueConfig
 from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId
-from licorne_core.queues.tree import QueueTree
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.blockers import BackOff
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.waiting import Waiting
 from licorne_core.timers import Due, Timer, Timers
 from support.builders import ask
+from support.trees import whole_tree
 
 APP = AppId("app")
 TIMER = Timer(Due.ESCALATE, APP)
@@ -26,7 +26,7 @@ class World:
 
     def __init__(self) -> None:
         """No asks, at no special time."""
-        leaf = QueueTree(QueueConfig(name="root", queues=(QueueConfig(name="a"),))).get("root.a")
+        leaf = whole_tree(QueueConfig(name="root", queues=(QueueConfig(name="a"),))).get("root.a")
         assert leaf is not None
         self.app = Application(APP, leaf.path, UserGroup("ann", ()), {}, 0.0)
         self.app.leaf = leaf

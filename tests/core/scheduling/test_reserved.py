@@ -12,7 +12,6 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
-from licorne_core.queues.tree import QueueTree
 from licorne_core.ranking import Key
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.blockers import RunningLimit, RunningLimits
@@ -20,6 +19,7 @@ from licorne_core.scheduling.order import queue_key
 from licorne_core.scheduling.reserved import Owner, ReservedAsks
 from licorne_core.trackers import Tracker
 from support.builders import ask
+from support.trees import whole_tree
 
 QUOTAS = 2
 
@@ -30,7 +30,7 @@ class World:
     def __init__(self) -> None:
         """Nothing is reserved yet; asks of higher numbers come later."""
         leaves = (QueueConfig(name="a"), QueueConfig(name="b"))
-        self.tree = QueueTree(QueueConfig(name="root", parent=True, queues=leaves))
+        self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=leaves))
         self.reserved = ReservedAsks()
         self.limits = RunningLimits()
         self.quotas = [Tracker("user", str(n), QueuePath("root")) for n in range(QUOTAS)]

@@ -1,4 +1,4 @@
-"""``reload [extra:KEY=VALUE...]`` and a configuration: the RM sends another one."""
+"""``reload [begin=yes] [extra:KEY=VALUE...]`` and a configuration: the RM sends another one."""
 
 from scenarios.stage import Line, Stage
 from support.builders import reload
@@ -7,4 +7,4 @@ from support.builders import reload
 def run(stage: Stage, line: Line) -> list[str]:
     """Update the configuration."""
     extra = line.take_all("extra:")
-    return stage.told(stage.driver.send(reload(line.text, rm=stage.rm, extra=extra)))
+    return stage.hand_in(line, reload(line.text, rm=stage.rm, extra=extra))

@@ -1,5 +1,6 @@
-"""``rm NAME [predicates=S] [victims=yes] [fail=open] [extra:KEY=VALUE...]`` and a configuration.
+"""``rm NAME [begin=yes] [predicates=S] [victims=yes] [fail=open] [extra:KEY=VALUE...]``.
 
+A configuration stands below it.
 An RM registers; with `predicates` it wants to be asked, and answers within so many seconds;
 with `victims` it judges victims as well.
 """
@@ -21,4 +22,4 @@ def run(stage: Stage, line: Line) -> list[str]:
             deadline=float(deadline), fail_mode=FailMode[fail.upper()], judges_victims=judges
         )
     request = register(line.text, rm=name, extra=extra, predicates=policy)
-    return stage.told(stage.driver.send(request))
+    return stage.hand_in(line, request)

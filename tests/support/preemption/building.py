@@ -17,6 +17,7 @@ from licorne_core.queues.tree import QueueTree
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items, charge
 from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
+from support.trees import whole_tree
 
 
 class Built(NamedTuple):
@@ -45,7 +46,7 @@ class Built(NamedTuple):
 
 def build(cluster: Cluster, glance: int = 32) -> Built:
     """Everything as the records have it, and a search over it that glances at so many nodes."""
-    tree = QueueTree(_config(cluster, cluster.queue("root")))
+    tree = whole_tree(_config(cluster, cluster.queue("root")))
     nodes = NodeBook(NodeSortPolicy())
     for record in cluster.nodes:
         node = Node(NodeId(record.name), record.capacity, {}, schedulable=record.schedulable)
