@@ -15,6 +15,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import session_pb2 as sp
 from licorne_core.asks import NO_TAGS, Ask, AskClass
 from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.rm_caps import ENTRY_BYTES, footprint_of
 from licorne_server.caps import (
     MAX_ANNOTATION,
     MAX_CLASS_TAGS,
@@ -44,6 +45,9 @@ _KEPT_BYTES = 2048
 
 _READ_BYTES = 400
 """Bytes of memory reckoned for an ask, or an ask class, beside its texts, tags and amounts."""
+
+PLAIN_AMOUNTS = 8
+"""Amounts that the reckoned size of a plain ask has room for."""
 
 CREATION_TIME = "creationtime"
 REQUIRED_NODE = "yunikorn.apache.org/requirednode"
@@ -131,6 +135,7 @@ class AskReader:
             kind.placeholder,
             kind.task_group,
             kind.tags,
+            kind.footprint,
         )
 
     def _read(self, raw: bytes) -> Ask:
@@ -202,12 +207,13 @@ class AskReader:
         if not app_id and not foreign:
             raise BadItem("applicationID is empty")
         policy = wire.preemptionPolicy if wire.HasField("preemptionPolicy") else _NO_POLICY
+        ask_class = self._class(
+            wire.resourcePerAlloc.SerializeToString(), required, self._predicate(opinion, tags)
+        )
         return Ask(
             AllocationKey(wire.allocationKey),
             AppId(self._name("applicationID", app_id, MAX_ANNOTATION)),
-            self._class(
-                wire.resourcePerAlloc.SerializeToString(), required, self._predicate(opinion, tags)
-            ),
+            ask_class,
             wire.priority,
             create_time,
             NodeId(self._name("nodeID", wire.nodeID)) or None,
@@ -218,6 +224,7 @@ class AskReader:
             wire.placeholder,
             self._task_group(wire),
             tags,
+            _footprint(wire, ask_class, tags),
         )
 
     def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:
@@ -307,6 +314,13 @@ def _digest(tags: Mapping[str, str]) -> str:
     """A short text that is equal for equal tags, whatever their order."""
     known = sorted((name, value) for name, value in tags.items() if name.lower() not in OWN_TAGS)
     return sha256(repr(known).encode()).hexdigest()
+
+
+def _footprint(wire: si.Allocation, ask_class: AskClass, tags: Mapping[str, str]) -> int:
+    """Bytes of memory that an ask takes beyond a plain one, as the core reckons them."""
+    amounts = ENTRY_BYTES * max(0, len(ask_class.items) - PLAIN_AMOUNTS)
+    names = max(0, len(wire.applicationID) + len(wire.taskGroupName) - MAX_ID)
+    return footprint_of(tags) + amounts + names
 
 
 def _size(raw: bytes, entries: Sized) -> int:

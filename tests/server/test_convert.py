@@ -144,6 +144,25 @@ def test_key_that_stands_elsewhere_is_still_found() -> None:
             assert reader.read(raw).key == si.Allocation.FromString(raw).allocationKey
 
 
+def test_what_an_ask_brings_counts_as_memory() -> None:
+    """Tags, long names and very many amounts count; the first time as every time."""
+    reader = AskReader()
+    plain = ask("k", resourcePerAlloc=resource(vcore=1, memory=1))
+    tagged = ask("k", allocationTags={f"tag-{number}": "value" for number in range(5)})
+    named = ask("k", placeholder=True, taskGroupName="g" * 5_000)
+    wide = ask("k", resourcePerAlloc=resource(**{f"type-{number}": 1 for number in range(100)}))
+    read = [
+        [reader.read(wire.SerializeToString()).footprint for _ in range(2)]
+        for wire in (plain, tagged, named, wide)
+    ]
+    assert all(first == again for first, again in read)
+    sizes = [first for first, _ in read]
+    assert sizes[0] == 0
+    assert 1_000 < sizes[1] < 1_200
+    assert 4_400 < sizes[2] < 5_100
+    assert 18_000 < sizes[3] < 20_000
+
+
 @given(st.lists(WIRE_ASKS, max_size=5), NAME)
 def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: str) -> None:
     """Joined pieces parse to what was allocated, field for field (spec § 1.6.9)."""
