@@ -1,5 +1,6 @@
 """The rule H1: what an RM has is the sum of what its partitions have (see `invariants.py`)."""
 
+from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
@@ -14,10 +15,15 @@ from licorne_core.rm_caps import (
 
 
 def check_holdings(rm: Rm) -> None:
-    """Count anew what the RM has; raises InvariantBroken."""
+    """Count anew what the RM has; raises InvariantBroken.
+
+    Between two slices of a command a partition that is being built counts, and is not there yet.
+    """
     summed = Holdings()
     for partition in rm.partitions.values():
         _add(summed, partition)
+    if Hold.UNFINISHED in rm.holds and rm.holdings.queues > summed.queues:
+        summed.queues_changed(rm.holdings.queues - summed.queues)
     known, fresh = rm.holdings.counts(0), summed.counts(0)
     if known != fresh:
         raise InvariantBroken(f"H1: RM {rm.rm_id} has {fresh}, and is known to have {known}")
