@@ -56,8 +56,9 @@ class Reader:
                 refusal = await answer.json()
                 assert refusal["status_code"] == refusal["StatusCode"] == answer.status
                 assert "others" not in refusal["message"]
-            # To its end: a state dump is sent to one at a time.
-            await answer.read()
+            if "events/stream" not in path:
+                # To its end: a state dump is sent to one at a time.
+                await answer.read()
             return answer.status
 
     async def asked_by(self, token: str, path: str, method: str = "GET") -> int:
