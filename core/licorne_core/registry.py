@@ -23,7 +23,7 @@ from licorne_core.ids import (
 )
 from licorne_core.partition import Partition
 from licorne_core.remains import Remains
-from licorne_core.rm_caps import Holdings, Supplies
+from licorne_core.rm_caps import Holdings, MemoryPressure
 from licorne_core.rm_context import RmContext
 
 MAX_DEPARTED = 1024
@@ -208,7 +208,7 @@ class Registry:
         self.partitions: dict[PartitionName, Partition] = {}
         self.agenda = Agenda()
         self.remains = Remains()
-        self.supplies = Supplies()
+        self.pressure = MemoryPressure()
         self.acts = Acts()
         self._departed: dict[RmId, int] = {}
         self._highest_forgotten = 0

@@ -6,7 +6,7 @@ is rarely below what Python takes. The reckoning is part of the decisions, and i
 machine.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -69,26 +69,39 @@ class Shortage(IntEnum):
 
     NONE = 0
     NEW = 1
-    """New asks, applications and RMs are refused."""
+    """RMs that are not here are refused, and asks of RMs with more than an equal share."""
     ALL = 2
-    """Nodes and allocations that exist already are refused as well."""
+    """Everything that takes memory is refused, of all RMs; what is there stays."""
 
 
-class Supplies:
-    """Whether the process is short of memory; all RMs share it."""
+class MemoryPressure:
+    """Whether the process is short of memory; it is the same object for all RMs."""
 
-    __slots__ = ("reason", "shortage")
+    __slots__ = ("reason", "share", "shortage")
 
     def __init__(self) -> None:
         """There is no shortage."""
         self.shortage = Shortage.NONE
         self.reason = ""
         """What is said to those who are refused."""
+        self.share = 0
+        """Reckoned bytes of each RM if all had the same."""
 
-    def set(self, shortage: Shortage, reason: str) -> None:
-        """From now on."""
+    def set(self, shortage: Shortage, reason: str, held: Collection[int]) -> None:
+        """From now on; RMs have so many reckoned bytes at the moment."""
         self.shortage = shortage
         self.reason = reason
+        self.share = sum(held) // max(1, len(held))
+
+    def refuses(self, memory: int, *, new: bool) -> bool:
+        """Whether an RM with so many reckoned bytes gets nothing more, or nothing new.
+
+        At first only those wait that have more than an equal share: what one RM has in plenty must
+        not cost another its asks.
+        """
+        if self.shortage is Shortage.ALL:
+            return True
+        return self.shortage is Shortage.NEW and new and memory >= self.share
 
 
 class Holdings:
@@ -103,18 +116,18 @@ class Holdings:
         "memory",
         "moved",
         "nodes",
+        "pressure",
         "queues",
         "rm_id",
-        "supplies",
     )
 
     def __init__(
-        self, rm_id: str = "", caps: RmCaps | None = None, supplies: Supplies | None = None
+        self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None
     ) -> None:
         """Nothing yet."""
         self.rm_id = rm_id
         self.caps = caps or RmCaps()
-        self.supplies = supplies or Supplies()
+        self.pressure = pressure or MemoryPressure()
         self.queues = 0
         self.nodes = 0
         self.applications = 0
@@ -144,12 +157,12 @@ class Holdings:
         """One more ask or allocation; it `exists` if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        self._check_memory(f"allocation {key}", ASK_BYTES + footprint, exists=exists)
+        self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
     def check_growth(self, key: str, footprint: int) -> None:
         """What an ask or allocation takes grows by so many bytes."""
         if footprint > 0:
-            self._check_memory(f"allocation {key}", footprint, exists=True)
+            self._check_memory(f"allocation {key}", footprint)
 
     def check_application(self, app_id: str, footprint: int) -> None:
         """One more application."""
@@ -157,23 +170,23 @@ class Holdings:
             self._refuse(
                 f"application {app_id}", self.applications, "applications", self.caps.applications
             )
-        self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint, exists=False)
+        # An RM that connects again tells of its applications before what they run.
+        self._check_memory(f"application {app_id}", APPLICATION_BYTES + footprint)
 
     def check_node(self, node_id: str, footprint: int) -> None:
         """One more node."""
         if self.nodes >= self.caps.nodes:
             self._refuse(f"node {node_id}", self.nodes, "nodes", self.caps.nodes)
-        self._check_memory(f"node {node_id}", NODE_BYTES + footprint, exists=True)
+        self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
 
     def check_queues(self, path: str, count: int) -> None:
         """So many more queues, `path` being the last of them."""
         if self.queues + count > self.caps.queues:
             self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
 
-    def _check_memory(self, what: str, more: int, *, exists: bool) -> None:
-        supplies = self.supplies
-        if supplies.shortage and (supplies.shortage is Shortage.ALL or not exists):
-            raise Rejected(f"{what} is refused: {supplies.reason}")
+    def _check_memory(self, what: str, more: int, *, new: bool = False) -> None:
+        if self.pressure.shortage and self.pressure.refuses(self.memory, new=new):
+            raise Rejected(f"{what} is refused: {self.pressure.reason}")
         if self.memory + more > self.caps.memory:
             raise Rejected(
                 f"{what} is refused: RM {self.rm_id} takes about {self.memory} bytes of memory "

@@ -126,7 +126,8 @@ class Scheduler:
         if isinstance(command, Tick):
             return self._tick(command, now)
         if isinstance(command, RefuseNewWork):
-            self._registry.supplies.set(command.shortage, command.reason)
+            held = [rm.holdings.memory for rm in self._registry.rms.values()]
+            self._registry.pressure.set(command.shortage, command.reason, held)
             return []
         effects = self._carry_out(command, now)
         rm = self._registry.rms.get(command.rm_id)
@@ -159,7 +160,9 @@ class Scheduler:
         rm = self._registry.rms.get(command.rm_id)
         if rm is None:
             return [NotRegistered(rm_id=command.rm_id, reason=_not_registered(command))]
-        count_replayed(rm, command)
+        if Hold.UNFINISHED not in rm.holds:
+            # The rest of a command was counted with its beginning.
+            count_replayed(rm, command)
         try:
             effects = self._handle_for(rm, command, now)
             if isinstance(command, _SLICED):

@@ -34,7 +34,7 @@ async def others_are_served() -> Check:
             allocations, _, _ = await shim.set_up()
             await shim.ask(allocations, ask("k"))
             assert len(await new_allocations(allocations, 1)) == 1
-        # What the kernel had no room for while connections poured in is sent again after up to 20 s.
+        # What the kernel had no room for is sent again after up to 20 s.
         timeout = aiohttp.ClientTimeout(total=6 * PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as client:
             for probe in ("livez", "readyz"):

@@ -205,24 +205,54 @@ def test_a_partition_that_leaves_takes_all_with_it() -> None:
 
 
 def test_new_work_is_refused_while_memory_is_short() -> None:
-    """New asks, applications and RMs are refused with the reason; what exists is still taken."""
+    """New asks and RMs are refused with the reason; what exists is still taken."""
     driver = started(RmCaps())
     driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
     told = driver.do(asks(ask("one", "new", vcore=1), ask("one", "old", on_node="n", vcore=1)))
     assert refused(told) == {"new": f"allocation new is refused: {SHORT}"}
-    told = driver.do(apps(app("two", "root.a")), nodes(node("m", vcore=1)))
-    assert reasons(told) == [f"application two is refused: {SHORT}"]
     (failed,) = driver.do(RegisterRm(rm_id=RmId("other")))
     assert isinstance(failed, RegistrationFailed)
     assert SHORT in failed.reason
+
+
+def test_an_rm_can_replay_while_memory_is_short() -> None:
+    """Who registers again gets all that it runs back into the books."""
+    driver = started(RmCaps())
+    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
     (again,) = driver.do(register(LEAF))
     assert isinstance(again, Registered)
+    told = driver.do(nodes(node("n", vcore=100)), apps(app("one", "root.a")))
+    told += driver.do(asks(ask("one", "old", on_node="n", vcore=1)))
+    assert reasons(told) == []
+    assert refused(told) == {}
+    assert counts(driver).asks == 1
+
+
+def test_a_small_rm_is_served_while_a_large_one_makes_memory_short() -> None:
+    """The asks of those that have less than an equal share are taken."""
+    driver = started(RmCaps())
+    driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
+    driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))
+    driver.do(apps(app("one", "root.a"), rm="small"))
+    driver.do(RefuseNewWork(shortage=Shortage.NEW, reason=SHORT))
+    assert refused(driver.do(asks(ask("one", "k", vcore=1), rm="small"))) == {}
+    assert "k" in refused(driver.do(asks(ask("one", "k", vcore=1))))
 
 
 def test_nothing_is_taken_while_memory_is_very_short() -> None:
-    """Nodes and existing allocations are refused as well, until there is enough again."""
+    """Nodes and existing allocations are refused as well, until there is enough again.
+
+    An RM that registers again is refused before its books are dropped.
+    """
     driver = started(RmCaps())
+    driver.do(asks(ask("one", "runs", vcore=1)))
     driver.do(RefuseNewWork(shortage=Shortage.ALL, reason=SHORT))
+    (failed,) = driver.do(register(LEAF))
+    assert isinstance(failed, RegistrationFailed)
+    assert counts(driver).asks == 1
+    told = driver.do(apps(app("two", "root.a")))
+    assert reasons(told) == [f"application two is refused: {SHORT}"]
+    assert counts(driver).ended == 0
     told = driver.do(asks(ask("one", "old", on_node="n", vcore=1)), nodes(node("m", vcore=1)))
     assert refused(told) == {"old": f"allocation old is refused: {SHORT}"}
     assert reasons(told) == [f"node m is refused: {SHORT}"]

@@ -9,6 +9,7 @@ from licorne_core.handlers import bounds
 from licorne_core.ids import AllocationKey, AppId, RmId
 from licorne_core.partition import Partition
 from licorne_core.resources import INT64_MAX
+from licorne_core.tuning import Tuning
 from support.builders import (
     RM,
     app,
@@ -244,3 +245,17 @@ def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     }
     assert refused(driver.do(asks(ask("one", "k5", placeholder=True, group="g2", vcore=1)))) == {}
     assert refused(driver.do(asks(ask("one", "real", group="g9", vcore=1)))) == {}
+
+
+def test_the_rest_of_a_command_is_not_counted_again() -> None:
+    """A large command in a replay counts once, in however many slices it is done."""
+    driver = Driver(tuning=Tuning(slice_size=1))
+    driver.do(
+        register(config("[{name: a}]")), nodes(node("n", vcore=9)), apps(app("one", "root.a"))
+    )
+    driver.do(asks(*(ask("one", f"k{number}", on_node="n", vcore=1) for number in range(5))))
+    rm_id = RmId(RM)
+    gone = nodes(node("n", NodeAction.DECOMISSION), node("m", vcore=5))
+    driver.do(BeginReplay(rm_id=rm_id), gone)
+    told = driver.do(EndReplay(rm_id=rm_id, nodes=2, applications=0, allocations=0))
+    assert told == [ReplayEnded(rm_id=rm_id)]

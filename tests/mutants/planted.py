@@ -1,5 +1,6 @@
 """All defects that are planted, in the order in which they are tried."""
 
+from mutants.of_caps import CAPS
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
 from mutants.of_core import CORE
@@ -32,6 +33,7 @@ ALL = [
     *INTAKE,
     *SERVER,
     *DOORS,
+    *CAPS,
     *LOGS,
     *CLIENT,
 ]

@@ -143,13 +143,13 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
     """List a rejected application (spec § 3.12).
 
     One that is in no known partition, or has no id, is listed nowhere. Neither is one that is there
-    already: what is said twice must change nothing.
+    already: what is said twice must change nothing. Nor is any while memory is short.
     """
     partition = rm.find(new.partition)
     if partition is None:
         return
     partition.counters.applications_rejected += 1
-    if not new.app_id or new.app_id in partition.applications:
+    if not new.app_id or new.app_id in partition.applications or rm.holdings.pressure.shortage:
         return
     app = Application(
         new.app_id,

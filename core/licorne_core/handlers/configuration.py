@@ -22,7 +22,7 @@ from licorne_core.options import Options
 from licorne_core.placement.chain import Placer
 from licorne_core.queues.reload import check_reload
 from licorne_core.registry import Registry, Rm
-from licorne_core.rm_caps import Holdings
+from licorne_core.rm_caps import Holdings, Shortage
 
 _OF_THE_SERVER = frozenset({Hold.DRAINING, Hold.OUTBOX_FULL})
 """Holds that a new registration does not end."""
@@ -39,7 +39,7 @@ def register(registry: Registry, command: RegisterRm, options: Options, now: flo
             if not rm_id or "[" in rm_id or "]" in rm_id:
                 raise ConfigError([Problem(message=f"{_ID_LIMITS}: '{rm_id}'", path="rmID")])
             configuration = _usable(command.config, options)
-            _check_supplies(registry, rm_id)
+            _check_pressure(registry, rm_id)
             for config in configuration.partitions:
                 Placer(config.placement_rules)
         except ConfigError as error:
@@ -62,10 +62,15 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
     return usable
 
 
-def _check_supplies(registry: Registry, rm_id: RmId) -> None:
-    """Refuse an RM that was not here, while the process is short of memory."""
-    if registry.supplies.shortage and rm_id not in registry.rms:
-        raise ConfigError([Problem(message=registry.supplies.reason, path="rmID")])
+def _check_pressure(registry: Registry, rm_id: RmId) -> None:
+    """Refuse an RM that was not here, while the process is short of memory.
+
+    While everything is refused so is one that is here: its books would go, and what it runs could
+    not be told anew.
+    """
+    pressure = registry.pressure
+    if pressure.shortage is Shortage.ALL or (pressure.shortage and rm_id not in registry.rms):
+        raise ConfigError([Problem(message=pressure.reason, path="rmID")])
 
 
 class _Registration(Act):
@@ -85,7 +90,7 @@ class _Registration(Act):
         """The configuration has been checked."""
         self._registry = registry
         self._options = options
-        holdings = Holdings(command.rm_id, options.rm_caps, registry.supplies)
+        holdings = Holdings(command.rm_id, options.rm_caps, registry.pressure)
         self._rm = Rm(command, configuration, options.tuning.slice_size, holdings)
         super().__init__(command, options.tuning.slice_size, now)
 

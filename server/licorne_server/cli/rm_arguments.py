@@ -35,9 +35,9 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-rm-memory",
         type=size,
-        default=_USUAL.each.memory,
         metavar="SIZE",
-        help="memory of one RM, as the core reckons it: bytes, or 512Mi, 2Gi (4Gi)",
+        help="memory of one RM, as the core reckons it: bytes, or 512Mi, 2Gi "
+        "(half of --max-memory, 4Gi at most)",
     )
     add(
         "--max-ended-memory",
@@ -66,9 +66,17 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
 def rm_bounds(args: argparse.Namespace) -> RmBounds:
     """The bounds in the arguments."""
     counted = {name: getattr(args, f"max_{name}") for name in _CAPS}
+    limit = usual_limit() if args.max_memory is None else args.max_memory
+    memory = usual_memory(limit) if args.max_rm_memory is None else args.max_rm_memory
     return RmBounds(
         number=args.max_rms,
-        each=RmCaps(**counted, memory=args.max_rm_memory, ended_memory=args.max_ended_memory),
-        memory=usual_limit() if args.max_memory is None else args.max_memory,
+        each=RmCaps(**counted, memory=memory, ended_memory=args.max_ended_memory),
+        memory=limit,
         forget_after=args.forget_after,
     )
+
+
+def usual_memory(limit: int) -> int:
+    """How many bytes one RM may have if nothing is said: one alone must not use up the limit."""
+    usual = _USUAL.each.memory
+    return min(usual, limit // 2) if limit else usual
