@@ -128,6 +128,16 @@ def test_memory_is_reckoned_from_what_is_said() -> None:
     assert "bytes of memory" in reasons(driver.do(nodes(node("fat", attributes=tags, vcore=1))))[0]
 
 
+def test_what_asks_bring_along_adds_up() -> None:
+    """Each ask may be small enough, and all together are not; what is released makes room."""
+    driver = started(RmCaps())
+    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
+    three = [replace(ask("one", key, vcore=1000), footprint=2 * ASK_BYTES) for key in "abc"]
+    assert list(refused(driver.do(asks(*three)))) == ["c"]
+    driver.do(releases(release("one", "a")))
+    assert refused(driver.do(asks(three[2]))) == {}
+
+
 def test_a_resize_cannot_get_past_the_memory() -> None:
     """An ask said again with much in it is refused, and stays as it was."""
     driver = started(RmCaps())
