@@ -1,11 +1,12 @@
 """The garbage collector's manners."""
 
 import gc
+import sys
 from collections.abc import Iterator
 
 import pytest
 
-from licorne_server.collector import WORTH, Collector
+from licorne_server.collector import SWITCH_SECONDS, WORTH, Collector
 
 
 class Node:
@@ -19,12 +20,19 @@ class Node:
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     """A started one; the process gets its own settings back."""
-    before = gc.get_threshold()
+    before, interval = gc.get_threshold(), sys.getswitchinterval()
     collector = Collector(quiet=0.0)
     collector.start()
     yield collector
+    sys.setswitchinterval(interval)
     gc.set_threshold(*before)
     gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_thread_that_computes_gives_way_soon() -> None:
+    """The loop gets the interpreter ten times as soon as Python would give it."""
+    assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0005
 
 
 def frozen_garbage() -> None:
