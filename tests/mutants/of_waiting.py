@@ -248,8 +248,8 @@ WAITING = (
     Defect(
         "latest-heaps-go",
         _HEAPS,
-        "by_use[: (len(by_use) + 1) // 2]",
-        "by_use[len(by_use) // 2 :]",
+        "half = by_use[: (len(by_use) + 1) // 2]",
+        "half = by_use[len(by_use) // 2 :]",
         "heaps that were asked just now make room",
         (_TEST_HEAPS,),
     ),
