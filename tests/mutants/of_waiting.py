@@ -247,7 +247,7 @@ WAITING = (
     ),
     Defect(
         "latest-heaps-go",
-        _HEAPS,
+        "core/licorne_core/scheduling/heap_room.py",
         "half = by_use[: (len(by_use) + 1) // 2]",
         "half = by_use[len(by_use) // 2 :]",
         "heaps that were asked just now make room",
@@ -256,8 +256,8 @@ WAITING = (
     Defect(
         "order-of-before",
         _HEAPS,
-        "            supply.heap = None\n        self._supplies = {}",
-        "            pass\n        self._supplies = {}",
+        "            if heap is not None:\n                yield from heap.empty()\n",
+        "            supply.heap = heap\n",
         "heaps go on in the former order of nodes",
         (_TEST_HEAPS,),
     ),

@@ -59,7 +59,5 @@ class NodeBook:
         return (self._births, len(self.by_id))
 
     def reorder(self, policy: NodeSortPolicy) -> None:
-        """Order by another policy from now on."""
+        """Order by another policy from now on; whoever scores the nodes anew adds them to it."""
         self.order = node_order(policy)
-        for node in self.by_id.values():
-            self.order.add(node)

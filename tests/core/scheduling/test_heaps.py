@@ -14,7 +14,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.scheduling import heaps
+from licorne_core.scheduling import heap_room, heaps
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_heap import NodeHeap
@@ -195,7 +195,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more supplies than may have one, half of the others give theirs up, the newest not."""
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
     for supply in supplies[:4]:
@@ -241,7 +241,7 @@ def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
 
 def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A supply that begins with a heap beyond the most makes room at once, not when it is full."""
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
     for supply in supplies:
@@ -255,7 +255,7 @@ def test_all_heaps_together_have_so_many_entries(
     bound: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond that, half of the others make room, those asked longest ago."""
-    monkeypatch.setattr(heaps, bound, most)
+    monkeypatch.setattr(heap_room, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
     for supply in supplies[:3]:
@@ -267,7 +267,7 @@ def test_all_heaps_together_have_so_many_entries(
 
 def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A heap that grows when it reads of better nodes makes others give way."""
-    monkeypatch.setattr(heaps, "MAX_ENTRIES", 63)
+    monkeypatch.setattr(heap_room, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
     old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     kept = []
@@ -287,9 +287,10 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
     nodes = Nodes(4)
     supply = supply_of(1, ReservableSupply)
     assert nodes.heaps.first(supply) is nodes.all[0]
+    steps_taken = sum(nodes.heaps.close())
     for node in nodes.all:
         node.score = -node.score
-    nodes.heaps.forget()
+    assert steps_taken + sum(nodes.heaps.reopen()) >= 3
     assert not has_heap(supply)
     assert nodes.heaps.first(supply) is nodes.all[3]
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
