@@ -161,6 +161,7 @@ def test_a_resize_cannot_get_past_the_memory() -> None:
     assert [
         known.ask.ask_class.items
         for known in driver.views.asks(PartitionName("[rm1]default"), "one")
+        if known is not None
     ] == [(("vcore", 1000),)]
 
 
