@@ -114,6 +114,7 @@ class Allocations:
         allocation, node = self._where(request)
         _unbook(request, allocation, app, node)
         app.assumed_count -= 1
+        app.tally.allocations += 1
         request.follow(RequestEvent.ROLL_BACK)
         self._asks.enter(app, request, now)
         request.group.assumed -= 1
@@ -174,6 +175,7 @@ class Allocations:
         allocation = self._end(app, request, RequestEvent.RELEASE)
         del app.requests[request.key]
         app.holdings.ask_went(request.ask.footprint)
+        app.tally.requests -= 1
         return allocation
 
     def ask_back(self, app: Application, request: Request, now: float) -> Allocation:
@@ -227,6 +229,7 @@ class Allocations:
 
     def _end_assumption(self, app: Application, request: Request) -> None:
         app.assumed_count -= 1
+        app.tally.allocations += 1
         group = request.group
         group.assumed -= 1
         if group.is_idle:
@@ -273,6 +276,7 @@ def _forget(request: Request, app: Application, node: Node) -> None:
     del node.allocations[request.allocation]
     request.allocation = None
     app.allocation_count -= 1
+    app.tally.allocations -= 1
 
 
 def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
@@ -293,6 +297,7 @@ def _hand_over(
     placeholder.follow(RequestEvent.RELEASE)
     del app.requests[placeholder.key]
     app.holdings.ask_went(placeholder.ask.footprint)
+    app.tally.requests -= 1
     node.allocations[allocation] = None
     app.take(request, allocation)
 

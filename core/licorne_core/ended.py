@@ -30,6 +30,7 @@ def remember_rejected(partition: Partition, app: Application, now: float) -> Non
 def forget_ended(partition: Partition, due: Due, name: AppId) -> Application:
     """Its time is over, or it gives way."""
     app = _list_of(partition, due).pop(name)
+    partition.tally.dropped(app.state.value)
     holdings = partition.rm.holdings
     holdings.ended -= 1
     holdings.ended_memory -= _bytes_of(app)
@@ -49,6 +50,7 @@ def _remember(partition: Partition, due: Due, name: AppId, app: Application, now
         # Taken out first, so that the latest is the last to make room for others.
         forget_ended(partition, due, name)
     listed[name] = app
+    partition.tally.listed(app.state.value)
     partition.timers.set(Timer(due, name), now + TERMINATED_TIME)
     holdings = partition.rm.holdings
     holdings.ended += 1

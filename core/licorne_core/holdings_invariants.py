@@ -1,4 +1,10 @@
-"""The rule H1: what an RM has is the sum of what its partitions have (see `invariants.py`)."""
+"""Rules on sums that are kept while things come and go (see `invariants.py`).
+
+H1: what an RM has is the sum of what its partitions have. H2: what a partition's tally says is the
+sum over its applications.
+"""
+
+from collections import Counter
 
 from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
@@ -15,13 +21,14 @@ from licorne_core.rm_caps import (
 
 
 def check_holdings(rm: Rm) -> None:
-    """Count anew what the RM has; raises InvariantBroken.
+    """Count anew what the RM has, and its applications; raises InvariantBroken.
 
     Between two slices of a command a partition that is being built counts, and is not there yet.
     """
     summed = Holdings()
     for partition in rm.partitions.values():
         _add(summed, partition)
+        _check_tally(partition)
     if Hold.UNFINISHED in rm.holds and rm.holdings.queues > summed.queues:
         summed.queues_changed(rm.holdings.queues - summed.queues)
     known, fresh = rm.holdings.counts(0), summed.counts(0)
@@ -47,3 +54,17 @@ def _add(summed: Holdings, partition: Partition) -> None:
     for over in (*partition.completed.values(), *partition.rejected.values()):
         summed.ended += 1
         summed.ended_memory += APPLICATION_BYTES + over.footprint
+
+
+def _check_tally(partition: Partition) -> None:
+    apps = partition.applications.values()
+    over = (*partition.completed.values(), *partition.rejected.values())
+    fresh = (
+        sum(len(app.requests) for app in apps),
+        sum(app.allocation_count - app.assumed_count for app in apps),
+        dict(Counter(app.state.value for app in (*apps, *over))),
+    )
+    tally = partition.tally
+    known = (tally.requests, tally.allocations, tally.states)
+    if known != fresh:
+        raise InvariantBroken(f"H2: partition {partition.name} has {fresh}, its tally says {known}")

@@ -25,6 +25,7 @@ P2  What is being preempted in a queue, for a user and for a group is the sum of
 P4  What was promised is the sum of what was promised to pending asks that have had victims
     stopped. None wants less than was promised to it.
 H1  What an RM has is the sum of what its partitions have, in numbers and in reckoned bytes.
+H2  What a partition's tally says is the sum over its applications.
 R1  A partition is known by its own name, is its RM's, and shares nothing with another.
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.

@@ -21,6 +21,7 @@ from licorne_core.queues.queue import Queue
 from licorne_core.queues.state_aware import STARTING_TIME
 from licorne_core.scheduling.reserving import note_allocating
 from licorne_core.tags import tag_value
+from licorne_core.tally import Tally
 from licorne_core.timers import Due, Timer
 
 NO_STARTING_TAG = "application.stateaware.disable"
@@ -197,6 +198,8 @@ def unlink(partition: Partition, app: Application, now: float) -> None:
     partition.escalation.forget(app)
     del leaf.applications[app.app_id]
     del partition.applications[app.app_id]
+    partition.tally.dropped(app.state.value)
+    app.tally = Tally()
     app.leaf, app.quotas = None, ()
     # Groups know their application: without this only the garbage collector would free both.
     app.forget_groups()

@@ -96,6 +96,7 @@ class Pairs:
         else:
             del app.requests[request.key]
             app.holdings.ask_went(request.ask.footprint)
+            app.tally.requests -= 1
         if placeholder.state is RequestState.PLACEHOLDER:
             app.gang.keep(placeholder)
         self._changes.app_changed(app)

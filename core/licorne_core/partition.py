@@ -37,6 +37,7 @@ from licorne_core.scheduling.preempting import Preemption
 from licorne_core.scheduling.reserving import Reservations
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.scheduling.watching import Watch
+from licorne_core.tally import Tally
 from licorne_core.timers import Timer, Timers
 
 
@@ -63,8 +64,7 @@ class Partition:
         self.rm_id: RmId = rm_of(name)
         self.rm = rm
         """What it shares with the other partitions of its RM."""
-        self.holds = rm.holds
-        self.journal = rm.journal
+        self.holds, self.journal = rm.holds, rm.journal
         self.outstanding_scan: Iterator[Any] | None = None
         """The scan over what waits for a larger cluster, if one is under way (spec § 8.12)."""
         self.tree = QueueTree(config.root, rm.holdings)
@@ -73,6 +73,7 @@ class Partition:
         self.applications: dict[AppId, Application] = {}
         self.completed: dict[AppId, Application] = {}
         self.rejected: dict[AppId, Application] = {}
+        self.tally = Tally()
         self.nodes = NodeBook(config.node_sort, rm.holdings)
         self.limits = LimitBook()
         self.foreign: dict[AllocationKey, Node] = {}

@@ -44,6 +44,7 @@ class PendingAsks:
         request = Request(ask, create_time, app.arrivals)
         app.requests[ask.key] = request
         app.holdings.ask_came(ask.footprint)
+        app.tally.requests += 1
         if ask.placeholder:
             app.placeholder_came(ask)
         self.enter(app, request, now)
@@ -101,6 +102,7 @@ class PendingAsks:
         request.follow(RequestEvent.RELEASE)
         del app.requests[request.key]
         app.holdings.ask_went(request.ask.footprint)
+        app.tally.requests -= 1
         self.leave(app, request)
         self._changes.app_changed(app)
         if request.reservation is not None:
@@ -117,6 +119,7 @@ class PendingAsks:
         other.triggered = request.triggered
         app.requests[ask.key] = other
         app.holdings.ask_came(ask.footprint)
+        app.tally.requests += 1
         self.enter(app, other, now)
         return other
 

@@ -6,96 +6,101 @@ RMs have. So what is gone is taken apart, a slice at a time.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.partition import Partition
 from licorne_core.scheduling.waiting import Waiting
 
 MOST = 1_000
-"""Requests, applications and nodes that are let go at a time."""
+"""Requests, applications, nodes, allocations and queues that are let go at a time."""
 
 
 class Remains:
     """The partitions that are gone and still take memory."""
 
-    __slots__ = ("_partitions",)
+    __slots__ = ("_gone",)
 
     def __init__(self) -> None:
         """None."""
-        self._partitions: deque[Partition] = deque()
+        # How far each is taken apart.
+        self._gone: deque[Iterator[int]] = deque()
 
     def __bool__(self) -> bool:
         """Whether there are any."""
-        return bool(self._partitions)
+        return bool(self._gone)
 
     def add(self, partition: Partition) -> None:
         """A partition is gone; nobody uses anything of it any more."""
-        self._partitions.append(partition)
+        self._gone.append(_take_apart(partition))
 
     def take_apart(self) -> None:
         """Let some of what the oldest has go."""
-        if self._partitions and not _take_apart(self._partitions[0], MOST):
-            self._partitions.popleft()
+        if not self._gone:
+            return
+        left = MOST
+        for count in self._gone[0]:
+            left -= count
+            if left <= 0:
+                return
+        self._gone.popleft()
 
 
-def _take_apart(partition: Partition, most: int) -> bool:
-    """Let so many things go; whether there are more."""
-    left = most
-    applications, nodes = partition.applications, partition.nodes.by_id
-    while applications and left > 0:
-        app = next(reversed(applications.values()))
-        left = _let_go(app, partition.wakeups.waiting, left)
-        if not (app.requests or app.groups):
-            applications.popitem()
-    while nodes and left > 0:
+def _take_apart(partition: Partition) -> Iterator[int]:
+    """Let all things go, step by step; each step says how many things went."""
+    waiting, applications = partition.wakeups.waiting, partition.applications
+    while applications:
+        _, app = applications.popitem()
+        yield from _let_go(app, waiting)
+    yield from partition.index.clear()
+    nodes = partition.nodes.by_id
+    while nodes:
         _, node = nodes.popitem()
-        node.allocations = {}
-        node.reservations = {}
-        left -= 1
-    if applications or nodes:
-        return True
-    _forget_derived(partition)
-    return False
-
-
-def _forget_derived(partition: Partition) -> None:
-    """Let the last things go that know applications, groups of asks and nodes."""
+        partition.nodes.changed.forget(node)
+        for things in (node.allocations, node.foreign, node.reservations):
+            yield from _empty(things)
+        yield 1
+    yield from _empty(partition.foreign)
+    # The last things that know applications, groups of asks and nodes.
     for queue in partition.tree.walk():
         queue.applications.clear()
         queue.ranking.clear()
-    partition.completed.clear()
-    partition.rejected.clear()
+        yield 1
+    yield from _empty(partition.completed)
+    yield from _empty(partition.rejected)
     partition.wakeups.clear()
     partition.nodes.changed.clear()
 
 
-def _let_go(app: Application, waiting: Waiting, left: int) -> int:
-    """Let requests and groups of the application go, and it with the last of them.
+def _empty(things: dict[Any, Any]) -> Iterator[int]:
+    while things:
+        things.popitem()
+        yield 1
 
-    Returns how many things are left to let go in this slice.
-    """
+
+def _let_go(app: Application, waiting: Waiting) -> Iterator[int]:
+    """Let requests and groups of the application go, and it with the last of them."""
     requests, groups = app.requests, app.groups
-    while requests and left > 0:
+    while requests:
         _, request = requests.popitem()
         if request.is_pending and request.group.heap:
             # There is at least one place for each that is pending; which one goes is all the same.
             request.group.heap.pop()
         request.partner = request.promise = request.reservation = None
-        left -= 1
-    while groups and left > 0 and not requests:
+        yield 1
+    while groups:
         _, group = groups.popitem()
         for item in (group, group.reservation_request, group.preemption_request):
             if item is not None:
                 waiting.unpark(item)
         group.app = group.reservation_request = group.preemption_request = None
         group.heap.clear()
-        left -= 1
-    if not groups and not requests:
-        waiting.unpark(app)
-        # An emptied dictionary keeps its memory; another one has none.
-        app.requests, app.groups = {}, {}
-        app.reserved.clear()
-        app.ranking.clear()
-        app.leaf, app.quotas, app.trackers = None, (), ()
-        left -= 1
-    return left
+        yield 1
+    waiting.unpark(app)
+    # An emptied dictionary keeps its memory; another one has none.
+    app.requests, app.groups = {}, {}
+    app.reserved.clear()
+    app.ranking.clear()
+    app.leaf, app.quotas, app.trackers = None, (), ()
+    yield 1

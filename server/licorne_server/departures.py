@@ -132,7 +132,7 @@ class Departures:
 
     def _running(self, rm: Rm) -> int:
         """How many allocations are booked, those of placeholders among them."""
-        return sum(report.allocations for report in self._views.partitions(rm.rm_id))
+        return self._views.running(rm.rm_id)
 
     async def _run(self) -> None:
         woken = asyncio.Event()

@@ -14,6 +14,7 @@ from licorne_core.effects import (
     Registered,
     RegistrationFailed,
 )
+from licorne_core.errors import InvariantBroken
 from licorne_core.ids import PartitionName, RmId
 from licorne_core.rm_caps import ASK_BYTES, RmCaps, RmCounts, Shortage
 from support.builders import (
@@ -48,6 +49,27 @@ def started(caps: RmCaps, rm: str = RM) -> Driver:
 def counts(driver: Driver, rm: str = RM) -> RmCounts:
     """What the RM has, as reported."""
     return driver.views.rm(rm).counts
+
+
+@pytest.mark.parametrize("name", ["requests", "allocations"])
+def test_a_tally_that_is_wrong_is_noticed(name: str) -> None:
+    """The sums over applications are counted anew by the checks of the books (H2)."""
+    driver = started(RmCaps())
+    tally = next(iter(driver.scheduler.partitions.values())).tally
+    setattr(tally, name, 1)
+    with pytest.raises(InvariantBroken, match="H2: "):
+        driver.scheduler.check_holdings()
+
+
+def test_the_report_of_a_partition_looks_at_no_application() -> None:
+    """What applications have is summed up as it comes and goes: there may be very many."""
+    driver = started(RmCaps())
+    driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
+    partition = next(iter(driver.scheduler.partitions.values()))
+    partition.applications = {}
+    [report] = driver.views.partitions()
+    assert (report.allocations, report.pending_asks) == (1, 1)
+    assert report.applications == {"Running": 1}
 
 
 def of_others(key: str, on_node: str = "n") -> Ask:
@@ -149,6 +171,7 @@ def test_a_resize_cannot_get_past_the_memory() -> None:
     assert [
         known.ask.ask_class.items
         for known in driver.views.asks(PartitionName("[rm1]default"), "one")
+        if known is not None
     ] == [(("vcore", 1000),)]
 
 

@@ -1,12 +1,24 @@
 """Configurations that are put in force slice by slice, and what may come in between."""
 
 import json
+from itertools import pairwise
 
-from licorne_core.commands import Hold, PredicatePolicy, RemoveRm, SetHold, Tick
+import pytest
+
+from licorne_core.commands import (
+    Command,
+    Hold,
+    NodeAction,
+    PredicatePolicy,
+    RemoveRm,
+    SetHold,
+    Tick,
+)
 from licorne_core.effects import Happened, NotRegistered, Registered, Unfinished
 from licorne_core.facts.queues import QueueRemoved
 from licorne_core.handlers.cleaning import MOST
 from licorne_core.ids import PartitionName, RmId
+from licorne_core.scheduling.walking import PART
 from licorne_core.tuning import Tuning
 from support.builders import (
     answering,
@@ -75,6 +87,45 @@ def test_a_partition_of_many_queues_is_dropped_in_slices() -> None:
     removed = [fact for fact in driver.facts if isinstance(fact, QueueRemoved)]
     assert len(removed) == WIDE + 2
     assert most <= Tuning().slice_size
+
+
+def test_another_order_of_very_many_nodes_takes_slices() -> None:
+    """A slice looks at no more nodes than count as much as the queues of a slice."""
+    driver = Driver(tuning=Tuning(slice_size=10))
+    driver.do(register(config("[{name: a}]")))
+    driver.do(nodes(*[node(f"n{number}", vcore=number + 1) for number in range(400)]))
+    driver.begin(reload(config("[{name: a}]", rest="nodesortpolicy: {type: binpacking}")))
+    assert slices_of(driver) >= 3 * 400 // (10 * PART)
+    driver.do(apps(app("app", "root.a")))
+    assert keys(driver.do(asks(ask("app", "k", vcore=400)))) == ["k"]
+
+
+def foreign_left(driver: Driver) -> list[int]:
+    """How many foreign allocations are left after each slice of the command that was begun."""
+    partition = driver.scheduler.partitions[DEFAULT]
+    left = [len(partition.foreign)]
+    while driver.rest is not None:
+        driver.begin(driver.rest)
+        left.append(len(partition.foreign))
+    return left
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [nodes(node("n", NodeAction.DECOMISSION)), reload(config("[{name: a}]", name="other"))],
+    ids=["node goes", "partition goes"],
+)
+def test_foreign_allocations_of_a_node_that_goes_are_forgotten_in_slices(ends: Command) -> None:
+    """No slice forgets more of them than the tuning says, and the node goes with the last."""
+    driver = Driver(tuning=Tuning(slice_size=10))
+    driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
+    partition = driver.scheduler.partitions[DEFAULT]
+    foreign = [ask("", f"f{n}", on_node="n", tags={"foreign": "true"}, vcore=1) for n in range(35)]
+    driver.do(asks(*foreign))
+    driver.begin(ends)
+    left = foreign_left(driver)
+    assert max(before - after for before, after in pairwise([35, *left])) == 10
+    assert (left[-1], "n" in partition.nodes.by_id) == (0, False)
 
 
 def test_queues_are_cleaned_some_at_a_time() -> None:

@@ -8,7 +8,7 @@ from licorne_core import priorities, ranking
 from licorne_core.apps import groups
 from licorne_core.handlers import turn
 from licorne_core.preemption import residents
-from licorne_core.scheduling import heaps, node_heap, predicate_checks, shelf
+from licorne_core.scheduling import heap_room, heaps, node_heap, predicate_checks, shelf
 from properties.test_decisions import agree
 from support.worlds import compare
 
@@ -21,7 +21,7 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "SLACK", -1000)
     monkeypatch.setattr(heaps, "LOG_SLACK", -1000)
     monkeypatch.setattr(residents, "MOST_ENDED", -1)
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 2)
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
     monkeypatch.setattr(heaps, "PROBES", 1)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.errors import NotFound
-from licorne_server.services.paging import Page, filled, queues_after
+from licorne_server.services.paging import Page, filled, gathered, queues_after
 from licorne_server.share import Share
 from support.builders import register
 from support.driver import Driver
@@ -27,6 +27,18 @@ def idle() -> bool:
 def row(number: int) -> pb.Queue:
     """A queue named by a number."""
     return pb.Queue(path=str(number))
+
+
+async def test_a_list_without_pages_is_made_in_slices() -> None:
+    """Nothing is cut off, and what is gone by the time of its turn is left out."""
+
+    def odd(number: int) -> pb.Queue:
+        if not number % 2:
+            raise NotFound(f"{number}")
+        return pb.Queue(path=str(number))
+
+    rows = await gathered(range(30_000), odd, Share(idle), "host")
+    assert [row.path for row in rows] == [str(number) for number in range(1, 30_000, 2)]
 
 
 async def test_what_is_gone_by_its_turn_is_passed_over() -> None:

@@ -19,6 +19,7 @@ from licorne_core.priorities import PriorityCounts
 from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
 from licorne_core.rm_caps import GROUP_BYTES, Holdings
+from licorne_core.tally import Tally
 from licorne_core.timers import Timers
 from licorne_core.trackers import Tracker
 
@@ -85,6 +86,7 @@ class Application:
         "state_log",
         "submission_time",
         "tags",
+        "tally",
         "trackers",
         "user",
     )
@@ -107,6 +109,8 @@ class Application:
     """How many requests it was given so far."""
     holdings: Holdings
     """What its RM has, of which it is a part; groups and requests count there."""
+    tally: Tally
+    """What all applications of its partition have, of which it is a part."""
     footprint: int
     """Bytes of memory that its tags, groups of users and task groups take, as reckoned."""
     requests: dict[AllocationKey, Request]
@@ -156,10 +160,12 @@ class Application:
         gang: Gang | None = None,
         *,
         holdings: Holdings | None = None,
+        tally: Tally | None = None,
         footprint: int = 0,
     ) -> None:
         """A new application for a queue, in unix seconds; `gang` if it wants one."""
         self.holdings = holdings or Holdings()
+        self.tally = tally or Tally()
         self.footprint = footprint
         self.app_id = app_id
         self.queue_path = queue_path
@@ -216,6 +222,7 @@ class Application:
         state = TRANSITIONS[self.state, event]
         if state is self.state:
             return False
+        self.tally.moved(self.state.value, state.value)
         self.state = state
         self.state_log.append((now, state))
         if state is AppState.RUNNING and not self.start_time:
@@ -280,9 +287,12 @@ class Application:
         self.allocation_count += 1
         if request.state is ASSUMED:
             self.assumed_count += 1
+        else:
+            self.tally.allocations += 1
         requests, key = self.requests, request.ask.key
         if requests.pop(key, None) is None:
             self.holdings.ask_came(request.ask.footprint)
+            self.tally.requests += 1
         requests[key] = request
         allocated = self.placeholder_allocated if request.ask.placeholder else self.allocated
         highest = self.max_allocated

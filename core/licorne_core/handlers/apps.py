@@ -111,11 +111,13 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
         now,
         gang,
         holdings=rm.holdings,
+        tally=partition.tally,
         footprint=footprint,
     )
     rm.holdings.application_came(footprint)
     app.leaf = leaf
     partition.applications[app_id] = app
+    partition.tally.listed(app.state.value)
     leaf.applications[app_id] = app
     partition.limits.join(app, leaf)
     partition.journal.note(AppAdded(now, app_id, leaf.path, app.group))

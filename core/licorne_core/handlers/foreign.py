@@ -5,9 +5,11 @@ from licorne_core.errors import Rejected
 from licorne_core.facts.nodes import OccupiedChanged
 from licorne_core.handlers.bounds import check_node_growth, check_types
 from licorne_core.handlers.predicates import roll_back_unfitting
+from licorne_core.handlers.slices import Slice
 from licorne_core.ids import AllocationKey
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
+from licorne_core.resources import charge
 
 FOREIGN_TAG = "foreign"
 
@@ -48,11 +50,16 @@ def release_foreign(partition: Partition, key: AllocationKey, now: float) -> Non
         _note(partition, node, now)
 
 
-def forget_foreign_on(partition: Partition, node: Node) -> None:
-    """Forget the foreign allocations of a node that is about to go."""
-    for key, allocation in node.foreign.items():
+def forget_foreign_on(partition: Partition, node: Node, part: Slice) -> None:
+    """Forget foreign allocations of a node that is about to go, as many as the slice may end."""
+    freed: dict[str, int] = {}
+    for key, allocation in part.take(node.foreign.items()):
         del partition.foreign[key]
+        del node.foreign[key]
         partition.rm.holdings.ask_went(allocation.ask.footprint)
+        charge(freed, allocation.ask.ask_class.items)
+    if freed:
+        partition.cluster.occupy(node, tuple(freed.items()), ())
 
 
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:

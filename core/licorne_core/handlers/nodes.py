@@ -166,7 +166,8 @@ def _decommission(
         )
         outcome.release(partition, release)
     if not node.allocations:
-        forget_foreign_on(partition, node)
+        forget_foreign_on(partition, node, part)
+    if not node.allocations and not node.foreign:
         partition.cluster.remove(node, now)
         partition.counters.nodes_decommissioned += 1
         partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))

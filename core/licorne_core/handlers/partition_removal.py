@@ -1,6 +1,7 @@
 """A partition that left its RM's configuration (spec § 2.7.5)."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from licorne_core.acts import Act
 from licorne_core.apps.application import Application
@@ -93,7 +94,10 @@ def _remove_nodes(partition: Partition, now: float, part: Slice) -> None:
     """Nodes go when nothing is on them any more."""
     if partition.applications:
         return
-    for node in part.take(partition.nodes.by_id.values()):
-        forget_foreign_on(partition, node)
+    for node in list(islice(partition.nodes.by_id.values(), max(0, part.left))):
+        forget_foreign_on(partition, node, part)
+        if part.is_spent:
+            return
+        part.take((node,))
         partition.cluster.remove(node, now)
         partition.journal.note(NodeRemoved(now, node.node_id, partition.nodes.total))

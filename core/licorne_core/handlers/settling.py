@@ -44,7 +44,7 @@ def reload(act: Act, partition: Partition, config: PartitionConfig) -> Iterator[
     partition.wakeups.waiting.runnable = True
     partition.placer = Placer(config.placement_rules)
     if config.node_sort != partition.config.node_sort:
-        partition.index.reorder(config.node_sort)
+        yield from partition.index.reorder(config.node_sort)
     partition.preemption.enabled = config.preemption_enabled
     yield PARTITION
     yield from _settle_queues(act, partition, config)

@@ -53,8 +53,11 @@ class NodeBook:
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
 
+    @property
+    def made_of(self) -> tuple[int, int]:
+        """How many nodes came so far, and how many are here: with others it is another."""
+        return (self._births, len(self.by_id))
+
     def reorder(self, policy: NodeSortPolicy) -> None:
-        """Order by another policy from now on."""
+        """Order by another policy from now on; whoever scores the nodes anew adds them to it."""
         self.order = node_order(policy)
-        for node in self.by_id.values():
-            self.order.add(node)

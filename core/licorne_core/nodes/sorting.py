@@ -1,6 +1,6 @@
 """How full a node is, and the orders that follow from it (spec § 7.5)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import fsum
 from typing import Any, Protocol, assert_never
 
@@ -102,7 +102,10 @@ class SpreadOrder:
     def score(self, node: Node) -> tuple[float, float]:
         """The mean utilization of the node's group, then its own."""
         value = self._value(node)
-        return (self._means[value], self._groups[value][node])
+        mean = self._means.get(value)
+        if mean is None:
+            mean = self._means[value] = _mean(self._groups[value])
+        return (mean, self._groups[value][node])
 
     def voids(self, node: Node) -> Iterable[Node]:
         """All nodes of the group."""
@@ -112,14 +115,14 @@ class SpreadOrder:
             return ()
         if node in group:
             group[node] = _utilization(node, self._weights)
-        # A sum that does not depend on the order of the nodes.
-        self._means[value] = fsum(group.values()) / len(group)
+        self._means[value] = _mean(group)
         return group
 
     def add(self, node: Node) -> None:
         """The node counts in its group."""
-        used = _utilization(node, self._weights)
-        self._groups.setdefault(self._value(node), {})[node] = used
+        value = self._value(node)
+        self._groups.setdefault(value, {})[node] = _utilization(node, self._weights)
+        self._means.pop(value, None)
 
     def remove(self, node: Node) -> None:
         """It counts no more."""
@@ -131,6 +134,11 @@ class SpreadOrder:
 
     def _value(self, node: Node) -> str:
         return node.attributes.get(self.policy.attribute, "")
+
+
+def _mean(group: Mapping[Node, float]) -> float:
+    """How full a group is, by a sum that does not depend on the order of its nodes."""
+    return fsum(group.values()) / len(group)
 
 
 def _weights(policy: NodeSortPolicy) -> tuple[tuple[str, float], ...]:

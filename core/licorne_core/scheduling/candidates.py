@@ -1,7 +1,7 @@
 """Which node an ask goes to: the first in node order on which it fits (spec §§ 7.4, 8.4)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from licorne_core.asks import AskClass, Shape
 from licorne_core.config.schema import NodeSortPolicy
@@ -11,6 +11,7 @@ from licorne_core.nodes.sorting import NodeOrder
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps
 from licorne_core.scheduling.supply import ReservableSupply, Supply
+from licorne_core.scheduling.walking import parts_of
 from licorne_core.tuning import Tuning
 
 WORK_OF_A_TRY = 10
@@ -46,7 +47,8 @@ class NodeIndex:
         self._rescored = 0
         self.version = 0
         """Rises with every change of a node."""
-        self._score_all()
+        for _ in self._score_all():
+            pass
         self._heaps = NodeHeaps(nodes, tuning.fill_work)
         self._supplies: _Supplies = {}
         self._reservables: _Supplies = {}
@@ -58,11 +60,19 @@ class NodeIndex:
         """What touching many nodes at once has cost so far, in tries of an ask."""
         return (self._heaps.work + self._rescored) // WORK_OF_A_TRY
 
-    def reorder(self, policy: NodeSortPolicy) -> None:
-        """Another order of nodes is in force."""
+    def reorder(self, policy: NodeSortPolicy) -> Iterator[int]:
+        """Put another order of nodes in force, step by step; a step says for how much it counts.
+
+        Between two steps nodes may change. None may come or go, and nobody may ask for any.
+        """
+        yield from self._heaps.close()
         self._nodes.reorder(policy)
-        self._score_all()
-        self._heaps.forget()
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                self._nodes.order.add(node)
+            yield 1
+        yield from self._score_all()
+        yield from self._heaps.reopen()
 
     # Who asks
 
@@ -83,13 +93,13 @@ class NodeIndex:
         supply = self._supplies.get(ask_class)
         return supply is not None and supply.asks > 0
 
-    def clear(self) -> None:
-        """Nobody asks any more, and there are no nodes: forget all that was derived."""
+    def clear(self) -> Iterator[int]:
+        """The partition is gone, and nobody asks any more: forget all nodes, step by step."""
+        yield from self._heaps.close()
         self._supplies.clear()
         self._reservables.clear()
         self._short = FittingIndex()
         self._unreservable = FittingIndex()
-        self._heaps.forget()
 
     def _drop(self, wanted: AskClass | Shape) -> None:
         supply = self._supplies[wanted]
@@ -162,13 +172,13 @@ class NodeIndex:
         self._heaps.write(node)
         return found
 
-    def _score_all(self) -> None:
-        for node in self._nodes.by_id.values():
-            node.score = None
-        for node in self._nodes.by_id.values():
-            # A score may have come with that of another node.
-            if node.score is None:
-                self.took(node)
+    def _score_all(self) -> Iterator[int]:
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                self._nodes.changed.note(node)
+                self.version += 1
+                _score_afresh(node, self._nodes.order)
+            yield 1
 
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
@@ -188,6 +198,10 @@ class NodeIndex:
     def _void_scores(self, node: Node) -> None:
         order = self._nodes.order
         self.version += 1
+        if self._heaps.closed:
+            for mate in order.voids(node):
+                _score_afresh(mate, order)
+            return
         if not order.has_mates:
             if _rescore(node, order):
                 self._heaps.write(node)
@@ -231,6 +245,12 @@ class NodeIndex:
         elif supply.is_short:
             supply.end_shortage()
         return node
+
+
+def _score_afresh(node: Node, order: NodeOrder) -> None:
+    """Derive the score without comparing it to the one before, which may be of another kind."""
+    node.score = order.score(node)
+    node.version += 1
 
 
 def _rescore(node: Node, order: NodeOrder) -> bool:

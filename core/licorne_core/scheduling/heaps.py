@@ -8,22 +8,22 @@ top. So a decision costs about log(nodes), and a class that fits nowhere costs n
 changes that would do.
 
 A supply's own heap is filled in parts. The first node of the supply is not known before it is full,
-and `StillLooking` says so to those who ask.
+and `StillLooking` says so to those who ask. A turn ends with the first ask that is not answered, so
+few heaps are filled at a time.
+
+How many heaps there are is bounded, and so is how many entries they have (`heap_room.py`).
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.scheduling.greatest import Greatest
+from licorne_core.scheduling.heap_room import HeapRoom
 from licorne_core.scheduling.node_heap import Entry, NodeHeap
 from licorne_core.scheduling.supply import ReservableSupply, Supply, SupplyHeap
-
-MAX_HEAPS = 2_000
-"""Supplies that have a heap at a time; half of them, those asked longest ago, give way."""
-
-MAX_FILL = 64
-"""Entries that all heaps together may have for each node; a supply in short has next to none."""
+from licorne_core.scheduling.walking import parts_of
 
 LOG_SLACK = 256
 """Changes that the log may have, beside two for each node, before all heaps catch up."""
@@ -45,13 +45,12 @@ class NodeHeaps:
 
     __slots__ = (
         "_everything",
-        "_filled",
         "_greatest",
         "_log",
         "_nodes",
         "_part",
-        "_supplies",
-        "_uses",
+        "_room",
+        "closed",
         "work",
     )
 
@@ -59,17 +58,39 @@ class NodeHeaps:
         """Over these nodes; filling a heap costs no more than about `part` of `work` at a time."""
         self._nodes = nodes
         self._part = part
-        self._uses = 0
-        self._supplies: dict[Supply, None] = {}
+        self._room = HeapRoom(nodes)
         self.work = 0
+        self.closed = False
+        """Whether there are no heaps, so that nodes may have scores of different orders."""
         self.forget()
 
+    def close(self) -> Iterator[int]:
+        """Let all heaps go, step by step; nobody may ask for nodes until they are `reopened`."""
+        self.closed = True
+        for supply in list(self._room.supplies):
+            heap = supply.heap
+            self.drop(supply)
+            if heap is not None:
+                yield from heap.empty()
+        yield from self._everything.empty()
+        # The log knows nodes as well.
+        self._catch_up()
+
+    def reopen(self) -> Iterator[int]:
+        """All nodes have scores of another order: make the heap of all of them, step by step."""
+        self.closed = False
+        everything = self._everything = NodeHeap()
+        everything.read = len(self._log)
+        for part in parts_of(self._nodes.by_id.values()):
+            for node in part:
+                everything.offer(node)
+            yield 1
+
     def forget(self) -> None:
-        """The order of all nodes changed."""
-        for supply in self._supplies:
-            supply.heap = None
-        self._supplies = {}
-        self._filled = 0
+        """Let all heaps go at once, and begin with what nodes there are."""
+        self.closed = False
+        for supply in list(self._room.supplies):
+            self.drop(supply)
         self._log: list[Node] = []
         self._everything = NodeHeap()
         self._everything.fill(self._nodes.by_id.values())
@@ -97,13 +118,14 @@ class NodeHeaps:
                 return node
             heap = self._start(supply)
         else:
-            self._read_for(supply, heap)
+            self._room.used(heap)
+            if heap.read < len(self._log):
+                self._read_for(supply, heap)
+                self._room.check(supply)
         if heap.is_filling:
             self._fill_on(supply, heap)
             if heap.is_filling:
                 raise StillLooking
-        self._uses += 1
-        heap.used = self._uses
         return heap.best()
 
     def ahead(self, supply: Supply, count: int) -> list[Node]:
@@ -122,10 +144,7 @@ class NodeHeaps:
 
     def drop(self, supply: Supply) -> None:
         """Nobody asks for the supply any more, or it has to make room."""
-        if supply.heap is not None:
-            self._filled -= supply.heap.filled
-            supply.heap = None
-            del self._supplies[supply]
+        self._room.drop(supply)
 
     def _probe(self, supply: Supply) -> Node | None:
         """The first node that will do, if it is among the first few of all."""
@@ -154,6 +173,7 @@ class NodeHeaps:
             heap.read = len(self._log)
         else:
             self._read(heap)
+        self._room.count(heap)
 
     def _read(self, heap: NodeHeap) -> None:
         log = self._log
@@ -184,42 +204,32 @@ class NodeHeaps:
         Of a short supply no other nodes would do than the hopeful ones. If all nodes have to be
         looked at, the greatest amounts may be found anew with them.
         """
-        nodes = list(supply.hopeful if supply.is_short else self._nodes.by_id.values())
+        nodes = list(supply.hopeful) if supply.is_short else self._room.all_nodes()
         sizes = None
         if not supply.is_short and self._greatest[type(supply)].exact_at != self._changes:
             sizes = Greatest(supply.amounts, self._changes)
             sizes.read = len(self._log)
-        heap = supply.heap = SupplyHeap(supply, nodes, sizes)
+        heap = SupplyHeap(supply, nodes, sizes)
         heap.read = len(self._log)
-        self._supplies[supply] = None
+        self._room.add(supply, heap)
         return heap
 
     def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Fill one part of a heap; when it is full, those not used for longest make room."""
+        """Fill one part of a heap; if all have too many entries now, others make room."""
         self.work += heap.fill_on(self._part)
-        if heap.is_filling:
-            return
-        if heap.sizes is not None:
-            self._greatest[type(supply)] = heap.sizes
-            heap.sizes = None
-        self._filled += heap.filled
-        if len(self._supplies) > MAX_HEAPS or self._filled > MAX_FILL * (
-            len(self._nodes.by_id) + 1
-        ):
-            self._make_room(supply)
-
-    def _make_room(self, newest: Supply) -> None:
-        by_use = sorted(
-            (s for s in self._supplies if s is not newest),
-            key=lambda s: s.heap.used if s.heap else 0,
-        )
-        for supply in by_use[: (len(by_use) + 1) // 2]:
-            self.drop(supply)
+        if not heap.is_filling:
+            self._room.filled(supply)
+            if heap.sizes is not None:
+                self._greatest[type(supply)] = heap.sizes
+                heap.sizes = None
+        self._room.count(heap)
+        self._room.check(supply)
 
     def _catch_up(self) -> None:
         """Let every heap read the log to its end, so that it can start anew."""
-        self._read(self._everything)
-        for supply in self._supplies:
+        if not self.closed:
+            self._read(self._everything)
+        for supply in self._room.supplies:
             assert supply.heap is not None, "a supply among the heaps has one"
             self._read_for(supply, supply.heap)
             supply.heap.read = 0
@@ -231,3 +241,4 @@ class NodeHeaps:
             greatest.read = 0
         self._everything.read = 0
         self._log.clear()
+        self._room.check(None)

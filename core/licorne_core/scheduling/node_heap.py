@@ -4,7 +4,7 @@ A heap is told of nodes that became better for it, and of those that are gone (`
 became worse, or is out, is dealt with when it comes to the top.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ class Entry(NamedTuple):
     version: int
     node: Node
 
+
+DROPPED = 64
+"""Entries that are let go in one step."""
 
 _SLACK = 64
 
@@ -111,6 +114,14 @@ class NodeHeap:
         for entry in aside:
             heappush(self.entries, entry)
         return [entry.node for entry in aside]
+
+    def empty(self) -> Iterator[int]:
+        """Let all nodes go step by step: there may be very many, which takes a while."""
+        while self.entries or self.keys:
+            del self.entries[-DROPPED:]
+            for _ in range(min(DROPPED, len(self.keys))):
+                self.keys.popitem()
+            yield 1
 
     def _entry(self, node: Node) -> Entry:
         return _make(Entry, (self.rank(node), node.node_id, node.birth, node.version, node))

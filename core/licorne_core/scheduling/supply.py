@@ -139,7 +139,7 @@ class SupplyHeap(NodeHeap):
     It is filled part by part. Nodes that change meanwhile are offered to it like any other time.
     """
 
-    __slots__ = ("_rest", "_supply", "filled", "is_filling", "sizes")
+    __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
         """To be filled from these nodes; `sizes` notes all of them if none would do."""
@@ -150,8 +150,8 @@ class SupplyHeap(NodeHeap):
         """Notes what was looked at, as long as nothing of it would do."""
         self.is_filling = True
         """Whether it has not looked at all nodes yet: until then its first node is not known."""
-        self.filled = 0
-        """How many nodes it had when all were looked at."""
+        self.counted = 0
+        """How many entries it had when they were counted last."""
 
     def fill_on(self, most: int) -> int:
         """Look at nodes until that has cost so much; what it has cost.
@@ -165,7 +165,6 @@ class SupplyHeap(NodeHeap):
             part = list(islice(self._rest, min(SIFTED, most)))
             if not part:
                 self.put_in_order()
-                self.filled = len(self.entries)
                 self.is_filling = False
                 break
             may_do = self._supply.that_may_do(part)

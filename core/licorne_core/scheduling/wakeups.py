@@ -43,8 +43,7 @@ class Wakeups:
         self.running_limits = RunningLimits()
 
     def clear(self) -> None:
-        """Nobody waits any more, and nothing is derived of nodes that are gone."""
-        self._index.clear()
+        """Nobody waits any more."""
         self.waiting.clear()
         self.reserved = ReservedAsks()
         self.replacing = ReplacingApps()

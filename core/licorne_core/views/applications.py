@@ -5,6 +5,7 @@ heard of it: it is shown as an ask.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
 from itertools import islice
 
 from licorne_core.apps.application import Application
@@ -25,6 +26,9 @@ from licorne_core.reports import (
 )
 from licorne_core.timers import Due, Timer
 from licorne_core.views.nodes import reservation_report
+
+RUN = 500
+"""Asks that are put in order in one go."""
 
 
 def applications_of(
@@ -97,9 +101,23 @@ def app_report(
     )
 
 
-def asks_of(app: Application) -> Iterator[AskReport]:
-    """All asks of an application in order, each as it is when its turn comes."""
-    return _ask_reports(app, app.asks_in_order())
+def asks_of(app: Application) -> Iterator[AskReport | None]:
+    """All asks of an application in order, each as it is when its turn comes.
+
+    There is a None wherever the reader may pause: very many are put in order part by part.
+    """
+    requests = list(app.requests.values())
+    runs: list[list[Place]] = []
+    for start in range(0, len(requests), RUN):
+        part = requests[start : start + RUN]
+        runs.append(sorted(request.place for request in part if _is_ask(request)))
+        yield None
+    yield from _ask_reports(app, (place for place in merge(*runs) if _is_ask(place.request)))
+
+
+def _is_ask(request: Request) -> bool:
+    """Whether the RM knows it as an ask."""
+    return request.is_pending or request.state in SHOWN_AS_ASKS
 
 
 def allocations_of(app: Application) -> Iterator[tuple[Allocation, str]]:

@@ -60,9 +60,22 @@ class PartitionViews:
 
     def partitions(self, rm_id: RmId | None = None) -> tuple[PartitionReport, ...]:
         """All partitions, or those of one RM."""
+        return tuple(map(self.partition, self.partition_names(rm_id)))
+
+    def partition_names(self, rm_id: RmId | None = None) -> list[PartitionName]:
+        """The names of all partitions, or of those of one RM, for those who read one by one."""
         rms = self._registry.rms
         chosen = list(rms.values()) if rm_id is None else [rms[rm_id]] if rm_id in rms else []
-        return tuple(partition_report(p) for rm in chosen for p in rm.partitions.values())
+        return [name for rm in chosen for name in rm.partitions]
+
+    def partition(self, name: PartitionName) -> PartitionReport:
+        """One partition."""
+        return partition_report(self._registry.partition(name))
+
+    def running(self, rm_id: RmId) -> int:
+        """How many allocations of an RM are booked and known to it; 0 if it is not here."""
+        rm = self._registry.rms.get(rm_id)
+        return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
 
     def resolve(self, name: str) -> PartitionName:
         """A partition's normalized name, from that or from its bare name (DESIGN § 4)."""
@@ -138,8 +151,11 @@ class Views(PartitionViews):
         owner = self._registry.partition(partition)
         return app_report(owner, find_application(owner, app_id), detail=detail, limit=limit)
 
-    def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport]:
-        """All asks of one application in order, made as somebody walks through."""
+    def asks(self, partition: PartitionName, app_id: str) -> Iterator[AskReport | None]:
+        """All asks of one application in order, made as somebody walks through.
+
+        There is a None wherever the reader may pause.
+        """
         return asks_of(find_application(self._registry.partition(partition), app_id))
 
     def allocations(

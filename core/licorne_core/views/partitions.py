@@ -1,7 +1,5 @@
 """RMs and partitions in numbers."""
 
-from collections import Counter
-
 from licorne_core.ids import bare_partition
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
@@ -28,11 +26,8 @@ def rm_report(rm: Rm) -> RmReport:
 
 def partition_report(partition: Partition) -> PartitionReport:
     """One partition. What is assumed, or replaces a placeholder, still counts as an ask."""
-    apps = partition.applications.values()
+    tally = partition.tally
     policy = partition.nodes.order.policy
-    states = Counter(app.state.value for app in apps)
-    states.update(app.state.value for app in partition.completed.values())
-    states.update(app.state.value for app in partition.rejected.values())
     return PartitionReport(
         name=partition.name,
         bare_name=bare_partition(partition.name),
@@ -42,11 +37,9 @@ def partition_report(partition: Partition) -> PartitionReport:
         capacity=dict(partition.nodes.total),
         allocated=dict(partition.tree.root.allocated),
         nodes=len(partition.nodes.by_id),
-        allocations=sum(app.allocation_count - app.assumed_count for app in apps),
-        pending_asks=sum(
-            app.pending_count + app.assumed_count + app.replacing_count for app in apps
-        ),
-        applications=dict(states),
+        allocations=tally.allocations,
+        pending_asks=tally.asks,
+        applications=dict(tally.states),
         node_sort_policy=policy.type.value,
         node_sort_attribute=policy.attribute,
         node_sort_weights=dict(policy.weights),

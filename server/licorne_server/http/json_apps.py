@@ -1,7 +1,5 @@
 """Applications, asks and allocations as REST shows them (spec § 12.4, corrected by § 14)."""
 
-from functools import partial
-
 from licorne_core.apps.states import AppState
 from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AppId, PartitionName
@@ -35,6 +33,9 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
     partition = rest_name(views, app.partition)
     common: JsonObject = {"partition": partition, "queueName": app.queue}
 
+    def ask_row(report: AskReport | None) -> JsonObject | None:
+        return None if report is None else ask_json(common, report)
+
     def allocation_row(item: tuple[Allocation, str]) -> JsonObject:
         return allocation_json(common, *item)
 
@@ -55,7 +56,7 @@ def application_json(views: Views, name: str, app: AppReport) -> JsonObject:
         "hasReserved": bool(app.reservations),
         "reservations": [reservation.key for reservation in app.reservations],
         "resourceHistory": {},
-        "requests": Rows(views.asks(app.partition, name), partial(ask_json, common)),
+        "requests": Rows(views.asks(app.partition, name), ask_row),
         "allocations": Rows(views.allocations(app.partition, name), allocation_row),
     }
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from licorne_core.apps.states import AppState
 from licorne_core.config.name_list import NameList
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
+from licorne_core.ids import PartitionName, rm_of
 from licorne_core.reports import PartitionReport, PlacementReport, RmReport
 from licorne_core.rule_kinds import RULES
 from licorne_core.views import Views
@@ -13,16 +14,16 @@ from licorne_server.http.stream import JsonObject, Rows
 from licorne_server.http.units import percentages, rest_name
 
 
-def clusters(views: Views, started_time: float, of: Iterable[PartitionReport]) -> Rows:
+def clusters(views: Views, started_time: float, of: Iterable[PartitionName]) -> Rows:
     """One entry for each of these partitions, with the build information of its RM."""
-    rms = {rm.rm_id: rm for rm in views.rms()}
 
-    def row(partition: PartitionReport) -> JsonObject:
+    def row(partition: PartitionName) -> JsonObject:
+        rm_id = rm_of(partition)
         return {
             "startTime": nanoseconds(started_time),
-            "rmBuildInformation": [_build_information(rms[partition.rm_id])],
-            "partition": rest_name(views, partition.name),
-            "clusterName": partition.rm_id,
+            "rmBuildInformation": [_build_information(views.rm(rm_id))],
+            "partition": rest_name(views, partition),
+            "clusterName": rm_id,
         }
 
     return Rows(of, row)
@@ -33,9 +34,9 @@ def _build_information(rm: RmReport) -> JsonObject:
     return {"buildVersion": rm.version, "buildDate": "", **rm.build_info, "rmId": rm.rm_id}
 
 
-def partitions(views: Views, of: Iterable[PartitionReport]) -> Rows:
+def partitions(views: Views, of: Iterable[PartitionName]) -> Rows:
     """These partitions, under the names by which REST finds them."""
-    return Rows(of, lambda report: _partition_json(views, report))
+    return Rows(of, lambda name: _partition_json(views, views.partition(name)))
 
 
 def _partition_json(views: Views, report: PartitionReport) -> JsonObject:

@@ -64,13 +64,13 @@ class Reads:
         """The RMs, an entry for each partition."""
         views = self._views
         async with slice_for(request):
-            shown = json_cluster.clusters(views, self._started_time, views.partitions())
+            shown = json_cluster.clusters(views, self._started_time, views.partition_names())
         return await send_json(request, shown)
 
     async def partitions(self, request: web.Request) -> web.StreamResponse:
         """All partitions of all RMs."""
         async with slice_for(request):
-            shown = json_cluster.partitions(self._views, self._views.partitions())
+            shown = json_cluster.partitions(self._views, self._views.partition_names())
         return await send_json(request, shown)
 
     async def config(self, request: web.Request) -> web.StreamResponse:
@@ -97,18 +97,25 @@ class Reads:
 
     async def placement_rules(self, request: web.Request) -> web.StreamResponse:
         """The placement rules in force."""
-        report = self._views.placement(self._partition(request))
+        partition = self._partition(request)
+        async with slice_for(request):
+            report = self._views.placement(partition)
         return await send_json(request, json_cluster.placement_rules(report))
 
     async def queues(self, request: web.Request) -> web.StreamResponse:
         """The whole tree of queues."""
-        tree = json_queues.queue_tree(self._views, self._partition(request), "root")
+        partition = self._partition(request)
+        async with slice_for(request):
+            tree = json_queues.queue_tree(self._views, partition, "root")
         return await send_json(request, tree)
 
     async def queue(self, request: web.Request) -> web.StreamResponse:
         """One queue, with all below it where `subtree` is in the query."""
         shape = json_queues.queue_tree if "subtree" in request.query else json_queues.single_queue
-        return await send_json(request, shape(self._views, *self._queue(request)))
+        partition, path = self._queue(request)
+        async with slice_for(request):
+            shown = shape(self._views, partition, path)
+        return await send_json(request, shown)
 
     async def preemptions(self, request: web.Request) -> web.StreamResponse:
         """What was preempted, the latest first; of one application or key where that is given."""
@@ -166,10 +173,14 @@ class Reads:
         partition = self._partition(request)
         queue = self._queue(request)[1] if "queue" in request.match_info else ""
         name = request.match_info["app"]
-        report = self._views.application(partition, name, detail=False)
-        if queue and report.queue != queue:
-            raise NotFound(f"application {report.app_id} is not in queue {queue}")
-        return await send_json(request, json_apps.application_json(self._views, name, report))
+        async with slice_for(request):
+            if queue:
+                self._views.queue(partition, queue)
+            report = self._views.application(partition, name, detail=False)
+            if queue and report.queue != queue:
+                raise NotFound(f"application {report.app_id} is not in queue {queue}")
+            shown = json_apps.application_json(self._views, name, report)
+        return await send_json(request, shown)
 
     def _partition(self, request: web.Request) -> PartitionName:
         """The partition that a path means.
@@ -180,10 +191,9 @@ class Reads:
         return self._views.resolve(request.match_info["partition"])
 
     def _queue(self, request: web.Request) -> tuple[PartitionName, str]:
-        """The partition and the path of a queue; names are case-insensitive.
+        """The partition and the path of a queue, which need not exist; case does not matter.
 
         Raises:
-            NotFound: there is no such queue.
             HTTPBadRequest: the path holds an invalid name.
         """
         partition = self._partition(request)
@@ -191,7 +201,7 @@ class Reads:
         for name in path.split("."):
             if not is_queue_name(name):
                 raise web.HTTPBadRequest(text=f"queue path {path!r} has the invalid name {name!r}")
-        return partition, self._views.queue(partition, path).path
+        return partition, path
 
     def _rm(self, rm_id: str) -> RmReport:
         if rm_id:

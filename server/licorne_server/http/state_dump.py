@@ -63,14 +63,15 @@ class DumpReads:
         sources, views = self._sources, self._sources.views
         known = {rm.rm_id for rm in asked}
         partitions = [report for report in views.partitions() if report.rm_id in known]
+        names = [report.name for report in partitions]
         return {
             "timestamp": nanoseconds(sources.now()),
             "logLevel": sources.log_level.upper(),
             "rmDiagnostics": _by_rm(asked, states),
             "config": _by_rm(asked, configs),
             "eventStreams": [_event_streams(sources, rm) for rm in asked],
-            "clusterInfo": json_cluster.clusters(views, sources.started_time, partitions),
-            "partitions": json_cluster.partitions(views, partitions),
+            "clusterInfo": json_cluster.clusters(views, sources.started_time, names),
+            "partitions": json_cluster.partitions(views, names),
             "placementRules": Rows(partitions, partial(_rules, views)),
             "queues": Rows(partitions, partial(_queues, views)),
             "nodes": Rows(partitions, partial(_nodes, views)),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -81,6 +82,29 @@ async def filled(page: Page[T, M], share: Share, party: str) -> Page[T, M]:
         async with share.slice(party) as over:
             more = page.fill(over)
     return page
+
+
+async def gathered(
+    items: Iterable[T], to_row: Callable[[T], M], share: Share, party: str
+) -> list[M]:
+    """A list that has no pages, made in slices of a party; what is gone by then is left out."""
+    rest, rows, more = iter(items), list[M](), True
+    while more:
+        async with share.slice(party) as over:
+            more = _gather(rest, to_row, rows, over)
+    return rows
+
+
+def _gather(
+    rest: Iterator[T], to_row: Callable[[T], M], rows: list[M], over: Callable[[], bool]
+) -> bool:
+    """Make rows until the slice is over; whether there may be more."""
+    for item in rest:
+        with suppress(NotFound):
+            rows.append(to_row(item))
+        if over():
+            return True
+    return False
 
 
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport]:

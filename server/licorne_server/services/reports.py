@@ -5,7 +5,7 @@ from typing import assert_never
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.asks import Allocation
-from licorne_core.ids import AllocationKey, PartitionName
+from licorne_core.ids import PartitionName
 from licorne_core.preemption.ledger import PreemptionRecord, QueueNumbers
 from licorne_core.reasons import (
     AnswersCheck,
@@ -160,9 +160,7 @@ def ask_message(report: AskReport) -> pb.Ask:
     )
 
 
-def allocation_message(
-    stopping: Mapping[AllocationKey, str], allocation: Allocation
-) -> pb.Allocation:
+def allocation_message(allocation: Allocation, stopping: str) -> pb.Allocation:
     """One allocation; `stopping` says why the RM was told to stop it, if it was."""
     ask = allocation.ask
     return pb.Allocation(
@@ -177,7 +175,7 @@ def allocation_message(
         placeholder=ask.placeholder,
         task_group=ask.task_group,
         placeholder_used=allocation.placeholder_used,
-        stopping=stopping.get(ask.key, ""),
+        stopping=stopping,
     )
 
 

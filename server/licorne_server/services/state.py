@@ -12,9 +12,10 @@ import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import state_pb2 as pb
+from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound, shown
 from licorne_core.ids import DEFAULT_PARTITION, AppId, NodeId, PartitionName, RmId, rm_of
-from licorne_core.reports import OutstandingShape
+from licorne_core.reports import AskReport, OutstandingShape
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.errors import invalid_argument
@@ -25,6 +26,7 @@ from licorne_server.services.paging import (
     PAGE_SIZE,
     Page,
     filled,
+    gathered,
     preemption_token,
     queues_after,
     read_preemption_token,
@@ -131,15 +133,14 @@ class StateService:
         if request.rm_id:
             self._access.check_read(context, request.rm_id)
         caller = self._access.caller(context)
-        async with self._share.slice(caller.party):
-            reports = self._views.partitions(RmId(request.rm_id) if request.rm_id else None)
-            return pb.ListPartitionsResponse(
-                partitions=[
-                    partition_message(report)
-                    for report in reports
-                    if self._access.may_read(caller, report.rm_id)
-                ]
-            )
+
+        def row(name: PartitionName) -> pb.Partition:
+            return partition_message(self._views.partition(name))
+
+        names = self._views.partition_names(RmId(request.rm_id) if request.rm_id else None)
+        visible = [name for name in names if self._access.may_read(caller, rm_of(name))]
+        rows = await gathered(visible, row, self._share, caller.party)
+        return pb.ListPartitionsResponse(partitions=rows)
 
     async def _queues(self, request: pb.ListQueuesRequest, context: Any) -> Message:
         """A page of the tree; its token is the path of the last queue."""
@@ -172,13 +173,22 @@ class StateService:
         _check_given("application_id", request.application_id)
         partition = self._partition(request.partition, context)
         limit = min(request.limit or PAGE_SIZE, MAX_PAGE_SIZE)
+        name = request.application_id
+
+        def ask_row(report: AskReport | None) -> pb.Ask | None:
+            return None if report is None else ask_message(report)
+
+        def allocation_row(item: tuple[Allocation, str]) -> pb.Allocation:
+            allocation, stopping = item
+            return allocation_message(allocation, stopping)
+
         async with self._slice(context):
-            report = self._views.application(partition, request.application_id, limit=limit)
-            message = application_message(report)
-        asks = await self._filled(Page(report.asks, ask_message, size=limit), context)
-        running = Page(report.allocations, partial(allocation_message, report.stopping), size=limit)
-        message.asks.extend(asks.rows)
-        message.allocations.extend((await self._filled(running, context)).rows)
+            message = application_message(self._views.application(partition, name, detail=False))
+            waiting = self._views.asks(partition, name)
+            running = self._views.allocations(partition, name)
+        message.asks.extend((await self._filled(Page(waiting, ask_row, size=limit), context)).rows)
+        page = await self._filled(Page(running, allocation_row, size=limit), context)
+        message.allocations.extend(page.rows)
         return message
 
     async def _nodes(self, request: pb.ListNodesRequest, context: Any) -> Message:

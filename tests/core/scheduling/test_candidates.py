@@ -11,9 +11,10 @@ from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
-from licorne_core.scheduling import heaps
+from licorne_core.scheduling import heap_room, heaps
 from licorne_core.scheduling.candidates import WORK_OF_A_TRY, NodeIndex
 from licorne_core.scheduling.supply import Supply, fit_score
+from licorne_core.scheduling.walking import PART
 from licorne_core.tuning import Tuning
 
 SHAPES = [
@@ -95,8 +96,50 @@ def test_a_change_of_order_scores_each_node_once() -> None:
     count = 40 * WORK_OF_A_TRY
     book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * count)
     index = index_of(book)
-    index.reorder(NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone"))
+    before = index.version
+    for _ in index.reorder(NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone")):
+        pass
+    assert index.version == before + count
     assert index.work < count / WORK_OF_A_TRY
+
+
+@given(
+    st.sampled_from([(NodeSortType.FAIR, NodeSortType.SPREAD), (NodeSortType.SPREAD,) * 2]),
+    st.booleans(),
+    st.lists(st.integers(0, 39), max_size=60),
+)
+def test_nodes_may_change_while_another_order_is_put_in_force(
+    kinds: tuple[NodeSortType, NodeSortType], back: bool, changed: list[int]
+) -> None:
+    """After the last step nodes come in the order in which one made of the same nodes has them."""
+    former, latter = reversed(kinds) if back else kinds
+    book = book_of(former, *[{"vcore": 8}] * 40)
+    index = index_of(book)
+    one = AskClass.of({"vcore": 1})
+    assert len(index.ahead(one, 40)) == 40
+    attribute = "zone" if latter is NodeSortType.SPREAD else ""
+    policy = NodeSortPolicy(type=latter, attribute=attribute)
+    waiting = list(changed)
+    steps_taken = 0
+    for _ in index.reorder(policy):
+        steps_taken += 1
+        for number in waiting[:4]:
+            node = book.by_id[NodeId(f"n{number}")]
+            if node.available["vcore"]:
+                book_on_node((("vcore", 1),), node)
+                index.took(node)
+            else:
+                unbook_on_node((("vcore", 8),), node)
+                index.improved(node)
+        del waiting[:4]
+    assert steps_taken >= 3 * 40 // PART
+    fresh = NodeBook(policy)
+    for node in book.by_id.values():
+        twin = Node(node.node_id, node.capacity, node.attributes, schedulable=True)
+        fresh.add(twin)
+        book_on_node(tuple(node.allocated.items()), twin)
+    expected = index_of(fresh).ahead(one, 40)
+    assert [n.node_id for n in index.ahead(one, 40)] == [n.node_id for n in expected]
 
 
 def test_what_a_change_voids_counts_as_work() -> None:
@@ -159,7 +202,7 @@ def test_a_change_is_not_lost_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("cap", ["MAX_HEAPS", "MAX_FILL"])
 def test_more_classes_than_heaps(cap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any number of classes is served, though only so many have a heap of their own."""
-    monkeypatch.setattr(heaps, cap, 3)
+    monkeypatch.setattr(heap_room, cap, 3)
     small = [{"vcore": 1}] * (2 * heaps.PROBES)
     book = book_of(NodeSortType.FAIR, *small, {"vcore": 100})
     index = index_of(book)

@@ -1,6 +1,8 @@
 """Heaps of nodes, kept in order without sorting (spec § 7.6)."""
 
+from collections.abc import ValuesView
 from contextlib import suppress
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
-from licorne_core.scheduling import heaps
+from licorne_core.scheduling import heap_room, heaps
 from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_heap import NodeHeap
@@ -59,6 +61,17 @@ class Nodes:
         """By a look at all nodes: those that the supply takes, the first in order first."""
         taken = [node for node in self.all if supply.takes(node)]
         return sorted(taken, key=lambda node: (supply.rank(node), node.node_id))
+
+
+class CountedWalks(dict[NodeId, Node]):
+    """Nodes by id, and how often somebody has begun to walk over all of them."""
+
+    walks = 0
+
+    def values(self) -> "ValuesView[Node]":  # type: ignore[override]
+        """All nodes."""
+        self.walks += 1
+        return cast("ValuesView[Node]", super().values())
 
 
 def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
@@ -182,7 +195,7 @@ def test_a_look_ahead_is_not_made_in_parts() -> None:
 
 def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more supplies than may have one, half of the others give theirs up, the newest not."""
-    monkeypatch.setattr(heaps, "MAX_HEAPS", 4)
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
     for supply in supplies[:4]:
@@ -193,14 +206,91 @@ def test_heaps_that_were_asked_longest_ago_make_room(monkeypatch: pytest.MonkeyP
     assert [has_heap(supply) for supply in supplies] == [True, False, False, True, True]
 
 
+def test_few_heaps_are_filled_at_a_time() -> None:
+    """Of very many that are begun, the latest few are kept, and they share one list of nodes."""
+    nodes = Nodes(40, part=8)
+    counted = nodes.book.by_id = CountedWalks(nodes.book.by_id)
+    supplies = [supply_of(1 + number % 8, ReservableSupply) for number in range(30)]
+    for supply in supplies:
+        with suppress(StillLooking):
+            nodes.heaps.first(supply)
+    assert [has_heap(supply) for supply in supplies] == [False] * 26 + [True] * 4
+    assert counted.walks == 1
+
+
+def test_a_heap_that_is_begun_later_knows_nodes_that_came_meanwhile() -> None:
+    """The list that heaps share is made anew when nodes came; each finds the first of its own."""
+    nodes = Nodes(40, part=8)
+    early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
+    with suppress(StillLooking):
+        nodes.heaps.first(early)
+    new = Node(NodeId("new"), {"vcore": 8}, {}, schedulable=True)
+    new.score = -1
+    nodes.book.add(new)
+    nodes.heaps.write(new)
+    found: list[Node | None] = []
+    for supply in (early, late):
+        while not found or found[-1] is not None:
+            try:
+                found.append(nodes.heaps.first(supply))
+                break
+            except StillLooking:
+                continue
+    assert found == [new, new]
+
+
+def test_heaps_that_are_not_full_yet_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supply that begins with a heap beyond the most makes room at once, not when it is full."""
+    monkeypatch.setattr(heap_room, "MAX_HEAPS", 2)
+    nodes = Nodes(40, part=8)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
+    for supply in supplies:
+        with suppress(StillLooking):
+            nodes.heaps.first(supply)
+    assert [has_heap(supply) for supply in supplies] == [False, True, True]
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_FILL", 3), ("MAX_ENTRIES", 63)])
+def test_all_heaps_together_have_so_many_entries(
+    bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond that, half of the others make room, those asked longest ago."""
+    monkeypatch.setattr(heap_room, bound, most)
+    nodes = Nodes(20)
+    supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
+    for supply in supplies[:3]:
+        nodes.heaps.first(supply)
+    assert all(map(has_heap, supplies[:3]))
+    nodes.heaps.first(supplies[3])
+    assert [has_heap(supply) for supply in supplies] == [False, False, True, True]
+
+
+def test_entries_that_came_with_changes_of_nodes_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A heap that grows when it reads of better nodes makes others give way."""
+    monkeypatch.setattr(heap_room, "MAX_ENTRIES", 63)
+    nodes = Nodes(20)
+    old, asked = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
+    kept = []
+    for change in range(3):
+        nodes.heaps.first(asked)
+        if not change:
+            nodes.heaps.first(old)
+        kept.append(has_heap(old))
+        for node in nodes.all:
+            nodes.set_score(node, node.score - 100)
+    nodes.heaps.first(asked)
+    assert (kept, has_heap(old)) == ([True, True, False], False)
+
+
 def test_another_order_of_all_nodes_voids_every_heap() -> None:
     """What was in front under the former order is not asked about any more."""
     nodes = Nodes(4)
     supply = supply_of(1, ReservableSupply)
     assert nodes.heaps.first(supply) is nodes.all[0]
+    steps_taken = sum(nodes.heaps.close())
     for node in nodes.all:
         node.score = -node.score
-    nodes.heaps.forget()
+    assert steps_taken + sum(nodes.heaps.reopen()) >= 3
     assert not has_heap(supply)
     assert nodes.heaps.first(supply) is nodes.all[3]
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]

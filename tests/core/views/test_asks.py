@@ -5,6 +5,7 @@ from dataclasses import replace
 from licorne_core.commands import PredicatePolicy
 from licorne_core.ids import PartitionName
 from licorne_core.reports import AskLogEntry
+from licorne_core.views.applications import RUN
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.driver import START, Driver
 
@@ -83,6 +84,19 @@ def test_what_is_assumed_is_an_ask() -> None:
     assert holding.allocated == {"vcore": 6}
     assert (other.allocation_count, len(other.allocations)) == (1, 1)
     assert (explained.key, explained.verdict, explained.node_id) == ("k1", "assumed", "n1")
+
+
+def test_very_many_asks_are_put_in_order_part_by_part() -> None:
+    """A reader may pause after each part, and sees no ask that has gone meanwhile."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
+    many = 3 * RUN
+    driver.do(asks(*[ask("one", f"k{n}", priority=n % 7, vcore=1) for n in range(many)]))
+    in_order = [report.ask.key for report in driver.views.application(DEFAULT, "one").asks]
+    walk = driver.views.asks(DEFAULT, "one")
+    assert [next(walk) for _ in range(3)] == [None] * 3
+    driver.do(releases(release("one", in_order[0])))
+    assert [report.ask.key for report in walk if report is not None] == in_order[1:]
 
 
 def test_an_application_that_is_counted_is_not_said_to_be_kept_by_its_own_place() -> None:

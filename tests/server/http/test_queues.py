@@ -1,7 +1,13 @@
 """Queues over REST: the tree, single queues, every field."""
 
-import pytest
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
+import pytest
+from aiohttp import web
+
+from licorne_server.http import routes
+from licorne_server.http.stream import slice_for
 from support.builders import (
     app,
     apps,
@@ -90,6 +96,36 @@ KEYS = {
     "isPriorityFence", "priorityOffset", "isQuotaPreemptionRunning",
     "unschedAskBackoff", "askBackoffDelay",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/ws/v1/clusters",
+        "/ws/v1/partitions",
+        "/ws/v1/partition/default/placementrules",
+        QUEUES,
+        QUEUE + "root.a",
+        QUEUE + "root.a?subtree",
+        "/ws/v1/partition/default/application/one",
+        QUEUE + "root.a/application/one",
+    ],
+)
+async def test_what_is_read_before_an_answer_is_in_the_share(
+    site: Site, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Every read begins with a slice of its own: what it looks at may be large."""
+    begun: list[str] = []
+
+    def counting(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
+        begun.append(request.path_qs)
+        return slice_for(request)
+
+    monkeypatch.setattr(routes, "slice_for", counting)
+    site.driver.do(register("partitions: [{name: default, queues: [{name: a}, {name: b}]}]"))
+    site.driver.do(apps(app("one", "root.a")))
+    assert await site.get(path)
+    assert len(begun) == 1
 
 
 @pytest.mark.row(20)
