@@ -5,8 +5,9 @@ free the RM goes that is gone longest. So registrations that nobody uses do not 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -48,14 +49,32 @@ class Admission:
         self._shortage = shortage
         # Held while the RMs are counted and one is added, so that there are never too many.
         self._adding = asyncio.Lock()
+        # Registrations that have begun: nobody can give them up any more.
+        self._begun: set[asyncio.Task[None]] = set()
 
-    async def register(self, command: RegisterRm, config: str, host: str, caller: Caller) -> None:
+    async def stop(self) -> None:
+        """Wait until the registrations that have begun are carried out."""
+        if self._begun:
+            await asyncio.wait(self._begun)
+
+    async def register(
+        self,
+        command: RegisterRm,
+        config: str,
+        host: str,
+        caller: Caller,
+        then: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Register an RM, dropping what it had; `config` is the text of its configuration.
 
         `host` is the one that the text came from, and `caller` who has sent it.
 
         The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun,
         and other RMs are served.
+
+        If the caller is cancelled before the engine has the command, nothing is registered. After
+        that the RM is registered and `then` is carried out, and only then this returns. So the lock
+        is held until both are done.
 
         Raises:
             CallError: the configuration was refused, there is no place or no memory for one more
@@ -71,14 +90,45 @@ class Admission:
             self._rms.check_open()
             while (other := await self._in_the_way(rm_id, caller.party)) is not None:
                 await self._departures.replace(other)
+            await self._to_its_end(self._carry_out(command, caller.party, then))
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out the work in a task of its own; if the caller is cancelled it leaves after it.
+
+        Raises:
+            CancelledError: the caller was cancelled meanwhile.
+        """
+        task = asyncio.get_running_loop().create_task(work, name="registration")
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is None:
+            return task.result()
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.warning("registration failed, its caller has gone", error=str(failure))
+        raise cancelled
+
+    async def _carry_out(
+        self, command: RegisterRm, party: str, then: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Have the RM registered, and do what follows on that.
+
+        Raises:
+            CallError: the configuration was refused.
+        """
+        with self._rms.arriving(command.rm_id, party):
             effects = await self._engine.submit(command)
-            rm = self._rms.find(rm_id)
-            if rm is not None:
-                rm.party = caller.party
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
                 log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
                 raise config_refused(effect.reason, effect.problems)
+        if then is not None:
+            await then()
 
     async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
         """The RM that has to go before this one is registered; None if there is a place.

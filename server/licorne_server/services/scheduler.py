@@ -19,7 +19,6 @@ from licorne_server.engine import Engine
 from licorne_server.errors import (
     CallError,
     Malformed,
-    aborted,
     failed_precondition,
     invalid_argument,
 )
@@ -80,11 +79,6 @@ class SchedulerService:
                 host = host_of(context.peer())
                 caller = self._access.caller(context)
                 await self._admission.register(command, request.config, host, caller)
-            rm = self._rms.find(command.rm_id)
-            if rm is not None:
-                rm.end_streams(
-                    aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION]
-                )
         return si.RegisterResourceManagerResponse()
 
     def _stream_of(self, kind: Kind) -> Callable[[Any], Awaitable[None]]:

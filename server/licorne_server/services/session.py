@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from licorne.v1.session_pb2 import (
 )
 from licorne_core.commands import BeginReplay, RegisterRm
 from licorne_core.errors import shown
+from licorne_core.ids import RmId
 from licorne_server.access import Access, Caller
 from licorne_server.admission import Admission
 from licorne_server.caps import ADVISED_ITEMS
@@ -161,12 +163,16 @@ class SessionService:
             )
         with self._rms.unsettled(command.rm_id):
             config = hello.registration.config
-            await self._admission.register(command, config, host, caller)
-            await self._engine.submit(BeginReplay(rm_id=command.rm_id))
-            rm = self._rms.get(command.rm_id, "Hello")
-            for kind in REQUESTS.values():
-                await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
-            rm.open_session(Session(hello.instance, hello.callbacks))
+            then = partial(self._begin_session, command.rm_id, hello)
+            await self._admission.register(command, config, host, caller, then)
+
+    async def _begin_session(self, rm_id: RmId, hello: Hello) -> None:
+        """Serve the RM, registered just now, over a session; its streams of `si.v1` end."""
+        await self._engine.submit(BeginReplay(rm_id=rm_id))
+        rm = self._rms.get(rm_id, "Hello")
+        for kind in REQUESTS.values():
+            await rm.displace(kind, f"RM {rm_id} is served over {self.name} now")
+        rm.open_session(Session(hello.instance, hello.callbacks))
 
     def _current(self, rm_id: str) -> tuple[Rm, Session]:
         rm = self._rms.get(rm_id, "Hello")
