@@ -1,10 +1,13 @@
 """Lets RMs in: parses their configuration, finds a place for them, and registers them.
 
 There are so many places for RMs, of which one party may have a share (`RmBounds`). Where none is
-free the RM goes that is gone longest. So registrations that nobody uses do not keep others out.
+free an RM goes that is gone (`Departures`). So registrations that nobody uses do not keep others
+out. It is one of the party that asks, or of the party that has most: whoever has few RMs keeps
+them, however many others come.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
@@ -142,12 +145,16 @@ class Admission:
         if shortage:
             raise exhausted(f"no new RM is taken: {shortage}", "OUT_OF_MEMORY")
         number, share = self._bounds.number, self._bounds.share
-        rms = self._rms.all()
-        has_share = sum(rm.party == party for rm in rms) >= share
-        is_full = len(rms) >= number
+        counts = Counter(self._rms.parties().values())
+        has_share = counts[party] >= share
+        is_full = counts.total() >= number
         if not has_share and not is_full:
             return None
-        found = await self._departures.longest_gone(lambda rm: not has_share or rm.party == party)
+        givers = {party}
+        if not has_share:
+            most = max(counts.values())
+            givers |= {other for other, count in counts.items() if count == most}
+        found = await self._departures.longest_gone(lambda rm: rm.party in givers)
         if found is None:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")

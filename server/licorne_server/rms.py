@@ -120,6 +120,10 @@ class Rms:
         finally:
             del self._arriving[rm_id]
 
+    def parties(self) -> dict[RmId, str]:
+        """Who has registered each RM, or registers it just now."""
+        return {rm.rm_id: rm.party for rm in self._rms.values()} | self._arriving
+
     def find(self, rm_id: str) -> Rm | None:
         """The RM of that id."""
         return self._rms.get(RmId(rm_id))
