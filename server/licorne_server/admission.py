@@ -64,16 +64,13 @@ class Admission:
         self,
         command: RegisterRm,
         config: str,
-        host: str,
         caller: Caller,
         then: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Register an RM, dropping what it had; `config` is the text of its configuration.
 
-        `host` is the one that the text came from, and `caller` who has sent it.
-
-        The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun,
-        and other RMs are served.
+        `caller` is who has sent it. The RM's lock is held meanwhile. While the text is parsed
+        nothing else of this RM is begun, and other RMs are served.
 
         If the caller is cancelled before the engine has the command, nothing is registered. After
         that the RM is registered and `then` is carried out, and only then this returns. So the lock
@@ -86,7 +83,7 @@ class Admission:
         rm_id = command.rm_id
         await self._in_the_way(rm_id, caller.party)
         command = replace(
-            command, config=await self._thread.parse(Origin(host, f"RM {rm_id}"), config)
+            command, config=await self._thread.parse(Origin(caller.party, f"RM {rm_id}"), config)
         )
         async with self._adding:
             # Meanwhile others may have registered, or the server may have begun to stop.

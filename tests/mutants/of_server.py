@@ -142,9 +142,9 @@ SERVER = (
     Defect(
         "one-host-first",
         "server/licorne_server/config_thread.py",
-        "            self._waiting[host] = jobs\n        return job",
-        "            self._waiting = {host: jobs, **self._waiting}\n        return job",
-        "a host that sends very many configurations is served before all others",
+        "            self._waiting[party] = jobs\n        return job",
+        "            self._waiting = {party: jobs, **self._waiting}\n        return job",
+        "a party that sends very many configurations is served before all others",
         ("tests/server/test_config_line.py",),
     ),
     Defect(
