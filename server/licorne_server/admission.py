@@ -1,12 +1,17 @@
 """Lets RMs in: parses their configuration, finds a place for them, and registers them.
 
 There are so many places for RMs, of which one party may have a share (`RmBounds`). Where none is
-free the RM goes that is gone longest. So registrations that nobody uses do not keep others out.
+free an RM goes that is gone (`Departures`). So registrations that nobody uses do not keep others
+out. It is one of the party that asks, or of the party that has most: whoever has few RMs keeps
+them, however many others come.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -48,14 +53,29 @@ class Admission:
         self._shortage = shortage
         # Held while the RMs are counted and one is added, so that there are never too many.
         self._adding = asyncio.Lock()
+        # Registrations that have begun: nobody can give them up any more.
+        self._begun: set[asyncio.Task[None]] = set()
 
-    async def register(self, command: RegisterRm, config: str, host: str, caller: Caller) -> None:
+    async def stop(self) -> None:
+        """Wait until the registrations that have begun are carried out."""
+        if self._begun:
+            await asyncio.wait(self._begun)
+
+    async def register(
+        self,
+        command: RegisterRm,
+        config: str,
+        caller: Caller,
+        then: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Register an RM, dropping what it had; `config` is the text of its configuration.
 
-        `host` is the one that the text came from, and `caller` who has sent it.
+        `caller` is who has sent it. The RM's lock is held meanwhile. While the text is parsed
+        nothing else of this RM is begun, and other RMs are served.
 
-        The caller holds the RM's lock. While the text is parsed nothing else of this RM is begun,
-        and other RMs are served.
+        If the caller is cancelled before the engine has the command, nothing is registered. After
+        that the RM is registered and `then` is carried out, and only then this returns. So the lock
+        is held until both are done.
 
         Raises:
             CallError: the configuration was refused, there is no place or no memory for one more
@@ -64,21 +84,54 @@ class Admission:
         rm_id = command.rm_id
         await self._in_the_way(rm_id, caller.party)
         command = replace(
-            command, config=await self._thread.parse(Origin(host, f"RM {rm_id}"), config)
+            command, config=await self._thread.parse(Origin(caller.party, f"RM {rm_id}"), config)
         )
-        async with self._adding:
-            # Meanwhile others may have registered, or the server may have begun to stop.
-            self._rms.check_open()
-            while (other := await self._in_the_way(rm_id, caller.party)) is not None:
-                await self._departures.replace(other)
-            effects = await self._engine.submit(command)
-            rm = self._rms.find(rm_id)
-            if rm is not None:
-                rm.party = caller.party
+        with ExitStack() as stack:
+            async with self._adding:
+                # Meanwhile others may have registered, or the server may have begun to stop.
+                self._rms.check_open()
+                while (other := await self._in_the_way(rm_id, caller.party)) is not None:
+                    await self._departures.replace(other)
+                # The place is taken from here on; registering may take long, and others come.
+                stack.enter_context(self._rms.arriving(rm_id, caller.party))
+            await self._to_its_end(self._carry_out(command, then))
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Carry out the work in a task of its own; if the caller is cancelled it leaves after it.
+
+        Raises:
+            CancelledError: the caller was cancelled meanwhile.
+        """
+        task = asyncio.get_running_loop().create_task(work, name="registration")
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if cancelled is None:
+            return task.result()
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.warning("registration failed, its caller has gone", error=str(failure))
+        raise cancelled
+
+    async def _carry_out(
+        self, command: RegisterRm, then: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Have the RM registered, and do what follows on that.
+
+        Raises:
+            CallError: the configuration was refused.
+        """
+        effects = await self._engine.submit(command)
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
                 log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
                 raise config_refused(effect.reason, effect.problems)
+        if then is not None:
+            await then()
 
     async def _in_the_way(self, rm_id: str, party: str) -> Rm | None:
         """The RM that has to go before this one is registered; None if there is a place.
@@ -92,12 +145,16 @@ class Admission:
         if shortage:
             raise exhausted(f"no new RM is taken: {shortage}", "OUT_OF_MEMORY")
         number, share = self._bounds.number, self._bounds.share
-        rms = self._rms.all()
-        has_share = sum(rm.party == party for rm in rms) >= share
-        is_full = len(rms) >= number
+        counts = Counter(self._rms.parties().values())
+        has_share = counts[party] >= share
+        is_full = counts.total() >= number
         if not has_share and not is_full:
             return None
-        found = await self._departures.longest_gone(lambda rm: not has_share or rm.party == party)
+        givers = {party}
+        if not has_share:
+            most = max(counts.values())
+            givers |= {other for other, count in counts.items() if count == most}
+        found = await self._departures.longest_gone(lambda rm: rm.party in givers)
         if found is None:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")

@@ -107,6 +107,14 @@ class Server:
         self.failed = asyncio.Event()
         self._status = Status()
         self.config_thread = ConfigThread()
+        self._admission = Admission(
+            self.engine,
+            self.rms,
+            self.config_thread,
+            self.departures,
+            settings.rms,
+            shortage=lambda: self.memory.shortage,
+        )
         self._share = Share(lambda: self.engine.busy)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
@@ -171,6 +179,7 @@ class Server:
         await self._history.stop()
         self.memory.stop()
         await self.departures.stop()
+        await self._admission.stop()
         await self.engine.stop()
         self.config_thread.stop()
         if self._status.started:
@@ -204,14 +213,7 @@ class Server:
         server = grpc.aio.server(interceptors=[gate], options=options)
         views = self.scheduler.views
         thread = self.config_thread
-        admission = Admission(
-            self.engine,
-            self.rms,
-            thread,
-            self.departures,
-            settings.rms,
-            shortage=lambda: self.memory.shortage,
-        )
+        admission = self._admission
         epoch = nanoseconds(self.clock.now())
         services = (
             SchedulerService(self.engine, self.rms, access, gate, admission),

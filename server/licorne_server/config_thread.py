@@ -5,7 +5,7 @@ served meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from sys import getsizeof
@@ -15,10 +15,12 @@ from licorne_core.config import SubmittedConfig, submitted
 from licorne_server.errors import exhausted
 
 MAX_WAITING = 1_024
-"""Pieces of work of one host that may wait: one for each RM that there may be."""
+"""Pieces of work of one party that may wait, for commands and for questions each: one for each RM
+that there may be."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of memory that the texts of one host may take that wait: 32 of the largest."""
+"""Bytes of memory that the texts of one party may take that wait, for commands and for questions
+each: 32 of the largest."""
 
 VALIDATION = "validation"
 """The purpose of a configuration that is only looked at, over gRPC and over HTTP."""
@@ -27,12 +29,12 @@ T = TypeVar("T")
 
 
 class Origin(NamedTuple):
-    """Where work comes from: a host, and what it is done for, an RM or a kind of question.
+    """Where work comes from: a party, and what it is done for, an RM or a kind of question.
 
-    One piece of work may wait for each `purpose` of a host; any number may where it is empty.
+    One piece of work may wait for each `purpose` of a party; any number may where it is empty.
     """
 
-    host: str
+    party: str
     purpose: str = ""
 
 
@@ -40,57 +42,37 @@ class _Job(NamedTuple):
     work: Callable[[], Any]
     done: asyncio.Future[Any]
     size: int
+    is_command: bool
 
 
 class ConfigThread:
     """The one thread for all configurations, whether they come over gRPC or HTTP.
 
     It is one thread only, so that many callers together slow the loop no more than one does. It
-    works for one host after the other, and for one host in the order in which work came. Work that
-    its caller gave up on is not begun; what was begun is finished before the next.
+    works for one party after the other, and for one party in the order in which work came. Work
+    that its caller gave up on is not begun; what was begun is finished before the next.
+
+    What waits for commands and what waits for questions are bounded apart. So no number of
+    questions keeps an RM from registering.
     """
 
     def __init__(self) -> None:
         """The thread starts with the first work."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="config")
-        # What waits, by host; the first host is the next. A host that has nothing is not there.
+        # What waits, by party; the first is the next. A party that has nothing is not there.
         self._waiting: dict[str, dict[Hashable, _Job]] = {}
         self._busy = False
         self._stopped = False
 
     async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
-        """Do the work in the thread; what it returns or raises.
+        """Do the work of a question in the thread; what it returns or raises.
 
         `size` is how many bytes of memory the text takes that is worked on.
 
         Raises:
             CallError: RESOURCE_EXHAUSTED: too much of the same origin waits already.
         """
-        key: Hashable = origin.purpose or object()
-        waiting = self._waiting.get(origin.host, {})
-        if key in waiting:
-            raise exhausted(
-                f"a configuration of {origin.host} for {origin.purpose} waits to be read already",
-                "CONFIGURATION_WAITS",
-            )
-        if len(waiting) >= MAX_WAITING:
-            raise exhausted(
-                f"{MAX_WAITING} configurations of {origin.host} wait to be read already",
-                "TOO_MANY_CONFIGURATIONS",
-            )
-        if sum(job.size for job in waiting.values()) + size > MAX_WAITING_BYTES:
-            raise exhausted(
-                f"configurations of {origin.host} of {MAX_WAITING_BYTES} bytes wait already",
-                "TOO_MANY_CONFIGURATIONS",
-            )
-        job = _Job(work, asyncio.get_running_loop().create_future(), size)
-        self._waiting.setdefault(origin.host, waiting)[key] = job
-        self._begin()
-        try:
-            result: T = await job.done
-        finally:
-            self._give_up(origin.host, key, job)
-        return result
+        return await self._do(origin, work, size, is_command=False)
 
     async def parse(self, origin: Origin, text: str) -> SubmittedConfig:
         """Parse a configuration for a command; an empty text waits for nobody.
@@ -98,7 +80,29 @@ class ConfigThread:
         Raises:
             CallError: as `run` does.
         """
-        return await self.run(origin, partial(submitted, text), getsizeof(text)) if text else None
+        if not text:
+            return None
+        return await self._do(origin, partial(submitted, text), getsizeof(text), is_command=True)
+
+    async def _do(self, origin: Origin, work: Callable[[], T], size: int, *, is_command: bool) -> T:
+        party, purpose = origin
+        key: Hashable = purpose or object()
+        waiting = self._waiting.get(party, {})
+        if key in waiting:
+            raise exhausted(
+                f"a configuration of {party} for {purpose} waits to be read already",
+                "CONFIGURATION_WAITS",
+            )
+        _check_room(party, [job for job in waiting.values() if job.is_command is is_command], size)
+        done = asyncio.get_running_loop().create_future()
+        job = _Job(work, done, size, is_command)
+        self._waiting.setdefault(party, waiting)[key] = job
+        self._begin()
+        try:
+            result: T = await done
+        finally:
+            self._give_up(party, key, job)
+        return result
 
     def stop(self) -> None:
         """Begin nothing more; whoever waits is cancelled."""
@@ -109,13 +113,13 @@ class ConfigThread:
         self._waiting.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _give_up(self, host: str, key: Hashable, job: _Job) -> None:
+    def _give_up(self, party: str, key: Hashable, job: _Job) -> None:
         """Take work out of the line whose caller has gone, so that the next may wait there."""
-        jobs = self._waiting.get(host, {})
+        jobs = self._waiting.get(party, {})
         if jobs.get(key) is job:
             del jobs[key]
             if not jobs:
-                del self._waiting[host]
+                del self._waiting[party]
 
     def _begin(self) -> None:
         """Begin the next piece of work, unless one is under way."""
@@ -127,12 +131,12 @@ class ConfigThread:
         running.add_done_callback(partial(self._end, job.done))
 
     def _next(self) -> _Job:
-        """The oldest work of the next host, which goes to the end of the line."""
-        host = next(iter(self._waiting))
-        jobs = self._waiting.pop(host)
+        """The oldest work of the next party, which goes to the end of the line."""
+        party = next(iter(self._waiting))
+        jobs = self._waiting.pop(party)
         job = jobs.pop(next(iter(jobs)))
         if jobs:
-            self._waiting[host] = jobs
+            self._waiting[party] = jobs
         return job
 
     def _end(self, done: asyncio.Future[Any], running: asyncio.Future[Any]) -> None:
@@ -146,3 +150,21 @@ class ConfigThread:
         else:
             done.set_result(running.result())
         self._begin()
+
+
+def _check_room(party: str, waiting: Sequence[_Job], size: int) -> None:
+    """Refuse one more piece of work of that size where too much of its kind waits.
+
+    Raises:
+        CallError: RESOURCE_EXHAUSTED.
+    """
+    if len(waiting) >= MAX_WAITING:
+        raise exhausted(
+            f"{MAX_WAITING} configurations of {party} wait to be read already",
+            "TOO_MANY_CONFIGURATIONS",
+        )
+    if sum(job.size for job in waiting) + size > MAX_WAITING_BYTES:
+        raise exhausted(
+            f"configurations of {party} of {MAX_WAITING_BYTES} bytes wait already",
+            "TOO_MANY_CONFIGURATIONS",
+        )

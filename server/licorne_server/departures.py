@@ -25,6 +25,10 @@ log = structlog.get_logger(__name__)
 SETTLING = 10.0
 """Seconds in which an RM that has registered, or lost its streams, keeps its place in any case."""
 
+RETURNING = 60.0
+"""Seconds in which an RM that has nodes, applications or asks keeps its place: as long as an RM may
+take to start anew."""
+
 RETRY = 60.0
 """Seconds after which an RM that had to be kept is looked at again."""
 
@@ -62,22 +66,20 @@ class Departures:
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
         """Of the wanted RMs that may lose their place, the one that is gone longest.
 
-        Whether allocations run is asked of one RM after the other, with a turn of the loop between.
+        Those that have nothing come first. Whether allocations run is asked of one RM after the
+        other, with a turn of the loop between.
         """
-        before = self._clock.now() - SETTLING
-        gone = [
-            rm for rm in self._rms.all() if not rm.connected and rm.since <= before and wanted(rm)
-        ]
-        gone.sort(key=lambda rm: (rm.since, rm.rm_id))
+        gone = [rm for rm in self._rms.all() if not rm.connected and wanted(rm)]
+        gone.sort(key=lambda rm: (self._has_books(rm), rm.since, rm.rm_id))
         for rm in gone:
-            if self._may_go(rm):
+            if self._may_be_replaced(rm):
                 return rm
             await asyncio.sleep(0)
         return None
 
     async def replace(self, rm: Rm) -> None:
         """Forget an RM for another one, unless it came back or got an allocation meanwhile."""
-        await self._remove(rm, self._may_go, "another RM takes its place")
+        await self._remove(rm, self._may_be_replaced, "another RM takes its place")
 
     async def forget(self, rm: Rm, *, force: bool) -> None:
         """Forget an RM because somebody says so; with `force` its allocations are forgotten too.
@@ -92,7 +94,9 @@ class Departures:
         async with self._rms.lock(rm.rm_id):
             refusal = self._refusal(rm, force=force)
             if refusal is None and not await self._remove(rm, may_go, "it was asked for"):
-                refusal = self._refusal(rm, force=force)
+                refusal = self._refusal(rm, force=force) or failed_precondition(
+                    f"RM {rm.rm_id} has registered anew meanwhile", "RM_CONNECTED"
+                )
             if refusal is not None:
                 raise refusal
 
@@ -111,6 +115,19 @@ class Departures:
                 allocations=str(running),
             )
         return None
+
+    def _may_be_replaced(self, rm: Rm) -> bool:
+        """Whether nobody needs the RM, and it is gone for long enough for what it has."""
+        kept = RETURNING if self._has_books(rm) else SETTLING
+        return self._clock.now() - rm.since >= kept and self._may_go(rm)
+
+    def _has_books(self, rm: Rm) -> bool:
+        """Whether the RM has a node, an application or an ask."""
+        try:
+            counts = self._views.rm(rm.rm_id).counts
+        except NotFound:
+            return False
+        return bool(counts.nodes or counts.applications or counts.asks)
 
     def _may_go(self, rm: Rm) -> bool:
         """Whether nobody needs the RM: it is gone, nothing of it runs, and nobody registers it."""
@@ -141,7 +158,11 @@ class Departures:
             await self._clock.wait(due, woken)
             woken.clear()
             if self._clock.now() >= due:
-                due = await self._look()
+                due = self._clock.now() + RETRY
+                try:
+                    due = await self._look()
+                except Exception:
+                    log.exception("RMs that are gone are not forgotten")
 
     async def _look(self) -> float:
         """Forget who is gone for long enough; returns when to look again, in unix seconds."""

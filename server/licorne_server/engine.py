@@ -209,27 +209,25 @@ class Engine:
 
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, told = entry
-        effects = list(told)
-        if is_current is None or is_current():
-            self.commands += 1
-            if not isinstance(command, OfNoRm):
-                self._chooser.note(command.rm_id)
-            try:
+        new: list[Effect] = []
+        try:
+            if is_current is None or is_current():
+                self.commands += 1
+                if not isinstance(command, OfNoRm):
+                    self._chooser.note(command.rm_id)
                 new = self._scheduler.handle(command, self._clock.now())
-            except Exception:
-                defect = self._blame(command)
-                if future is not None and not future.done():
-                    future.set_exception(defect)
-                return
-            last = new.pop() if new and isinstance(new[-1], Unfinished) else None
-            self._route(new)
-            if future is not None:
-                effects += new
-            if isinstance(last, Unfinished):
-                # It has begun: whoever asked for it may be gone, but it is done to its end.
-                self._inbox.put_first(Entry(last.rest, future, told=effects))
-                return
-        if future is not None and not future.done():
+        except Exception:
+            defect = self._blame(command)
+            if future is not None and not future.done():
+                future.set_exception(defect)
+            return
+        last = new.pop() if new and isinstance(new[-1], Unfinished) else None
+        self._route(new)
+        effects = [*told, *new] if future is not None else []
+        if isinstance(last, Unfinished):
+            # It has begun: whoever asked for it may be gone, but it is done to its end.
+            self._inbox.put_first(Entry(last.rest, future, told=effects))
+        elif future is not None and not future.done():
             future.set_result(effects)
 
     def _turn(self) -> None:

@@ -73,7 +73,7 @@ class EventLog:
         self._bytes = 0
         # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
-        # How many watch, by host.
+        # How many watch, by party.
         self._watchers: Counter[str] = Counter()
 
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
@@ -124,8 +124,8 @@ class EventLog:
         await self._news.wait()
 
     @contextmanager
-    def watched_from(self, host: str) -> Iterator[None]:
-        """Inside the block, count a watcher against the bounds for the RM and for its host.
+    def watched_by(self, party: str) -> Iterator[None]:
+        """Inside the block, count a watcher against the bounds for the RM and for its party.
 
         Raises:
             TooManyStreams: a bound is reached.
@@ -133,15 +133,15 @@ class EventLog:
         settings = self.settings
         if self._watchers.total() >= settings.event_max_streams:
             raise TooManyStreams(f"{settings.event_max_streams} for RM {self.rm_id}")
-        if self._watchers[host] >= settings.event_max_streams_per_host:
-            raise TooManyStreams(f"{settings.event_max_streams_per_host} for host {host}")
-        self._watchers[host] += 1
+        if self._watchers[party] >= settings.event_max_streams_per_host:
+            raise TooManyStreams(f"{settings.event_max_streams_per_host} for peer {party}")
+        self._watchers[party] += 1
         try:
             yield
         finally:
-            self._watchers[host] -= 1
-            if not self._watchers[host]:
-                del self._watchers[host]
+            self._watchers[party] -= 1
+            if not self._watchers[party]:
+                del self._watchers[party]
 
     @property
     def watchers(self) -> int:

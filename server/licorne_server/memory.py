@@ -31,6 +31,10 @@ LOOKS_BETWEEN_RETURNS = 20
 library keeps takes 0.1 s for a gigabyte, and much of it is in use again soon."""
 
 
+LOOKS_BETWEEN_TELLINGS = 4
+"""Looks, which make a second, after which RMs that are refused are told of another figure."""
+
+
 class System(Protocol):
     """Where the figure comes from, and where memory goes back to."""
 
@@ -65,6 +69,7 @@ class Memory:
         self._timer: asyncio.TimerHandle | None = None
         self.returning = None
         self._looks_to_return = 0
+        self._looks_to_tell = 0
 
     @property
     def resident(self) -> int:
@@ -90,14 +95,20 @@ class Memory:
         """Compare once."""
         resident = self.resident
         level = self._level_at(resident)
+        self._looks_to_tell -= 1
         if level is not self.level:
-            self._change(level, resident)
+            self._log(level, resident)
+        if level is not self.level or (level is not Shortage.NONE and self._looks_to_tell <= 0):
+            self._tell(level, resident)
         self._looks_to_return -= 1
         if level is not Shortage.NONE and self._looks_to_return <= 0:
             self._give_back()
 
     def _beat(self) -> None:
-        self.look()
+        try:
+            self.look()
+        except Exception:
+            log.exception("memory is not watched")
         self.start()
 
     def _level_at(self, resident: int) -> Shortage:
@@ -110,17 +121,22 @@ class Memory:
             return Shortage.NONE
         return Shortage.NONE if self.level is Shortage.NONE else Shortage.NEW
 
-    def _change(self, level: Shortage, resident: int) -> None:
-        self.level = level
+    def _log(self, level: Shortage, resident: int) -> None:
         about = {"resident_bytes": resident, "limit_bytes": self.limit}
         if level is Shortage.NONE:
-            self._reason = ""
             log.warning("memory suffices again", **about)
         else:
+            log.warning("memory is short", refused=level.name.lower(), **about)
+
+    def _tell(self, level: Shortage, resident: int) -> None:
+        """Tell the core, which works out anew who has more than an equal share."""
+        self.level = level
+        self._looks_to_tell = LOOKS_BETWEEN_TELLINGS
+        self._reason = ""
+        if level is not Shortage.NONE:
             self._reason = (
                 f"the process takes {resident} bytes of memory, and --max-memory is {self.limit}"
             )
-            log.warning("memory is short", refused=level.name.lower(), **about)
         self._post(RefuseNewWork(shortage=level, reason=self._reason))
 
     def _give_back(self) -> None:

@@ -23,6 +23,7 @@ from licorne_core.ids import RmId
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
+    aborted,
     failed_precondition,
     unavailable,
 )
@@ -64,6 +65,8 @@ class Rms:
         self._now = now
         self._draining = False
         self._rms: dict[RmId, Rm] = {}
+        # Who registers an RM just now, by RM.
+        self._arriving: dict[RmId, str] = {}
         self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
@@ -107,6 +110,19 @@ class Rms:
         finally:
             if rm is not None:
                 rm.settled.set()
+
+    @contextmanager
+    def arriving(self, rm_id: RmId, party: str) -> Iterator[None]:
+        """Inside the block the party registers the RM; the caller holds the RM's lock."""
+        self._arriving[rm_id] = party
+        try:
+            yield
+        finally:
+            del self._arriving[rm_id]
+
+    def parties(self) -> dict[RmId, str]:
+        """Who has registered each RM, or registers it just now."""
+        return {rm.rm_id: rm.party for rm in self._rms.values()} | self._arriving
 
     def find(self, rm_id: str) -> Rm | None:
         """The RM of that id."""
@@ -207,7 +223,10 @@ class Rms:
         rm = self._rms.get(rm_id)
         if rm is None:
             rm = self._rms[rm_id] = Rm(rm_id, Outbox(self._hold(rm_id), self._bounds), self._now)
+        # A session does not outlive the registration that it was opened in.
+        rm.end_streams(aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION])
         rm.renew(effect.session)
+        rm.party = self._arriving.get(rm_id, rm.party)
         self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)
 

@@ -1,6 +1,6 @@
 """Registrations that nobody uses: they do not close the door, and push out nobody who is needed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from licorne_server.app import Server
-from licorne_server.departures import SETTLING
+from licorne_server.departures import RETURNING, SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from support.bearing import Bearing
@@ -107,19 +107,83 @@ async def test_full_of_needed_rms_is_full(
     assert len(server.rms.all()) == share
 
 
+def identity(directory: Path, name: str, rms: Sequence[str]) -> dict[str, tuple[Path]]:
+    """The token of one who may be these RMs, as the setting `rm_tokens` has it."""
+    path = directory / name
+    path.write_text(f"token-of-{name * 3}\n")
+    return dict.fromkeys(rms, (path,))
+
+
+def bearing(channel: grpc.aio.Channel, name: str) -> Any:
+    """The channel with the token of that name."""
+    return Bearing(channel, f"Bearer token-of-{name * 3}")
+
+
+def registered(server: Server, letter: str) -> list[str]:
+    """The RMs whose names begin with the letter."""
+    return [rm.rm_id for rm in server.rms.all() if rm.rm_id.startswith(letter)]
+
+
 async def test_share_of_one_leaves_places_for_others(tmp_path: Path) -> None:
     """An identity that may be many RMs, and is, leaves places for an RM of another one."""
-    tokens: dict[str, Any] = {}
-    for name, rms in (("greedy", [f"rm-{i}" for i in range(NUMBER)]), ("modest", ["modest"])):
-        path = tmp_path / name
-        path.write_text(f"token-of-{name * 3}\n")
-        tokens |= dict.fromkeys(rms, (path,))
+    tokens = identity(tmp_path, "greedy", [f"rm-{i}" for i in range(NUMBER)])
+    tokens |= identity(tmp_path, "modest", ["modest"])
     async with (
         serving(rm_tokens=tokens, rms=RmBounds(number=NUMBER)) as server,
         connected(server) as channel,
     ):
-        greedy: Any = Bearing(channel, f"Bearer token-of-{'greedy' * 3}")
-        modest: Any = Bearing(channel, f"Bearer token-of-{'modest' * 3}")
+        greedy, modest = bearing(channel, "greedy"), bearing(channel, "modest")
         refused = [await refusal(Shim(greedy, f"rm-{i}")) for i in range(NUMBER)]
         assert refused.count("") == RmBounds(number=NUMBER).share < NUMBER
         await Shim(modest, "modest").set_up()
+
+
+async def test_whoever_has_most_makes_room(tmp_path: Path, clock: VirtualClock) -> None:
+    """A newcomer takes the place of one of its party, or of the party that has most RMs.
+
+    The few RMs of others stay, though they are gone for longer.
+    """
+    greedy, modest, new = (f"g{i}" for i in range(NUMBER)), ("m1", "m2", "m3"), ("n",)
+    tokens = identity(tmp_path, "greedy", list(greedy)) | identity(tmp_path, "modest", modest)
+    tokens |= identity(tmp_path, "new", new)
+    bounds = RmBounds(number=NUMBER, forget_after=0)
+    async with (
+        serving(rm_tokens=tokens, clock=clock, rms=bounds) as server,
+        connected(server) as channel,
+    ):
+        for name in modest:
+            await Shim(bearing(channel, "modest"), name).register()
+        await clock.advance(SETTLING)
+        for i in range(NUMBER - len(modest)):
+            await Shim(bearing(channel, "greedy"), f"g{i}").register()
+        crowd = bearing(channel, "greedy")
+        assert await refusal(Shim(crowd, "g13")) == (
+            f"RESOURCE_EXHAUSTED: {NUMBER} RMs are registered already"
+        )
+        await clock.advance(SETTLING)
+        assert await refusal(Shim(crowd, "g13")) == ""
+        assert await refusal(Shim(bearing(channel, "new"), "n")) == ""
+        assert registered(server, "m") == list(modest)
+        assert registered(server, "g")[0] == "g2"
+
+
+async def test_an_rm_with_books_keeps_its_place_longer(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that waits with an ask gives way a minute after it is gone, and behind idle ones."""
+    shim = Shim(channel, "waits")
+    calls = await shim.set_up()
+    await shim.ask(calls[0], ask("k", vcore=10**9))
+    await hang_up(server, *calls, rm_id="waits")
+    await clock.advance(1.0)
+    share = RmBounds(number=NUMBER).share
+    assert await flood(channel, share) == share - 1
+    await clock.advance(SETTLING)
+    assert await refusal(Shim(channel, "first")) == ""
+    assert registered(server, "w") == ["waits"]
+    await clock.advance(RETURNING)
+    # Those that have nothing are gone for a shorter time, and go first all the same.
+    assert await flood(channel, share - 1, first=100) == share - 1
+    assert registered(server, "w") == ["waits"]
+    assert await refusal(Shim(channel, "last")) == ""
+    assert not registered(server, "w")

@@ -86,10 +86,26 @@ SERVER = (
     Defect(
         "newcomer-pushes-out-the-newest",
         "server/licorne_server/departures.py",
-        "rm.since <= before and wanted(rm)",
-        "wanted(rm)",
+        "self._clock.now() - rm.since >= kept and self._may_go(rm)",
+        "self._may_go(rm)",
         "a flood of registrations pushes out RMs that have just registered",
         ("tests/attacks/test_registrations.py",),
+    ),
+    Defect(
+        "many-push-out-the-few",
+        "server/licorne_server/admission.py",
+        "lambda rm: rm.party in givers",
+        "lambda rm: not has_share or rm.party == party",
+        "a peer with many RMs pushes out those of a peer with few",
+        ("tests/attacks/test_registrations.py",),
+    ),
+    Defect(
+        "books-count-for-nothing",
+        "server/licorne_server/departures.py",
+        "kept = RETURNING if self._has_books(rm) else SETTLING",
+        "kept = SETTLING",
+        "an RM that has books loses its place as soon as one that has none",
+        ("tests/server/test_departures.py",),
     ),
     Defect(
         "forgets-what-runs",
@@ -126,9 +142,9 @@ SERVER = (
     Defect(
         "one-host-first",
         "server/licorne_server/config_thread.py",
-        "            self._waiting[host] = jobs\n        return job",
-        "            self._waiting = {host: jobs, **self._waiting}\n        return job",
-        "a host that sends very many configurations is served before all others",
+        "            self._waiting[party] = jobs\n        return job",
+        "            self._waiting = {party: jobs, **self._waiting}\n        return job",
+        "a party that sends very many configurations is served before all others",
         ("tests/server/test_config_line.py",),
     ),
     Defect(

@@ -11,7 +11,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne_core.commands import RegisterRm
 from licorne_core.ids import RmId
 from licorne_server.app import Server
-from licorne_server.departures import SETTLING
+from licorne_server.departures import RETURNING, SETTLING
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.testing import VirtualClock
 from support.shim import (
@@ -160,6 +160,26 @@ async def test_stream_on_its_way_counts(
     await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
     await server.departures.replace(chosen)
     assert known(server) == ["rm"]
+
+
+async def test_books_on_their_way_count(
+    server: Server, clock: VirtualClock, channel: grpc.aio.Channel
+) -> None:
+    """An RM that was chosen when it had nothing, and has a node by then, has its longer time."""
+    shim = Shim(channel)
+    await shim.register()
+    await clock.advance(SETTLING)
+    chosen = await server.departures.longest_gone(lambda _: True)
+    assert chosen is not None
+    nodes = shim.open("UpdateNode")
+    await shim.nodes(nodes, node("n", vcore=1))
+    await hang_up(server, nodes)
+    await clock.advance(SETTLING)
+    await server.departures.replace(chosen)
+    assert known(server) == ["rm"]
+    await clock.advance(RETURNING - SETTLING)
+    await server.departures.replace(chosen)
+    assert known(server) == []
 
 
 async def test_stream_of_a_forgotten_rm_is_refused(

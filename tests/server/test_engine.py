@@ -298,6 +298,23 @@ async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
     await engine.stop()
 
 
+async def test_a_guard_that_fails_halts_the_rm_of_its_command(
+    engine: Engine, ledger: Ledger
+) -> None:
+    """A failure of what tells whether a command is wanted halts its RM; the engine goes on."""
+    for rm_id in (BAD, GOOD):
+        await engine.submit(RegisterRm(rm_id=rm_id))
+
+    def fail() -> bool:
+        raise RuntimeError("a defect of the guard")
+
+    with pytest.raises(Defect):
+        await engine.submit(UpdateNodes(rm_id=BAD, nodes=()), is_current=fail)
+    await asyncio.wait_for(engine.submit(UpdateNodes(rm_id=GOOD, nodes=())), PATIENCE)
+    assert engine.running
+    assert ledger.halted == [BAD]
+
+
 async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

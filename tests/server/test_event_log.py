@@ -126,18 +126,18 @@ async def test_news_wakes_all_who_wait() -> None:
     await asyncio.wait_for(last, 1)
 
 
-def test_watchers_are_counted_in_all_and_by_host() -> None:
+def test_watchers_are_counted_in_all_and_by_peer() -> None:
     """No more watch than the settings allow at the moment; who leaves makes room."""
     log = EventLog(RM, ExtraConfig(event_max_streams=3, event_max_streams_per_host=2))
-    with log.watched_from("a"), log.watched_from("a"):
-        with pytest.raises(TooManyStreams, match="2 for host a"), log.watched_from("a"):
+    with log.watched_by("a"), log.watched_by("a"):
+        with pytest.raises(TooManyStreams, match="2 for peer a"), log.watched_by("a"):
             pass
-        with log.watched_from("b"):
+        with log.watched_by("b"):
             assert log.watchers == 3
-            with pytest.raises(TooManyStreams, match="3 for RM rm"), log.watched_from("c"):
+            with pytest.raises(TooManyStreams, match="3 for RM rm"), log.watched_by("c"):
                 pass
             log.follow(ExtraConfig(event_max_streams=4, event_max_streams_per_host=2))
-            with log.watched_from("c"):
+            with log.watched_by("c"):
                 assert log.watchers == 4
     assert log.watchers == 0
 

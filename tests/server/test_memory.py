@@ -11,7 +11,7 @@ from licorne_core.commands import Command, RefuseNewWork
 from licorne_core.rm_caps import Shortage
 from licorne_server import machine_memory
 from licorne_server.machine_memory import group_limits
-from licorne_server.memory import LOOKS_BETWEEN_RETURNS, Memory
+from licorne_server.memory import LOOKS_BETWEEN_RETURNS, LOOKS_BETWEEN_TELLINGS, Memory
 from licorne_server.rm_bounds import RmBounds
 from support.shim import Shim, ask, connected, new_allocations, node, serving
 
@@ -69,6 +69,18 @@ async def test_levels(
         memory.look()
         seen.append(memory.level)
     assert seen == list(levels)
+
+
+async def test_those_who_are_refused_hear_the_present_figure(system: System) -> None:
+    """While memory is short the engine is told of it again and again; the log is not."""
+    memory, told = watched(system)
+    with capture_logs() as logs:
+        for system.figure in range(801, 801 + 2 * LOOKS_BETWEEN_TELLINGS + 1):
+            memory.look()
+    figures = [801, 801 + LOOKS_BETWEEN_TELLINGS, 801 + 2 * LOOKS_BETWEEN_TELLINGS]
+    reason = "the process takes {} bytes of memory, and --max-memory is 800"
+    assert told == [RefuseNewWork(shortage=NEW, reason=reason.format(figure)) for figure in figures]
+    assert len(logs) == 1
 
 
 async def test_each_change_is_told_and_logged_once(system: System) -> None:

@@ -72,9 +72,15 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
         ended_memory=3072,
     )
     assert given.rms == RmBounds(number=3, each=each, memory=2 * 2**30, forget_after=1.5)
-    assert settings().rms == RmBounds(memory=77)
+    assert settings().rms == RmBounds(memory=77, each=RmCaps(memory=38))
     assert settings("--max-memory", "0").rms == RmBounds(memory=0)
-    assert settings("--max-memory", "123456789").rms == RmBounds(memory=123_456_789)
+
+
+@pytest.mark.parametrize(("limit", "each"), [("1Gi", 2**29), ("8Gi", 2**32), ("64Gi", 2**32)])
+def test_one_rm_alone_cannot_use_up_the_memory(limit: str, each: int) -> None:
+    """Unless it is told, an RM may have half of what the process may, and 4 GiB at the most."""
+    assert settings("--max-memory", limit).rms.each.memory == each
+    assert settings("--max-memory", limit, "--max-rm-memory", "7").rms.each.memory == 7
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1.5Gi", "-1", "2GB", "2 Gi", "1GiMi", "9" * 30])

@@ -57,7 +57,7 @@ async def test_what_goes_wrong_inside_stays_inside(
     def fail(*_: object) -> None:
         raise RuntimeError("a secret of the house")
 
-    monkeypatch.setattr(server.scheduler.views, "partitions", fail)
+    monkeypatch.setattr(server.scheduler.views, "partition_names", fail)
     with pytest.raises(grpc.aio.AioRpcError) as masked:
         await StateStub(channel).ListPartitions(ListPartitionsRequest())
     assert masked.value.code() is grpc.StatusCode.INTERNAL

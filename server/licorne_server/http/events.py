@@ -57,9 +57,10 @@ class EventReads:
         """A line with the instance, then a line for each event: the last `count`, then new ones."""
         log = self._log(request)
         start = log.next_id - _number(request, "count", 0)
-        watch = Watch(log, max(start, log.lowest_id), self._share, reader_of(request))
+        party = reader_of(request)
+        watch = Watch(log, max(start, log.lowest_id), self._share, party)
         try:
-            with log.watched_from(request.remote or ""):
+            with log.watched_by(party):
                 return await send_live(request, CONTENT_TYPE, _lines(request, log, watch))
         except TooManyStreams:
             raise web.HTTPServiceUnavailable(text="Too many streaming connections") from None

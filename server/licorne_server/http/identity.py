@@ -13,6 +13,7 @@ from licorne_core.errors import NotFound
 from licorne_core.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
+from licorne_server.http.stream import PARTY
 from licorne_server.tokens import Grant, Tokens
 
 log = structlog.get_logger(__name__)
@@ -56,6 +57,7 @@ class Identity:
             if not (grant.operator or self._is_of(grant, request)):
                 log.warning("denied", peer=request.remote, party=grant.party, path=request.path)
                 raise web.HTTPForbidden(text="this token does not allow it")
+            request[PARTY] = grant.party
         return await handler(request)
 
     def _is_of(self, grant: Grant, request: web.Request) -> bool:

@@ -21,7 +21,7 @@ from licorne_server.http import (
     json_queues,
 )
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import send_bytes, send_json, slice_for
+from licorne_server.http.stream import reader_of, send_bytes, send_json, slice_for
 
 APP_STATES = ("active", "rejected", "completed")
 _STATUSES = frozenset(state.value.lower() for state in AppState)
@@ -76,7 +76,7 @@ class Reads:
     async def config(self, request: web.Request) -> web.StreamResponse:
         """The running configuration of the RM that registered first, or of `rm`."""
         rm = self._rm(request.query.get("rm", ""))
-        origin = Origin(request.remote or "")
+        origin = Origin(reader_of(request))
         if "application/json" in request.headers.get("Accept", ""):
             shown = await self._thread.run(origin, partial(json_config.config_json, rm))
             return await send_json(request, shown)
@@ -91,7 +91,7 @@ class Reads:
         except TimeoutError as error:
             text = f"the request's body took longer than {BODY_SECONDS:g} s"
             raise web.HTTPRequestTimeout(text=text) from error
-        origin = Origin(request.remote or "", VALIDATION)
+        origin = Origin(reader_of(request), VALIDATION)
         verdict = await self._thread.run(origin, partial(json_config.validation, body), len(body))
         return await send_json(request, verdict)
 

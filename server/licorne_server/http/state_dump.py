@@ -16,7 +16,14 @@ from licorne_server.convert_out import nanoseconds
 from licorne_server.http import json_apps, json_cluster, json_config, json_nodes, json_queues
 from licorne_server.http.dashboard import history_of_applications, history_of_containers
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import JsonObject, Rows, Verbatim, send_json, slice_for
+from licorne_server.http.stream import (
+    JsonObject,
+    Rows,
+    Verbatim,
+    reader_of,
+    send_json,
+    slice_for,
+)
 from licorne_server.http.units import rest_name, rms_named
 
 STATES = ("active", "completed", "rejected")
@@ -52,7 +59,7 @@ class DumpReads:
         sources, views = self._sources, self._sources.views
         asked = rms_named(views, request.query.get("rm", ""))
         states = await asyncio.gather(*(sources.rm_state(rm.rm_id) for rm in asked))
-        configs = [await self._config(rm, request.remote or "") for rm in asked]
+        configs = [await self._config(rm, reader_of(request)) for rm in asked]
         async with slice_for(request):
             return self._parts(asked, states, configs)
 
@@ -80,10 +87,10 @@ class DumpReads:
             "containerHistory": history_of_containers(sources.history),
         }
 
-    async def _config(self, rm: RmReport, host: str) -> str:
+    async def _config(self, rm: RmReport, party: str) -> str:
         """The configuration as JSON, made in a thread because it may be large."""
         return await self._sources.config_thread.run(
-            Origin(host), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
+            Origin(party), lambda: json.dumps(json_config.config_json(rm), separators=(",", ":"))
         )
 
 

@@ -37,6 +37,9 @@ STALL_SECONDS = 30.0
 SHARE = web.AppKey("share", Share)
 """The share of the loop's time that all readers have, over HTTP and over gRPC."""
 
+PARTY = web.RequestKey("party", str)
+"""Where a request has the party of its token."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -99,8 +102,8 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """The party whose slices an answer takes: the host that asks."""
-    return party_of(request.remote or "")
+    """Whose share an answer takes: that of the token, or of the host where there are no tokens."""
+    return request.get(PARTY) or party_of(request.remote or "")
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:

@@ -35,7 +35,6 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
-from licorne_server.peers import host_of
 from licorne_server.rms import Rms
 
 log = structlog.get_logger(__name__)
@@ -94,7 +93,7 @@ class AdminService:
         _check_size(request.config)
         try:
             configuration = await self._thread.run(
-                Origin(host_of(context.peer()), VALIDATION),
+                Origin(self._access.caller(context).party, VALIDATION),
                 partial(load, request.config, strict=request.strict),
                 len(request.config),
             )
@@ -122,7 +121,7 @@ class AdminService:
             if problem:
                 raise invalid_argument(problem, name)
         self._rm(request.rm_id, context)
-        caller = Origin(host_of(context.peer()), f"RM {request.rm_id}")
+        caller = Origin(self._access.caller(context).party, f"RM {request.rm_id}")
         async with self._rms.lock(request.rm_id):
             command = UpdateConfiguration(
                 rm_id=RmId(request.rm_id),

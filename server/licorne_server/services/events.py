@@ -23,7 +23,6 @@ from licorne_server.errors import (
 from licorne_server.errors_to_status import unary_handler, watch_handler
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
 from licorne_server.event_watch import Batch, Over, Overtaken, Watch
-from licorne_server.peers import host_of
 from licorne_server.services.paging import MAX_PAGE_SIZE, Page, filled
 from licorne_server.share import Share
 
@@ -66,9 +65,10 @@ class EventsService:
     async def _watch(self, request: pb.WatchEventsRequest, context: Any) -> None:
         """Send events as they happen, until the caller goes away or cannot keep up."""
         log = self._log(request.rm_id, context)
-        watch = Watch(log, _start(log, request), self._share, self._access.caller(context).party)
+        party = self._access.caller(context).party
+        watch = Watch(log, _start(log, request), self._share, party)
         try:
-            with log.watched_from(host_of(context.peer())):
+            with log.watched_by(party):
                 await self._send_all(log, watch, context)
         except TooManyStreams as error:
             text = f"Too many streaming connections: at most {error}"

@@ -19,14 +19,12 @@ from licorne_server.engine import Engine
 from licorne_server.errors import (
     CallError,
     Malformed,
-    aborted,
     failed_precondition,
     invalid_argument,
 )
 from licorne_server.errors_to_status import stream_handler, unary_handler
 from licorne_server.gate import Gate
 from licorne_server.intake import Entry, Intake
-from licorne_server.peers import host_of
 from licorne_server.requests import LAYOUTS, handle_request
 from licorne_server.rm import Rm
 from licorne_server.rms import Rms
@@ -77,14 +75,8 @@ class SchedulerService:
         async with self._rms.lock(command.rm_id):
             self._rms.check_open()
             with self._rms.unsettled(command.rm_id):
-                host = host_of(context.peer())
                 caller = self._access.caller(context)
-                await self._admission.register(command, request.config, host, caller)
-            rm = self._rms.find(command.rm_id)
-            if rm is not None:
-                rm.end_streams(
-                    aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION]
-                )
+                await self._admission.register(command, request.config, caller)
         return si.RegisterResourceManagerResponse()
 
     def _stream_of(self, kind: Kind) -> Callable[[Any], Awaitable[None]]:

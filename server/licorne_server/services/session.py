@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from licorne.v1.session_pb2 import (
 )
 from licorne_core.commands import BeginReplay, RegisterRm
 from licorne_core.errors import shown
+from licorne_core.ids import RmId
 from licorne_server.access import Access, Caller
 from licorne_server.admission import Admission
 from licorne_server.caps import ADVISED_ITEMS
@@ -29,7 +31,6 @@ from licorne_server.event_feed import feeding
 from licorne_server.gate import Gate
 from licorne_server.items import parse
 from licorne_server.outbox import Sent
-from licorne_server.peers import host_of
 from licorne_server.rm import Rm
 from licorne_server.rms import Rms
 from licorne_server.services.conversation import REQUESTS, Conversation, control
@@ -101,7 +102,7 @@ class SessionService:
             resend = self._resume(hello)
             if resend is None:
                 caller = self._access.caller(context)
-                await self._register(hello, command, host_of(context.peer()), caller)
+                await self._register(hello, command, caller)
             rm, session = self._current(hello.rm_id)
             rm.attach(Kind.SESSION, stream)
         talk = Conversation(self._engine, self._rms, rm, session, stream, self._heartbeat)
@@ -150,9 +151,7 @@ class SessionService:
         log.info("session resumed", rm_id=rm.rm_id, resent=len(resend))
         return resend
 
-    async def _register(
-        self, hello: Hello, command: RegisterRm | None, host: str, caller: Caller
-    ) -> None:
+    async def _register(self, hello: Hello, command: RegisterRm | None, caller: Caller) -> None:
         """Register the RM; nothing of it is scheduled before its replay has ended."""
         if command is None:
             raise failed_precondition(
@@ -161,12 +160,16 @@ class SessionService:
             )
         with self._rms.unsettled(command.rm_id):
             config = hello.registration.config
-            await self._admission.register(command, config, host, caller)
-            await self._engine.submit(BeginReplay(rm_id=command.rm_id))
-            rm = self._rms.get(command.rm_id, "Hello")
-            for kind in REQUESTS.values():
-                await rm.displace(kind, f"RM {rm.rm_id} is served over {self.name} now")
-            rm.open_session(Session(hello.instance, hello.callbacks))
+            then = partial(self._begin_session, command.rm_id, hello)
+            await self._admission.register(command, config, caller, then)
+
+    async def _begin_session(self, rm_id: RmId, hello: Hello) -> None:
+        """Serve the RM, registered just now, over a session; its streams of `si.v1` end."""
+        await self._engine.submit(BeginReplay(rm_id=rm_id))
+        rm = self._rms.get(rm_id, "Hello")
+        for kind in REQUESTS.values():
+            await rm.displace(kind, f"RM {rm_id} is served over {self.name} now")
+        rm.open_session(Session(hello.instance, hello.callbacks))
 
     def _current(self, rm_id: str) -> tuple[Rm, Session]:
         rm = self._rms.get(rm_id, "Hello")

@@ -157,7 +157,9 @@ class Site:
         gate = Gate(access, Connections(bounds), bounds, frozenset())
         engine, rms = self.engine, self.rms
         departures = Departures(engine, rms, views, self.clock, 0.0)
-        admission = Admission(engine, rms, thread, departures, RmBounds(number=16), lambda: "")
+        places = RmBounds(number=16)
+        admission = Admission(engine, rms, thread, departures, places, lambda: "")
+        self.admission = admission
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
@@ -194,7 +196,11 @@ class Site:
         """Begin a call of one request, these bytes, and many responses."""
         return self._begin(self._handler(method).unary_stream, raw)
 
-    def _begin(self, serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None) -> Line:
+    def ask(self, method: str, request: Message) -> Line:
+        """Begin a unary call; its answer is dropped."""
+        return self._begin(self._handler(method).unary_unary, request.SerializeToString())
+
+    def _begin(self, serve: Callable[[Any, Line], Awaitable[Any]], request: bytes | None) -> Line:
         line = Line()
         self._lines.append(line)
         line.task = self.loop.create_task(self._serve(serve, request, line))
@@ -202,7 +208,7 @@ class Site:
 
     @staticmethod
     async def _serve(
-        serve: Callable[[Any, Line], Awaitable[None]], request: bytes | None, line: Line
+        serve: Callable[[Any, Line], Awaitable[Any]], request: bytes | None, line: Line
     ) -> None:
         try:
             await serve(request, line)

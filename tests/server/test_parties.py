@@ -1,0 +1,97 @@
+"""What one party may have counts by its token: those who call from one host do not share it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import aiohttp
+import grpc
+import pytest
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1.admin_pb2 import ValidateConfigurationRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import WatchEventsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_core.config import DEFAULT_CONFIG
+from licorne_server.app import Server
+from licorne_server.config_thread import Origin
+from support.bearing import Bearing
+from support.shim import LOOPBACK, PATIENCE, connected, serving
+
+MINE, OPERATOR = ("token-of-" + who * 8 for who in "ab")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    """A server that knows the token of an RM, and that of an operator."""
+    for name, token in (("mine", MINE), ("operator", OPERATOR)):
+        (tmp_path / name).write_text(token)
+    async with serving(
+        http=LOOPBACK,
+        rm_tokens={"mine": (tmp_path / "mine",)},
+        operator_tokens=(tmp_path / "operator",),
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection to it, without a token."""
+    async with connected(server) as channel:
+        yield channel
+
+
+def bearing(channel: grpc.aio.Channel, token: str) -> Any:
+    """The same connection, with a token."""
+    return Bearing(channel, f"Bearer {token}")
+
+
+async def test_validations_of_another_token_refuse_nobody(
+    server: Server, channel: grpc.aio.Channel
+) -> None:
+    """While a validation of one party waits, that of another on the same host is taken."""
+    go = Event()
+    thread = server.config_thread
+    busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
+    request = ValidateConfigurationRequest(config=DEFAULT_CONFIG)
+
+    async def validate(token: str) -> bool:
+        answer = await AdminStub(bearing(channel, token)).ValidateConfiguration(request)
+        return bool(answer.allowed)
+
+    other = asyncio.create_task(validate(OPERATOR))
+    both = [asyncio.create_task(validate(MINE)) for _ in range(2)]
+    try:
+        [refused], [waits] = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        with pytest.raises(grpc.aio.AioRpcError, match="for validation waits to be read"):
+            await refused
+    finally:
+        go.set()
+    assert await busy
+    assert await other
+    assert await waits
+
+
+async def test_watchers_of_one_token_count_together(
+    server: Server, channel: grpc.aio.Channel
+) -> None:
+    """Over gRPC and over HTTP a token has its own number of watchers of an RM."""
+    register = bearing(channel, MINE).unary_unary("/si.v1.Scheduler/RegisterResourceManager")
+    extra = {"event.maxStreamsPerHost": "1"}
+    request = si.RegisterResourceManagerRequest(rmID="mine", extraConfig=extra)
+    await register(request.SerializeToString())
+    url = f"http://{server.http_address}/ws/v1/events/stream?rm=mine"
+    async with aiohttp.ClientSession() as client:
+
+        async def status(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            return (await client.get(url, headers=headers)).status
+
+        assert [await status(token) for token in (MINE, OPERATOR, MINE)] == [200, 200, 503]
+        watch = StateStub(bearing(channel, MINE)).WatchEvents(WatchEventsRequest(rm_id="mine"))
+        with pytest.raises(grpc.aio.AioRpcError, match="at most 1 for peer"):
+            await watch.read()
