@@ -8,6 +8,8 @@ JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+NATIVE_WORLDS ?= 200
+NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py worlds.py)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 # A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
@@ -22,7 +24,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +57,21 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
+
+native: install ## compile the hot modules in place; needs a C compiler
+	@$(BIN)/python native.py in-place
+
+pure: install ## take away what `make native` has compiled
+	@$(BIN)/python native.py pure
+
+# The environment of each build is made by pip, from the requirements in pyproject.toml.
+dist: install ## wheels, into dist/: the client's, the server's, and the server's compiled for this machine
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./clients/python .
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+test-native: native ## compile, and test the compiled form: the core, the scenarios, and some worlds
+	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) tests/native tests/core tests/scenarios $(NATIVE_PROPERTIES)
 
 soak: install ## kill servers and RMs 120 times, then 500,000 allocations with flat memory; some minutes
 	@$(BIN)/python tests/soak
@@ -131,5 +148,6 @@ sbom: install ## what the image has inside, as CycloneDX, into dist/
 	@echo $(SBOM)
 
 clean: ## remove the environments and caches
-	@rm -rf .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
+	@find core server -name '*.so' -delete
+	@rm -rf build .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis
