@@ -32,11 +32,10 @@ COMPILED = (
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""
 
-
 PURE = {
     "*/__init__.py": "mypyc gives a compiled one a wrong __path__, and there is next to no code",
     "core/licorne_core/scheduler.py": "it is called once for many decisions, and tools subclass it",
-    "core/licorne_core/config/[!s]*.py": "a configuration is read once",
+    "core/licorne_core/config/[!s]*.py": "a configuration is read once; its schema is used always",
     "core/licorne_core/views/*.py": "reports are made for people",
     "core/licorne_core/reports.py": "so are these",
     "core/licorne_core/explain*.py": "so are these",
