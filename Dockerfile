@@ -6,18 +6,22 @@ ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /src
+# A compiler, which does not leave this stage. A slim base has none.
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/*
 COPY constraints constraints
 # What is not ours is installed from locks: a file with another hash is refused, and nothing is built.
 RUN python -m venv /opt/build \
  && /opt/build/bin/pip install --require-hashes --only-binary :all: -r constraints/build.txt \
  && python -m venv /opt/licorne \
  && /opt/licorne/bin/pip install --require-hashes --only-binary :all: -r constraints/runtime.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py native.py README.md LICENSE ./
 COPY clients/python clients/python
 COPY core core
 COPY server server
-# What is ours is built with the locked tools, and brings nothing else with it.
-RUN /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python . \
+# What is ours is built with the locked tools, and brings nothing else with it; its hot modules are compiled.
+RUN HATCH_BUILD_HOOK_ENABLE_CUSTOM=true /opt/build/bin/pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels ./clients/python . \
  && /opt/licorne/bin/pip install --no-index --no-deps /wheels/*.whl \
  && /opt/licorne/bin/pip check
 

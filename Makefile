@@ -8,11 +8,15 @@ JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
+NATIVE_WORLDS ?= 200
+NATIVE_PROPERTIES := $(addprefix tests/properties/test_,decisions.py determinism.py isolation.py repeats.py tight.py worlds.py)
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
 # A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
 LOCK = .venv-new/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make constraints' --constraint constraints.txt
+# What the build hook needs, as in pyproject.toml.
+COMPILING = 'mypy[mypyc]' types-PyYAML types-protobuf
 SBOM := dist/licorne.cdx.json
 # The image is built from BASE, which must be pinned: make image BASE=python:3.11-slim@sha256:...
 BASE ?=
@@ -22,7 +26,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,6 +60,24 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
 
+native: install ## compile the hot modules in place; needs a C compiler
+	@$(BIN)/python native.py in-place
+
+pure: install ## take away what `make native` has compiled
+	@$(BIN)/python native.py pure
+
+# The environment of each build is made by pip, from the requirements in pyproject.toml.
+dist: install ## wheels, into dist/: the client's, the server's, and the server's compiled for this machine
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./clients/python .
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# Ends with the sources alone again, as a library hides what is changed in its source.
+test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
+	@$(BIN)/licorne version | grep ', compiled,'
+	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
+	@$(MAKE) --no-print-directory pure
+
 soak: install ## kill servers and RMs 120 times, then 500,000 allocations with flat memory; some minutes
 	@$(BIN)/python tests/soak
 
@@ -85,7 +107,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check test $(if $(GO),test-go) ## all that CI runs
+check: lint types imports gen-check test $(if $(GO),test-go) test-native ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
@@ -118,7 +140,7 @@ constraints: ## take the newest versions that fit, and write them down
 	  .venv-new/bin/python -m pip freeze --all --exclude pip --exclude licorne-client --exclude licorne-server; } > constraints.txt
 	@mkdir -p constraints
 	@$(LOCK) --no-emit-package licorne-client pyproject.toml -o constraints/runtime.txt
-	@echo hatchling | $(LOCK) - -o constraints/build.txt
+	@printf '%s\n' hatchling $(COMPILING) | $(LOCK) - -o constraints/build.txt
 	@rm -rf .venv-new
 
 image: ## the image: make image BASE=python:3.11-slim@sha256:...
@@ -131,5 +153,6 @@ sbom: install ## what the image has inside, as CycloneDX, into dist/
 	@echo $(SBOM)
 
 clean: ## remove the environments and caches
-	@rm -rf .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
+	@find core server -name '*.so' -delete
+	@rm -rf build .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis

@@ -129,11 +129,11 @@ class Ask:
     """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Allocation:
     """An ask on a node. Times are in unix seconds; never changed after it was made.
 
-    Equal by value, but found by identity: two applications may use the same key.
+    Two are never equal: two applications may use the same key.
     """
 
     ask: Ask
@@ -142,8 +142,6 @@ class Allocation:
     allocation_time: float
     placeholder_used: bool = False
     """Whether it took the place of a placeholder, whose request time it then has (spec § 6.6)."""
-
-    __hash__ = object.__hash__
 
     @property
     def key(self) -> AllocationKey:

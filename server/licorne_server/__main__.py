@@ -24,6 +24,7 @@ from licorne_server.tokens import token_files
 OK = 0
 FAILED = 1
 COMMANDS = {
+    "version": "say which version runs, in which form, and on which Python",
     "validate-config": "check configuration files",
     "demo": "watch a real server schedule three fake resource managers",
     "bench": "measure the core over gRPC",

@@ -29,6 +29,7 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.wakeups import Wakeups
 from licorne_core.trackers import Tracker
 from licorne_core.tuning import Tuning
+from support.parts import attributes_of
 from support.trees import whole_tree
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
@@ -73,10 +74,12 @@ class World(NamedTuple):
                 book_foreign(items, (), node)
 
     def dump(self) -> str:
-        """All slots of everything that has books, names of resources sorted."""
+        """All attributes of everything that has books, names of resources sorted."""
         things: list[Any] = [*self.nodes, *self.apps, *self.tree.walk()]
         things += [tracker for app in self.apps for tracker in app.trackers]
-        told = [{slot: shown(getattr(thing, slot)) for slot in slots(thing)} for thing in things]
+        told = [
+            {name: shown(getattr(thing, name)) for name in attributes_of(thing)} for thing in things
+        ]
         told.append({"runnable": self.wakeups.waiting.runnable})
         return json.dumps(told, sort_keys=True)
 
@@ -89,11 +92,6 @@ class World(NamedTuple):
 def items_of(size: Mapping[str, int]) -> Items:
     """The amounts as asks carry them."""
     return tuple(sorted(size.items()))
-
-
-def slots(thing: Any) -> list[str]:
-    """The attributes of a slotted object."""
-    return [slot for slot in type(thing).__slots__ if hasattr(thing, slot)]
 
 
 def shown(value: Any) -> Any:

@@ -105,6 +105,7 @@ def test_wire_names_take_no_memory() -> None:
     assert size_after(*(f"unknown{number}" for number in range(20))) == first
 
 
+@pytest.mark.pure
 def test_an_rm_registers_anew_after_a_partition_could_not_be_built(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

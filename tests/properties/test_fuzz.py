@@ -88,6 +88,7 @@ def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
     [take_any_partition, foresee_no_bad_token, repeat_names_as_they_are],
     ids=lambda slip: slip.__name__,
 )
+@pytest.mark.pure
 def test_a_slip_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

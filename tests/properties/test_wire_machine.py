@@ -387,6 +387,7 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda slip: slip.__name__,
 )
+@pytest.mark.pure
 def test_a_slip_of_the_server_is_noticed(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

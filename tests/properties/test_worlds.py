@@ -66,6 +66,7 @@ def test_worlds_have_every_order() -> None:
         "half a gang runs",
     ],
 )
+@pytest.mark.pure
 def test_a_wrong_decision_is_noticed(slip: Slip, monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that decides otherwise than the oracle does not get through a hundred worlds."""
     slip(monkeypatch)

@@ -119,6 +119,7 @@ WORST: dict[str, Callable[[], Work]] = {
 }
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("what", WORST)
 def test_everybody_else_has_turns_while_a_message_is_read(what: str) -> None:
     """Between two turns only a part of the work is done, and never all of it."""

@@ -6,7 +6,8 @@ setting that moves shows, whether anything reports it or not.
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from itertools import chain
+
+from support.parts import attributes_of
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
 
@@ -49,7 +50,4 @@ def _parts(item: object) -> Iterable[tuple[str, object]]:
     elif isinstance(item, Iterable):
         yield from ((f"[{number}]", part) for number, part in enumerate(item))
     elif type(item).__module__.startswith("licorne_core"):
-        slots = chain.from_iterable(getattr(kind, "__slots__", ()) for kind in type(item).__mro__)
-        for name in dict.fromkeys((*slots, *getattr(item, "__dict__", ()))):
-            if hasattr(item, name):
-                yield f".{name}", getattr(item, name)
+        yield from ((f".{name}", getattr(item, name)) for name in attributes_of(item))

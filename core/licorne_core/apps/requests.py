@@ -201,6 +201,10 @@ class Request:
         """Never: of two requests with the same place one is gone, and any order will do."""
         return False
 
+    def __hash__(self) -> int:
+        """By the key: a compiled class that has an order has no hash of its own."""
+        return hash(self.ask.key)
+
     @property
     def key(self) -> AllocationKey:
         """The ask's key, which is the allocation's as well."""

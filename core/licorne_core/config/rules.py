@@ -168,11 +168,10 @@ def _single(cursor: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameLi
         return NameList((entry,))
     try:
         names = name_list((entry,), allowed)
-    except ProgramTooLarge as error:
-        # That it is too large shows only after as much work as the largest that is allowed takes.
-        report.count(INSTRUCTIONS, cursor.path, MAX_PROGRAM)
-        report.problem(f"{message} ({error.problems[0].message})", cursor.path)
     except ConfigError as error:
+        if isinstance(error, ProgramTooLarge):
+            # That it is too large shows only after as much work as the largest allowed takes.
+            report.count(INSTRUCTIONS, cursor.path, MAX_PROGRAM)
         report.problem(f"{message} ({error.problems[0].message})", cursor.path)
     else:
         assert names.pattern is not None, "it was compiled"

@@ -3,11 +3,13 @@
 import os
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from statistics import median
 from typing import Any
 
 from licorne_server.bench.scenarios import Kind, Scenario
+from licorne_server.build_info import build_info
 
 HEADERS = ("MEASURE", "MIN", "MEDIAN", "MAX")
 NOTHING = "-"
@@ -42,6 +44,7 @@ def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
 def environment() -> dict[str, Any]:
     """What the numbers depend on."""
     return {
+        "build": asdict(build_info()),
         "python": platform.python_version(),
         "grpcio": version("grpcio"),
         "protobuf": version("protobuf"),

@@ -29,6 +29,7 @@ from licorne_server.bench.scenarios import (
     predicate_table,
 )
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.build_info import build_info
 from licorne_server.cli import bench_isolation
 from licorne_server.cli.arguments import percent, positive, seconds
 from licorne_server.cli.connection import USAGE, UsageError
@@ -123,6 +124,7 @@ def run(args: argparse.Namespace) -> int:
 def measure(scenarios: Sequence[Scenario], args: argparse.Namespace, results: list[Result]) -> int:
     """Measure one scenario after the other, up to the first failure; the exit code."""
     options = Options(idle_seconds=args.seconds, profile=args.profile)
+    say(str(build_info()))
     try:
         for scenario in scenarios:
             results.append((scenario, measured(scenario, options, args.runs)))

@@ -14,6 +14,7 @@ from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.report import Part, as_json, table
 from licorne_server.bench.report import Run
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.build_info import build_info
 from licorne_server.cli.arguments import percent, positive
 from licorne_server.cli.connection import UsageError
 from licorne_server.cli.output import print_json, print_table, say
@@ -102,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
     """
     lines = chosen(args)
     parts: list[Part] = []
+    say(str(build_info()))
     code = measure(lines, args, parts)
     if parts:
         show(args, parts)

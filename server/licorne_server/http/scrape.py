@@ -10,6 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
+from licorne_server.build_info import build_info
 from licorne_server.http.families import Families, Labels
 from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
@@ -87,6 +88,7 @@ class Scrape:
             ),
         ):
             families.gauge(name, text, (), {(): value})
+        _build(families)
         for name, text, value in (
             ("licorne_commands_total", "Commands handled.", figures.commands),
             ("licorne_turns_total", "Turns of scheduling.", figures.turns),
@@ -97,6 +99,13 @@ class Scrape:
         text = "Log lines that were not written."
         dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
         families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
+
+
+def _build(families: Families) -> None:
+    info = build_info()
+    labels = ("version", "form", "python", "optimized")
+    values = (info.version, info.form, info.python, str(info.optimized).lower())
+    families.gauge("licorne_build_info", "1, with what runs in the labels.", labels, {values: 1})
 
 
 def _takes_openmetrics(accept: str) -> bool:

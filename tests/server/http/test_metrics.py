@@ -11,6 +11,7 @@ from licorne_core.commands import Command, NodeAction, RemoveRm
 from licorne_core.ids import RmId
 from licorne_core.rm_caps import RmCaps
 from licorne_server import share
+from licorne_server.build_info import build_info
 from licorne_server.http import Figures, RmFigures, scrape
 from licorne_server.http import metrics as limits
 from licorne_server.http.families import Families
@@ -221,6 +222,9 @@ async def test_server_figures(site: Site) -> None:
     assert samples["licorne_turn_seconds_total"] == 0.25
     assert samples["licorne_defects_total"] == 0
     assert samples["licorne_ready"] == 1
+    build = next(name for name in samples if name.startswith("licorne_build_info"))
+    assert f'form="{build_info().form}"' in build
+    assert samples[build] == 1
     assert samples["licorne_loop_lag_seconds"] >= 0
     assert samples["process_resident_memory_bytes"] > 0
 

@@ -1,0 +1,43 @@
+"""What runs here: which version, plain or compiled, and on which build of Python."""
+
+import platform
+import sysconfig
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from licorne_core import ranking
+
+PURE = "pure"
+"""The source as it is, run by the interpreter."""
+
+COMPILED = "compiled"
+"""The hot modules are machine code."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInfo:
+    """The version, the form of the core, and the interpreter.
+
+    `optimized` is whether the interpreter was built with ``--enable-optimizations``.
+    """
+
+    version: str
+    form: str
+    python: str
+    optimized: bool
+
+    def __str__(self) -> str:
+        """``licorne 0.1.0, compiled, CPython 3.11.7 built with optimizations``."""
+        built = f"built {'with' if self.optimized else 'without'} optimizations"
+        return f"licorne {self.version}, {self.form}, {self.python} {built}"
+
+
+def build_info() -> BuildInfo:
+    """What this process runs. All compiled modules are compiled together, so one tells of all."""
+    options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return BuildInfo(
+        version=version("licorne-server"),
+        form=PURE if ranking.__file__.endswith(".py") else COMPILED,
+        python=f"{platform.python_implementation()} {platform.python_version()}",
+        optimized="--enable-optimizations" in options,
+    )

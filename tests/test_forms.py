@@ -1,0 +1,87 @@
+"""The two forms of the server: plain Python, and hot modules compiled by `native.py`."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import licorne_core
+from licorne_server.build_info import PURE
+from properties.test_determinism import first_digest
+from support.sources import PACKAGES, ROOT
+
+FROM_SOURCES = """
+from support.sources import prefer_sources
+prefer_sources()
+from licorne_server.build_info import build_info
+from properties.test_determinism import digest
+print(build_info().form, digest())
+"""
+
+
+def native(*statements: str) -> list[str]:
+    """What a process prints that has imported `native.py`, which takes long to import."""
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(("import native", *statements))],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_both_forms_decide_the_same() -> None:
+    """The effects of some worlds here, in whatever form, are those of the sources."""
+    done = subprocess.run(
+        [sys.executable, "-c", FROM_SOURCES],
+        cwd=ROOT / "tests",
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert done.stdout.split() == [PURE, first_digest()]
+
+
+def test_what_is_compiled_in_place_is_not_older_than_its_source() -> None:
+    """Else the tests would judge what was there before: `make native` or `make pure` helps."""
+    libraries = [path for package in PACKAGES for path in package.rglob("*/*.so")]
+    sources = {path: path.with_name(path.name.partition(".")[0] + ".py") for path in libraries}
+    changed = [
+        str(source)
+        for library, source in sources.items()
+        if not source.exists() or source.stat().st_mtime > library.stat().st_mtime
+    ]
+    assert not changed
+
+
+def test_every_rule_of_what_is_compiled_says_something() -> None:
+    """Each pattern names files that there are, and every module of the core is judged by them."""
+    idle = native(
+        "from fnmatch import fnmatch",
+        "files = [p.relative_to(native.ROOT).as_posix() for s in native.COMPILED",
+        "         for p in native.ROOT.glob(s)]",
+        "print(*(s for s in native.COMPILED if not [*native.ROOT.glob(s)]), sep='\\n')",
+        "print(*(s for s in native.PURE if not any(fnmatch(f, s) for f in files)), sep='\\n')",
+    )
+    assert [line for line in idle if line] == []
+
+
+def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
+    """What an allocation passes through is in the list; a package's own file is not."""
+    listed = native("print(*native.modules(), sep='\\n')")
+    assert {"core/licorne_core/ranking.py", "server/licorne_server/wire.py"} <= {*listed}
+    assert not [name for name in listed if name.endswith("__init__.py")]
+    assert Path(str(licorne_core.__file__)).suffix == ".py"
+
+
+def test_installing_needs_no_compiler() -> None:
+    """The hook that compiles is off unless it is asked for."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["hooks"]["custom"]["enable-by-default"] is False
