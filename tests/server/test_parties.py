@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -85,11 +86,11 @@ async def test_watchers_of_one_token_count_together(
     request = si.RegisterResourceManagerRequest(rmID="mine", extraConfig=extra)
     await register(request.SerializeToString())
     url = f"http://{server.http_address}/ws/v1/events/stream?rm=mine"
-    async with aiohttp.ClientSession() as client:
+    async with aiohttp.ClientSession() as client, AsyncExitStack() as streams:
 
         async def status(token: str) -> int:
-            headers = {"Authorization": f"Bearer {token}"}
-            return (await client.get(url, headers=headers)).status
+            asked = client.get(url, headers={"Authorization": f"Bearer {token}"})
+            return (await streams.enter_async_context(asked)).status
 
         assert [await status(token) for token in (MINE, OPERATOR, MINE)] == [200, 200, 503]
         watch = StateStub(bearing(channel, MINE)).WatchEvents(WatchEventsRequest(rm_id="mine"))
