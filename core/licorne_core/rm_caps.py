@@ -1,9 +1,9 @@
 """How much one RM may have, and how much it has (reliability A7).
 
 Whatever adds to what an RM has is refused beyond a cap, with the cap and the value. Memory is
-reckoned, not measured: each thing counts with its share of the derived structures, so that the sum
-is rarely below what Python takes. The reckoning is part of the decisions, and is the same on every
-machine.
+reckoned, not measured: each thing counts with its share of the derived structures. The sum was
+between three quarters and three times of what Python takes, wherever it was compared. The reckoning
+is part of the decisions, and is the same on every machine.
 """
 
 from collections.abc import Collection, Iterable, Mapping
