@@ -175,6 +175,29 @@ def test_a_resize_cannot_get_past_the_memory() -> None:
     ] == [(("vcore", 1000),)]
 
 
+def test_what_was_brought_counts_until_it_is_gone() -> None:
+    """A smaller ask under the same key keeps the tags that it has, so it takes the same memory."""
+    driver = started(RmCaps())
+    before = counts(driver).memory
+    driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
+    large = counts(driver).memory
+    driver.do(asks(ask("one", "k1", vcore=900)))
+    assert counts(driver).memory >= large
+    driver.do(releases(release("one", "k1")))
+    assert counts(driver).memory - before < 10 * ASK_BYTES
+
+
+def test_an_ask_placed_by_its_rm_cannot_get_past_the_memory() -> None:
+    """An ask that is said again with a node and with much in it is refused, and still waits."""
+    driver = started(RmCaps())
+    driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
+    driver.do(asks(ask("one", "k1", vcore=1000)))
+    large = replace(ask("one", "k1", on_node="n", vcore=3), footprint=20 * ASK_BYTES)
+    assert list(refused(driver.do(asks(large)))) == ["k1"]
+    waiting = driver.views.asks(PartitionName("[rm1]default"), "one")
+    assert [known.ask.ask_class.items for known in waiting if known] == [(("vcore", 1000),)]
+
+
 def test_ended_applications_give_way_by_number_and_by_bytes() -> None:
     """Nothing is refused for what is over: the one that ended first is not listed any more."""
     fat = {"tag": "x" * 10_000}

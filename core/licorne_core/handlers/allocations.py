@@ -152,6 +152,7 @@ def _ask_again(
             raise Rejected(f"failed to find node {ask.node_id}")
         node = partition.nodes.by_id[ask.node_id]
         check_growth(partition, ask.key, (), resized.ask_class.items, node)
+        app.holdings.check_growth(ask.key, resized.footprint - known.footprint)
         partition.asks.withdraw(app, request, now)
         placed_by_rm = replace(resized, node_id=ask.node_id)
         _book(partition, app, placed_by_rm, request.create_time, now, outcome)
@@ -181,12 +182,16 @@ def _resize_ask(
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """The known ask in the size of the new one; nothing else of a known ask ever changes."""
+    """The known ask in the size of the new one; nothing else of a known ask ever changes.
+
+    It keeps its tags, so it never takes less memory than before.
+    """
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
     resized = AskClass.of(ask.ask_class.resources, before.required_node, before.predicate)
-    return replace(known, ask_class=resized, footprint=ask.footprint)
+    footprint = max(known.footprint, ask.footprint)
+    return replace(known, ask_class=resized, footprint=footprint)
 
 
 def _resize_allocation(
