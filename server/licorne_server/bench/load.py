@@ -13,6 +13,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench import workload
 from licorne_server.bench.driver import Rm
+from licorne_server.bench.installation import HERE, Installation
 from licorne_server.bench.meter import Cost, Meter
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerProcess
@@ -23,10 +24,15 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run: `idle_seconds` is how long to look at an idle server."""
+    """How to run: `idle_seconds` is how long to look at an idle server.
+
+    `bare` is whether bare servers are measured too, for what the transport alone would do.
+    """
 
     idle_seconds: float
     profile: Path | None = None
+    installation: Installation = HERE
+    bare: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
 from math import ceil
@@ -43,19 +44,24 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
     """
     try:
         async with asyncio.timeout(LIMIT_SECONDS + options.idle_seconds):
-            async with running_server(profile=options.profile) as server:
+            async with server_of(options) as server:
                 load = await LOADS[scenario.kind](server, scenario, options)
                 peak = server.usage().peak_rss
             return {
                 **figures(load),
                 "peak_rss_mib": peak / MI,
-                **await ceilings(scenario, load),
+                **(await ceilings(scenario, load) if options.bare else {}),
                 **load.extra,
             }
     except TimeoutError:
         raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
+
+
+def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
+    """The server of a run."""
+    return running_server(installation=options.installation, profile=options.profile)
 
 
 def figures(load: Load) -> dict[str, float]:

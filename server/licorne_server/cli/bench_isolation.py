@@ -1,27 +1,23 @@
 """`licorne bench neighbour` and `licorne bench manyrms`: what RMs cost each other."""
 
 import argparse
-import asyncio
-import gc
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from licorne_server.bench.driver import BenchError
+from licorne_server.bench.installation import this_build
 from licorne_server.bench.isolation import manyrms, neighbour
 from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.report import Part, as_json, table
 from licorne_server.bench.report import Run
 from licorne_server.bench.server_process import ServerFailed
-from licorne_server.build_info import build_info
 from licorne_server.cli.arguments import percent, positive
+from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK, alone
 from licorne_server.cli.connection import UsageError
 from licorne_server.cli.output import print_json, print_table, say
 
-OK = 0
-FAILED = 2
-INTERRUPTED = 130
 FULL = 100
 NEIGHBOUR, MANY_RMS = "neighbour", "manyrms"
 ISOLATION = {
@@ -57,7 +53,10 @@ COLUMNS = {
 }
 """The columns of the tables, and the measures in them. Times are in milliseconds."""
 
-NOT_HERE = ("pods", "batch", "sort", "wire", "untagged", "refuse", "answer_after", "table")
+NOT_HERE = (
+    *("pods", "batch", "sort", "wire", "against"),
+    *("untagged", "refuse", "answer_after", "table"),
+)
 HERE_ONLY = ("attack", "rms", "percent", "rate")
 
 
@@ -103,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     """
     lines = chosen(args)
     parts: list[Part] = []
-    say(str(build_info()))
+    say(str(this_build()))
     code = measure(lines, args, parts)
     if parts:
         show(args, parts)
@@ -120,6 +119,8 @@ def chosen(args: argparse.Namespace) -> list[Line]:
     for given in NOT_HERE:
         if getattr(args, given) is not None:
             raise UsageError(f"--{given.replace('_', '-')} cannot be used with {name}")
+    if args.more:
+        raise UsageError(f"{name} is measured alone")
     other = "rms" if name == NEIGHBOUR else "attack"
     if getattr(args, other) is not None:
         raise UsageError(f"--{other} cannot be used with {name}")
@@ -203,13 +204,8 @@ def measure(lines: list[Line], args: argparse.Namespace, parts: list[Part]) -> i
 
 
 def one_run(line: Line) -> Run:
-    """One run, announced when it is done; our own collector is kept out of it."""
-    gc.collect()
-    gc.disable()
-    try:
-        result = asyncio.run(line.measure())
-    finally:
-        gc.enable()
+    """One run, announced when it is done."""
+    result = alone(line.measure())
     say(f"{line.name}: the target {'holds' if line.holds(result) else 'does not hold'}")
     return result
 
