@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from licorne_server.bench.load import Options
+from licorne_server.bench.progress import Progress
 from licorne_server.bench.scenarios import SCENARIOS, Wire
 from licorne_server.cli import bench_against, bench_isolation, bench_runs
 from licorne_server.cli.arguments import positive, seconds
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
-    options = Options(idle_seconds=args.seconds, profile=args.profile)
+    options = Options(idle_seconds=args.seconds, profile=args.profile, progress=Progress())
     if args.against is None:
         return bench_runs.run(scenarios, options, runs=args.runs, as_data=args.json)
     return bench_against.run(

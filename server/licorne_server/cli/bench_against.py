@@ -13,6 +13,7 @@ from licorne_server.bench.pairs import Pairs, Side, turns
 from licorne_server.bench.report import Run, title
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli.bench_progress import shown
 from licorne_server.cli.bench_runs import FAILED, exit_code, one_run
 from licorne_server.cli.output import print_json, print_table, say
 
@@ -33,8 +34,10 @@ def run(
     scenarios: Sequence[Scenario], options: Options, *, what: str, pairs: int, as_data: bool
 ) -> int:
     """Measure so many pairs of each scenario, and print what came of it; the exit code."""
+    options.progress.begin("looking at both servers")
     try:
-        this, (installation, other) = build_of(HERE), compared(what)
+        with shown(options.progress):
+            this, (installation, other) = build_of(HERE), compared(what)
     except NotUsable as error:
         say(f"licorne: --against: {error}")
         return FAILED
@@ -52,7 +55,8 @@ def run(
                 which = f"pair {number} of {pairs}, {side.value}"
                 found.add(side, one_of_pair(scenario, sides[side], side, which))
 
-    code = exit_code(measure)
+    with shown(options.progress):
+        code = exit_code(measure)
     complete = [(scenario, found) for scenario, found in results if found.complete]
     if as_data and complete:
         objects = [as_json(scenario, found, this, other) for scenario, found in complete]

@@ -11,9 +11,11 @@ from licorne_server.bench.installation import this_build
 from licorne_server.bench.isolation import manyrms, neighbour
 from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.report import Part, as_json, table
+from licorne_server.bench.progress import Progress
 from licorne_server.bench.report import Run
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.arguments import percent, positive
+from licorne_server.cli.bench_progress import shown
 from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK, alone
 from licorne_server.cli.connection import UsageError
 from licorne_server.cli.output import print_json, print_table, say
@@ -100,16 +102,18 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UsageError: the arguments make no sense together.
     """
-    lines = chosen(args)
+    progress = Progress()
+    lines = chosen(args, progress)
     parts: list[Part] = []
     say(str(this_build()))
-    code = measure(lines, args, parts)
+    with shown(progress):
+        code = measure(lines, args, parts, progress)
     if parts:
         show(args, parts)
     return code
 
 
-def chosen(args: argparse.Namespace) -> list[Line]:
+def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
     """The lines of the table.
 
     Raises:
@@ -124,13 +128,13 @@ def chosen(args: argparse.Namespace) -> list[Line]:
     other = "rms" if name == NEIGHBOUR else "attack"
     if getattr(args, other) is not None:
         raise UsageError(f"--{other} cannot be used with {name}")
-    lines = list(attacks(args) if name == NEIGHBOUR else crowds(args))
+    lines = list((attacks if name == NEIGHBOUR else crowds)(args, progress))
     if args.profile is not None and (len(lines) > 1 or args.runs > 1):
         raise UsageError("--profile: there would be several servers; choose one line and run")
     return lines
 
 
-def attacks(args: argparse.Namespace) -> Iterator[Line]:
+def attacks(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
     """A line for each attack, or for the one that is wanted."""
     for name in [args.attack] if args.attack else ATTACKS:
         options = neighbour.Beside(
@@ -140,6 +144,7 @@ def attacks(args: argparse.Namespace) -> Iterator[Line]:
             rate=args.rate or neighbour.RATE,
             percent=FULL if args.percent is None else args.percent,
             profile=args.profile,
+            progress=progress,
         )
         yield Line(
             name=name,
@@ -150,7 +155,7 @@ def attacks(args: argparse.Namespace) -> Iterator[Line]:
         )
 
 
-def crowds(args: argparse.Namespace) -> Iterator[Line]:
+def crowds(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
     """A line for each number of RMs, or for the one that is wanted."""
     for rms in [args.rms] if args.rms else manyrms.COUNTS:
         options = manyrms.Many(
@@ -160,6 +165,7 @@ def crowds(args: argparse.Namespace) -> Iterator[Line]:
             rate=args.rate or manyrms.RATE,
             percent=FULL if args.percent is None else args.percent,
             profile=args.profile,
+            progress=progress,
         )
         yield Line(
             name=str(rms),
@@ -176,11 +182,14 @@ def settings(options: neighbour.Beside | manyrms.Many) -> dict[str, float]:
     return {name: getattr(options, name) for name in names}
 
 
-def measure(lines: list[Line], args: argparse.Namespace, parts: list[Part]) -> int:
+def measure(
+    lines: list[Line], args: argparse.Namespace, parts: list[Part], progress: Progress
+) -> int:
     """Measure one line after the other; the exit code."""
     code = OK
     try:
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
+            progress.begin(f"{args.scenario} {line.name}, {number} of {len(lines)}")
             try:
                 runs = [one_run(line) for _ in range(args.runs)]
             except (BenchError, ServerFailed) as error:

@@ -21,6 +21,7 @@ from licorne_server.bench.report import (
 from licorne_server.bench.runs import run_once
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli.bench_progress import shown
 from licorne_server.cli.output import print_json, print_table, say
 
 OK = 0
@@ -37,7 +38,8 @@ def run(scenarios: Sequence[Scenario], options: Options, *, runs: int, as_data: 
             results.append((scenario, measured(scenario, options, runs)))
 
     say(str(this_build()))
-    code = exit_code(measure)
+    with shown(options.progress):
+        code = exit_code(measure)
     if results:
         show(results, as_data=as_data, several=len(scenarios) > 1)
     return code
@@ -63,9 +65,10 @@ def measured(scenario: Scenario, options: Options, runs: int) -> list[Run]:
 
 def one_run(scenario: Scenario, options: Options, which: str) -> Run:
     """One run, announced."""
+    how = ", ".join(setting_texts(scenario))
+    options.progress.begin(f"{scenario.name} ({how}), {which}")
     result = alone(run_once(scenario, options))
     rate = result["allocations_per_second"]
-    how = ", ".join(setting_texts(scenario))
     say(f"{scenario.name} ({how}), {which}: {rate:,.0f} allocations/s")
     return result
 
