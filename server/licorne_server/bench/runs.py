@@ -1,11 +1,13 @@
 """One run of a scenario: a fresh server, the load, and what both cost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import gc
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
 from math import ceil
+from typing import Any
 
 import grpc
 
@@ -64,6 +66,16 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
 def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
     """The server of a run."""
     return running_server(installation=options.installation, profile=options.profile)
+
+
+def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
+    """Run it to its end; our own collector is kept out of it."""
+    gc.collect()
+    gc.disable()
+    try:
+        return asyncio.run(work)
+    finally:
+        gc.enable()
 
 
 def figures(load: Load) -> dict[str, float]:

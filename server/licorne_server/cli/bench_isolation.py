@@ -13,10 +13,11 @@ from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.report import Part, as_json, table
 from licorne_server.bench.progress import Progress
 from licorne_server.bench.report import Run
+from licorne_server.bench.runs import alone
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.arguments import percent, positive
 from licorne_server.cli.bench_progress import shown
-from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK, alone
+from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK
 from licorne_server.cli.connection import UsageError
 from licorne_server.cli.output import print_json, print_table, say
 

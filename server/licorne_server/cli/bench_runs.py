@@ -1,9 +1,6 @@
 """Runs of scenarios, one after the other, announced and printed."""
 
-import asyncio
-import gc
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.installation import this_build
@@ -18,7 +15,7 @@ from licorne_server.bench.report import (
     setting_texts,
     title,
 )
-from licorne_server.bench.runs import run_once
+from licorne_server.bench.runs import alone, run_once
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.bench_progress import shown
@@ -71,16 +68,6 @@ def one_run(scenario: Scenario, options: Options, which: str) -> Run:
     rate = result["allocations_per_second"]
     say(f"{scenario.name} ({how}), {which}: {rate:,.0f} allocations/s")
     return result
-
-
-def alone(work: Coroutine[Any, Any, Run]) -> Run:
-    """Run it to its end; our own collector is kept out of it."""
-    gc.collect()
-    gc.disable()
-    try:
-        return asyncio.run(work)
-    finally:
-        gc.enable()
 
 
 def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:

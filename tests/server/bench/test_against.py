@@ -13,31 +13,16 @@ from licorne_server.__main__ import main
 from licorne_server.bench.against import compared
 from licorne_server.bench.installation import HERE, Installation, NotUsable, commit_of
 from licorne_server.build_info import PURE
+from support.checkouts import ROOT, older, with_our_sources, write
+from support.git import commit, git
 
-ROOT = Path(__file__).resolve().parents[3]
 TINY = ("--nodes", "5", "--pods", "50", "--runs", "2")
-
-
-def git(folder: Path, *words: str) -> None:
-    """One command of git."""
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
-
-
-def write(path: Path, text: str = "", *, mode: int = 0o644) -> Path:
-    """A file, with the folders that it is in."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(mode)
-    return path
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with the sources of this one, and no interpreter."""
-    for name in ("core", "server", "clients"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
+    return with_our_sources(tmp_path)
 
 
 def test_both_are_measured_in_turn() -> None:
@@ -125,15 +110,6 @@ def test_what_cannot_be_compared_is_said(
     assert said in shown.err
 
 
-def older(folder: Path, program: str) -> Path:
-    """A checkout that has no more than a core and this program."""
-    for name in ("core/licorne_core", "core/licorne_core/config", "server/licorne_server"):
-        write(folder / name / "__init__.py")
-    write(folder / "core/licorne_core/config/schema.py")
-    write(folder / "server/licorne_server/__main__.py", program)
-    return folder
-
-
 def test_a_server_that_cannot_be_imported_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,14 +138,12 @@ def test_a_build_has_its_commit(tmp_path: Path) -> None:
     assert commit_of(package) == ""
     git(tmp_path, "init")
     assert commit_of(package) == ""
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "--message", "x")
-    commit = commit_of(package)
-    assert len(commit) >= 7
+    known = commit(tmp_path)
+    assert commit_of(package) == known
     write(tmp_path / "README.md")
-    assert commit_of(package) == commit
+    assert commit_of(package) == known
     write(package / "__init__.py", "changed")
-    assert commit_of(package) == f"{commit}+"
+    assert commit_of(package) == f"{known}+"
 
 
 @pytest.mark.parametrize(
