@@ -23,11 +23,9 @@ class Spread:
         return cls(known[0], median(known), known[-1])
 
     def quoted(self, shown: Callable[[float], str] | None = None) -> str:
-        """``29.4 (28.9 to 30.1)``; the middle alone where all are the same, as of a single run."""
-        shown = shown or brief
-        if self.min == self.max:
-            return shown(self.median)
-        return f"{shown(self.median)} ({shown(self.min)} to {shown(self.max)})"
+        """``29.4 (28.9 to 30.1)``; the middle alone where all look the same, as of a single run."""
+        least, middle, greatest = map(shown or brief, (self.min, self.median, self.max))
+        return middle if least == greatest else f"{middle} ({least} to {greatest})"
 
 
 def brief(value: float) -> str:

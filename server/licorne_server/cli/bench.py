@@ -6,7 +6,7 @@ from pathlib import Path
 from licorne_server.bench.load import Options
 from licorne_server.bench.progress import Progress
 from licorne_server.bench.scenarios import SCENARIOS, Wire
-from licorne_server.cli import bench_against, bench_isolation, bench_runs
+from licorne_server.cli import bench_against, bench_isolation, bench_report, bench_runs
 from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.bench_scenarios import (
     ALL,
@@ -38,9 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--runs",
         type=positive,
         metavar="N",
-        help=f"repetitions (1, or {PAIRS} pairs with --against)",
+        help=f"repetitions (1; {PAIRS} with --report; {PAIRS} pairs with --against)",
     )
     bench_against.add_arguments(parser)
+    bench_report.add_arguments(parser)
     add("--json", action="store_true", help="print JSON instead of a table")
     add(
         "--profile",
@@ -80,17 +81,16 @@ def run(args: argparse.Namespace) -> int:
 
     1 when the arguments make no sense together. What was measured before a failure is printed.
     """
-    args.runs = args.runs or (1 if args.against is None else PAIRS)
+    args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:
         if args.scenario in bench_isolation.ISOLATION:
             return bench_isolation.run(args)
         scenarios = chosen(args)
+        report = bench_report.wanted(args)
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
     options = Options(idle_seconds=args.seconds, profile=args.profile, progress=Progress())
     if args.against is None:
-        return bench_runs.run(scenarios, options, runs=args.runs, as_data=args.json)
-    return bench_against.run(
-        scenarios, options, what=args.against, pairs=args.runs, as_data=args.json
-    )
+        return bench_runs.run(scenarios, options, args.runs, report, as_data=args.json)
+    return bench_against.run(scenarios, options, args.against, args.runs, report, as_data=args.json)

@@ -14,7 +14,8 @@ from licorne_server.bench.report import Run, title
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.bench_progress import shown
-from licorne_server.cli.bench_runs import FAILED, exit_code, one_run
+from licorne_server.cli.bench_report import Report
+from licorne_server.cli.bench_runs import FAILED, OK, exit_code, one_run
 from licorne_server.cli.output import print_json, print_table, say
 
 WHAT = (
@@ -31,7 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(
-    scenarios: Sequence[Scenario], options: Options, *, what: str, pairs: int, as_data: bool
+    scenarios: Sequence[Scenario],
+    options: Options,
+    what: str,
+    pairs: int,
+    report: Report | None,
+    *,
+    as_data: bool,
 ) -> int:
     """Measure so many pairs of each scenario, and print what came of it; the exit code."""
     options.progress.begin("looking at both servers")
@@ -63,6 +70,10 @@ def run(
         print_json(objects if len(scenarios) > 1 else objects[0])
     elif complete:
         show(complete, this, other)
+    if report is not None and code == OK:
+        report.write(
+            [(scenario, [found.this, found.other]) for scenario, found in results], [this, other]
+        )
     return code
 
 

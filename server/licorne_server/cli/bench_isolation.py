@@ -57,7 +57,7 @@ COLUMNS = {
 """The columns of the tables, and the measures in them. Times are in milliseconds."""
 
 NOT_HERE = (
-    *("pods", "batch", "sort", "wire", "against"),
+    *("pods", "batch", "sort", "wire", "against", "report"),
     *("untagged", "refuse", "answer_after", "table"),
 )
 HERE_ONLY = ("attack", "rms", "percent", "rate")

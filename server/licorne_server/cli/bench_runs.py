@@ -19,6 +19,7 @@ from licorne_server.bench.runs import alone, run_once
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.bench_progress import shown
+from licorne_server.cli.bench_report import Report
 from licorne_server.cli.output import print_json, print_table, say
 
 OK = 0
@@ -26,7 +27,14 @@ FAILED = 2
 INTERRUPTED = 130
 
 
-def run(scenarios: Sequence[Scenario], options: Options, *, runs: int, as_data: bool) -> int:
+def run(
+    scenarios: Sequence[Scenario],
+    options: Options,
+    runs: int,
+    report: Report | None,
+    *,
+    as_data: bool,
+) -> int:
     """Measure each scenario so many times, and print what came of it; the exit code."""
     results: list[Result] = []
 
@@ -34,11 +42,14 @@ def run(scenarios: Sequence[Scenario], options: Options, *, runs: int, as_data: 
         for scenario in scenarios:
             results.append((scenario, measured(scenario, options, runs)))
 
-    say(str(this_build()))
+    build = this_build()
+    say(str(build))
     with shown(options.progress):
         code = exit_code(measure)
     if results:
         show(results, as_data=as_data, several=len(scenarios) > 1)
+    if report is not None and code == OK:
+        report.write([(scenario, [found]) for scenario, found in results], [build])
     return code
 
 
