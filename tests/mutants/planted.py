@@ -1,5 +1,6 @@
 """All defects that are planted, in the order in which they are tried."""
 
+from mutants.of_bench import BENCH
 from mutants.of_caps import CAPS
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
@@ -35,5 +36,6 @@ ALL = [
     *DOORS,
     *CAPS,
     *LOGS,
+    *BENCH,
     *CLIENT,
 ]

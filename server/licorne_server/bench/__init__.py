@@ -4,4 +4,11 @@
 si.v1 and `session_rm` over a session, `runs` measures with a `meter`. `ceiling` and `echo` find
 what the transport alone would do, against a `bare_server`. `report` prints.
 `isolation` measures what RMs cost each other.
+
+`against` finds another `installation` to compare with, and `command` starts the server of any of
+them. `pairs` has the turns of both and their ratios, `pair_report` prints them, and `gate` judges
+those of CI. `spread` quotes figures, and `progress` knows how far a run is.
+
+A report is a `page` of `markdown` with `pictures`: whoever measures something else puts a section
+of its own there with `markdown.put_section`.
 """
