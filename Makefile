@@ -26,7 +26,7 @@ INSTALLED := .venv/.installed
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help gate native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
+
+gate: install ## does an allocation cost more CPU than with the commit before?
+	@$(BIN)/python -m licorne_server.bench.gate
 
 native: install ## compile the hot modules in place; needs a C compiler
 	@$(BIN)/python native.py in-place
@@ -107,7 +110,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check test $(if $(GO),test-go) test-native ## all that CI runs
+check: lint types imports gen-check test $(if $(GO),test-go) test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check

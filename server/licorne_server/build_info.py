@@ -5,7 +5,7 @@ import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from licorne_core import ranking
+from licorne_core.config import schema
 
 PURE = "pure"
 """The source as it is, run by the interpreter."""
@@ -33,11 +33,15 @@ class BuildInfo:
 
 
 def build_info() -> BuildInfo:
-    """What this process runs. All compiled modules are compiled together, so one tells of all."""
+    """What this process runs.
+
+    All compiled modules are compiled together, so one tells of all: one that there always was, as
+    benches ask older checkouts too.
+    """
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     return BuildInfo(
         version=version("licorne-server"),
-        form=PURE if ranking.__file__.endswith(".py") else COMPILED,
+        form=PURE if schema.__file__.endswith(".py") else COMPILED,
         python=f"{platform.python_implementation()} {platform.python_version()}",
         optimized="--enable-optimizations" in options,
     )

@@ -23,6 +23,8 @@ QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
 ASKING = ("queues", "apps", "nodes", "users", "explain", "events")
+TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
+"""Of options that are given twice the last one counts."""
 ALREADY_RUNNING = 20
 """So many asks of the fake RM's first application run at once; the others wait."""
 
@@ -84,6 +86,7 @@ class Shell:
             "serve": self._serve,
             "fake-rm": self._fake_rm,
             "validate-config": self._in_process,
+            "bench": lambda words: self._in_process([*words, *TINY_BENCH]),
             **dict.fromkeys(ASKING, self._ask),
         }
 

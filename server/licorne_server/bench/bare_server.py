@@ -16,8 +16,8 @@ from typing import Any
 
 import grpc
 
+from licorne_server.bench.command import end_with_parent
 from licorne_server.bench.frames import frame, read_frames
-from licorne_server.bench.with_parent import end_with_parent
 
 STREAM = "stream"
 ECHO = "echo"

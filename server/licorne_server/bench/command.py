@@ -1,34 +1,109 @@
-"""Run a command of `licorne` that ends with its parent: ``python -m … [--profile FILE] COMMAND…``.
+"""Run a command of `licorne` from any installation; it ends with its parent.
 
-With `--profile` it runs under the profiler, and the file is for `python -m pstats`. Times of a
-profiled server are two to three times those of a free one; it is the shares that tell.
+    python -P command.py [--root FOLDER]... [--pure] [--profile FILE] COMMAND...
+    python -P command.py [--root FOLDER]... [--pure] --about
+
+The file is run by its path, by the interpreter of any checkout. So it imports nothing of ours
+before it is settled where that is found, and then only what every checkout has.
+
+With `--profile` the command runs under the profiler, and the file is for `python -m pstats`. Times
+of a profiled server are two to three times those of a free one; it is the shares that tell.
 """
 
 import argparse
 import cProfile
+import json
+import os
+import runpy
+import signal
 import sys
+import threading
+from dataclasses import asdict
+from importlib import import_module
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, PathFinder, SourceFileLoader
+from pathlib import Path
+from typing import Any
 
-from licorne_server.__main__ import main
-from licorne_server.bench.with_parent import end_with_parent
+CHUNK = 4096
+COMPILED = ("licorne_core", "licorne_server")
+"""The packages that have compiled modules."""
+BUILD_INFO = Path(__file__).parents[1] / "build_info.py"
 
 
-def profiled(file: str, command: list[str]) -> int:
-    """Run the command, write the profile whatever becomes of it, and return its exit code."""
+def end_with_parent() -> None:
+    """From now on, have this process told to stop (SIGTERM) when its stdin ends.
+
+    That is a pipe from the parent, which keeps the other end open for as long as it lives.
+    """
+    threading.Thread(target=_stop_at_end, args=(sys.stdin.fileno(),), daemon=True).start()
+
+
+def _stop_at_end(stdin: int) -> None:
+    # Not over sys.stdin: a thread that waits there keeps the interpreter from ending in order.
+    while os.read(stdin, CHUNK):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def prefer_sources() -> None:
+    """Import what may be compiled from its sources; to be called before any of it is imported."""
+    ours = [
+        Path(folder)
+        for package in COMPILED
+        if (spec := PathFinder.find_spec(package)) is not None
+        for folder in spec.submodule_search_locations or ()
+    ]
+    finder = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
+
+    def source_finder(folder: str) -> Any:
+        if not any(Path(folder).is_relative_to(package) for package in ours):
+            raise ImportError(f"{folder} is not ours")
+        return finder(folder)
+
+    sys.path_hooks.insert(0, source_finder)
+    sys.path_importer_cache.clear()
+
+
+def about() -> None:
+    """Print as JSON what would be run, and the folder of the core."""
+    import licorne_core
+
+    import_module("licorne_server.__main__")  # whatever the server lacks shows here
+    # Another checkout may have no such module, or say less there.
+    build_info = runpy.run_path(str(BUILD_INFO))["build_info"]
+    print(json.dumps({**asdict(build_info()), "folder": str(Path(licorne_core.__file__).parent)}))
+
+
+def run_command(command: list[str], profile: str | None) -> int:
+    """Run the command; its exit code. A profile is written whatever becomes of it."""
+    from licorne_server.__main__ import main
+
+    if profile is None:
+        return main(command)
     profiler = cProfile.Profile()
     try:
         return profiler.runcall(main, command)
     finally:
-        profiler.dump_stats(file)
+        profiler.dump_stats(profile)
 
 
 def run() -> int:
     """The program; its exit code is that of the command."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--pure", action="store_true")
+    parser.add_argument("--about", action="store_true")
     parser.add_argument("--profile", metavar="FILE")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     args = parser.parse_args()
+    sys.path[:0] = args.root
+    if args.pure:
+        prefer_sources()
+    if args.about:
+        about()
+        return 0
     end_with_parent()
-    return profiled(args.profile, args.command) if args.profile else main(args.command)
+    return run_command(args.command, args.profile)
 
 
 if __name__ == "__main__":

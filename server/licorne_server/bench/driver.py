@@ -25,6 +25,7 @@ from licorne.si.v1.si_pb2 import (
     RegisterResourceManagerRequest,
 )
 from licorne.si.v1.si_pb2_grpc import SchedulerStub
+from licorne_server.bench.progress import UNSEEN, Progress
 from licorne_server.bench.workload import batched, release
 
 OPTIONS = (("grpc.max_receive_message_length", -1),)
@@ -43,12 +44,13 @@ class BenchError(Exception):
 class Rm:
     """One registered RM with its streams. Use as a context manager."""
 
-    def __init__(self, target: str, rm_id: str, batch: int) -> None:
+    def __init__(self, target: str, rm_id: str, batch: int, progress: Progress = UNSEEN) -> None:
         """Send `batch` items in each request. Nothing is connected before `connected`.
 
-        The connection is that of this RM alone.
+        The connection is that of this RM alone. What is accepted and placed advances `progress`.
         """
         self.rm_id = rm_id
+        self.progress = progress
         self._batch = batch
         self._channel = grpc.aio.insecure_channel(target, options=OWN_CONNECTION)
         self._stub = SchedulerStub(self._channel)
@@ -84,6 +86,7 @@ class Rm:
 
     async def register(self, config: str, extra: Mapping[str, str] | None = None) -> None:
         """Introduce the RM, and open its stream for allocations."""
+        self.progress.step("registering")
         await self._stub.RegisterResourceManager(
             RegisterResourceManagerRequest(
                 rmID=self.rm_id, version="bench", config=config, extraConfig=extra
@@ -95,7 +98,7 @@ class Rm:
         """Send nodes and wait until all are taken."""
         batches = list(batched(nodes, self._batch))
         requests = (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches)
-        await together(put(self._nodes, requests), taken(self._nodes, sum(map(len, batches))))
+        await self._taken("adding nodes", self._nodes, requests, sum(map(len, batches)))
 
     async def update_nodes(self, nodes: Iterable[NodeInfo]) -> None:
         """Send changes of nodes, which nobody answers."""
@@ -109,8 +112,20 @@ class Rm:
         """
         call, batches = self._applications, list(batched(applications, self._batch))
         requests = (ApplicationRequest(rmID=self.rm_id, new=batch) for batch in batches)
-        await together(put(call, requests), taken(call, sum(map(len, batches))))
+        await self._taken("adding applications", call, requests, sum(map(len, batches)))
         self._drain = asyncio.create_task(self._read_applications())
+
+    async def _taken(
+        self,
+        step: str,
+        call: grpc.aio.StreamStreamCall[T, NodeResponse]
+        | grpc.aio.StreamStreamCall[T, ApplicationResponse],
+        requests: Iterable[T],
+        items: int,
+    ) -> None:
+        """Send requests with so many items, and wait until all are taken."""
+        self.progress.step(step, of=items)
+        await together(put(call, requests), taken(call, items, self.progress))
 
     async def _read_applications(self) -> None:
         while await self._applications.read() is not grpc.aio.EOF:
@@ -128,6 +143,7 @@ class Rm:
             raise BenchError("the stream for allocations ended")
         response = AllocationResponse.FromString(data)
         refuse(response.rejectedAllocations)
+        self.progress.advance(len(response.new))
         return data, response
 
     async def send(self, messages: Iterable[bytes]) -> None:
@@ -232,6 +248,7 @@ async def taken(
     call: grpc.aio.StreamStreamCall[Any, NodeResponse]
     | grpc.aio.StreamStreamCall[Any, ApplicationResponse],
     waiting: int,
+    progress: Progress = UNSEEN,
 ) -> None:
     """Read until so many nodes or applications are accepted."""
     while waiting > 0:
@@ -240,6 +257,7 @@ async def taken(
             raise BenchError("a stream ended")
         refuse(response.rejected)
         waiting -= len(response.accepted)
+        progress.advance(len(response.accepted))
 
 
 def refuse(rejected: Iterable[object]) -> None:

@@ -16,16 +16,16 @@ from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerProcess
 
 
-async def gang(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def gang(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """From the first placeholder sent to the last real allocation received.
 
     Both count as allocations: two for each member. A member is an ask for a placeholder, which is
     placed; a real ask; the placeholder told to stop, confirmed; and the real allocation.
     """
-    async with prepared(server, scenario) as rm:
+    async with prepared(server, scenario, options.progress) as rm:
         await rm.add_applications(applications(scenario))
         gangs = Gangs(rm, scenario)
-        load = await timed(server, gangs.come_together(), 2 * scenario.pods)
+        load = await timed(server, gangs.come_together(), 2 * scenario.pods, options.progress)
         figures = gangs.figures(len(load.responses))
         return replace(load, extra={**figures, "members_per_second": scenario.pods / load.seconds})
 

@@ -13,7 +13,9 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.bench import workload
 from licorne_server.bench.driver import Rm
+from licorne_server.bench.installation import HERE, Installation
 from licorne_server.bench.meter import Cost, Meter
+from licorne_server.bench.progress import UNSEEN, Progress
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerProcess
 
@@ -23,10 +25,17 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to run: `idle_seconds` is how long to look at an idle server."""
+    """How to run: `idle_seconds` is how long to look at an idle server.
+
+    `bare` is whether bare servers are measured too, for what the transport alone would do.
+    `progress` is told how far the run is.
+    """
 
     idle_seconds: float
     profile: Path | None = None
+    installation: Installation = HERE
+    bare: bool = True
+    progress: Progress = UNSEEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,33 +58,43 @@ class Load:
 async def prepared(
     server: ServerProcess,
     scenario: Scenario,
+    progress: Progress = UNSEEN,
     *,
     action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
     full_at: int = 0,
 ) -> AsyncIterator[Rm]:
     """The scenario's RM, registered, with nodes; applications are not there yet."""
     nodes = workload.nodes(scenario, action=action, full_at=full_at)
-    async with registered(
-        server, RM, scenario.batch, workload.configuration(scenario), nodes
-    ) as rm:
+    config = workload.configuration(scenario)
+    async with registered(server, RM, scenario.batch, config, nodes, progress) as rm:
         yield rm
 
 
 @asynccontextmanager
 async def registered(
-    server: ServerProcess, rm_id: str, batch: int, config: str, nodes: Iterable[NodeInfo]
+    server: ServerProcess,
+    rm_id: str,
+    batch: int,
+    config: str,
+    nodes: Iterable[NodeInfo],
+    progress: Progress = UNSEEN,
 ) -> AsyncIterator[Rm]:
     """An RM with this configuration and these nodes."""
-    async with Rm(server.target, rm_id, batch) as rm:
+    async with Rm(server.target, rm_id, batch, progress) as rm:
         await rm.register(config)
         await rm.add_nodes(nodes)
         yield rm
 
 
 async def timed(
-    server: ServerProcess, work: Awaitable[list[bytes]], allocations: int, **extra: float
+    server: ServerProcess,
+    work: Awaitable[list[bytes]],
+    allocations: int,
+    progress: Progress = UNSEEN,
+    **extra: float,
 ) -> Load:
     """Measure what it takes until the work is done."""
+    progress.step("placing", of=allocations)
     meter = Meter(server.pid)
     responses = await work
     cost = meter.read()

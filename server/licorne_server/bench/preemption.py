@@ -10,6 +10,7 @@ from licorne.si.v1.si_pb2 import Allocation, TerminationType
 from licorne_server.bench import rivalry, workload
 from licorne_server.bench.driver import BenchError, Rm
 from licorne_server.bench.load import RM, Load, Options, registered, timed
+from licorne_server.bench.progress import Progress
 from licorne_server.bench.replies import Replies
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerProcess
@@ -17,34 +18,36 @@ from licorne_server.bench.server_process import ServerProcess
 QUIET_RM = "quiet"
 
 
-async def preempt(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Asks of queues that are below their guarantee, on a cluster that the lender fills."""
     config, nodes = rivalry.full_configuration(scenario), rivalry.full_nodes(scenario)
-    async with registered(server, RM, scenario.batch, config, nodes) as rm:
+    async with registered(server, RM, scenario.batch, config, nodes, options.progress) as rm:
         own = workload.applications(scenario)
         await rm.add_applications(chain(rivalry.lender_applications(), own))
         count = rivalry.held(scenario) * scenario.nodes
         await fill(rm, scenario, count, workload.LARGEST)
         claims = Claims(rm, scenario)
-        load = await timed(server, claims.press(), scenario.pods)
+        load = await timed(server, claims.press(), scenario.pods, rm.progress)
         return replace(load, extra=claims.figures(len(load.responses)))
 
 
-async def storm(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """The same asks of two RMs; one of them has an ask ahead that preemption cannot help."""
-    async with storming(server, scenario, QUIET_RM) as rm:
+    async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
-    async with storming(server, scenario, RM) as rm:
+    async with storming(server, scenario, RM, options.progress) as rm:
         load = await burst(server, rm, scenario, rivalry.greedy_ask(scenario))
     before, now = (each.allocations / each.seconds for each in (quiet, load))
     return replace(load, extra={"quiet_per_second": before, "quiet_percent": now / before * 100})
 
 
 @asynccontextmanager
-async def storming(server: ServerProcess, scenario: Scenario, rm_id: str) -> AsyncIterator[Rm]:
+async def storming(
+    server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
+) -> AsyncIterator[Rm]:
     """An RM whose lender has what it may not lose, and some more."""
     config, nodes = rivalry.storm_configuration(scenario), rivalry.storm_nodes(scenario)
-    async with registered(server, rm_id, scenario.batch, config, nodes) as rm:
+    async with registered(server, rm_id, scenario.batch, config, nodes, progress) as rm:
         greedy = workload.application(rivalry.GREEDY, rivalry.GREEDY)
         own = workload.applications(scenario)
         await rm.add_applications([*rivalry.lender_applications(), greedy, *own])
@@ -55,6 +58,7 @@ async def storming(server: ServerProcess, scenario: Scenario, rm_id: str) -> Asy
 async def fill(rm: Rm, scenario: Scenario, count: int, unit: rivalry.Size) -> None:
     """Have so many allocations of the lender placed."""
     asks = rivalry.lent(count, unit)
+    rm.progress.step("filling", of=count)
     await rm.place(workload.requests(rm.rm_id, asks, scenario.batch), count)
 
 
@@ -64,7 +68,7 @@ async def burst(
     """All asks at once, with some ahead of them that get nothing."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)
-    return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+    return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
 
 
 class Claims:

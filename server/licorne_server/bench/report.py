@@ -5,11 +5,11 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from statistics import median
 from typing import Any
 
+from licorne_server.bench.installation import this_build
 from licorne_server.bench.scenarios import Kind, Scenario
-from licorne_server.build_info import build_info
+from licorne_server.bench.spread import Spread
 
 HEADERS = ("MEASURE", "MIN", "MEDIAN", "MAX")
 NOTHING = "-"
@@ -23,28 +23,27 @@ OVERVIEW = {
     "REQUESTS": "requests",
     "RESPONSES": "responses",
     "CHECKS/ALLOCATION": "checks_per_allocation",
+    "P50 MS": "latency_p50_ms",
+    "P99 MS": "latency_p99_ms",
     "VICTIMS/S": "victims_per_second",
     "OF QUIET %": "quiet_percent",
     "ECHO/S": "echo_per_second",
     "ECHO CPU US": "echo_cpu_us_per_allocation",
     "OF ECHO %": "echo_percent",
+    "RSS MIB": "peak_rss_mib",
 }
 """The columns of a table with several scenarios, and the measures in them."""
 
 
-def summary(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+def summary(runs: Sequence[Run]) -> dict[str, Spread]:
     """Least, middle and greatest of every measure."""
-    columns = {name: [run[name] for run in runs] for name in runs[0]}
-    return {
-        name: {"min": min(values), "median": median(values), "max": max(values)}
-        for name, values in columns.items()
-    }
+    return {name: Spread.of(run[name] for run in runs) for name in runs[0]}
 
 
 def environment() -> dict[str, Any]:
     """What the numbers depend on."""
     return {
-        "build": asdict(build_info()),
+        "build": asdict(this_build()),
         "python": platform.python_version(),
         "grpcio": version("grpcio"),
         "protobuf": version("protobuf"),
@@ -57,18 +56,34 @@ def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
     """Everything, rounded to what can be told from noise; the runs by rising rate."""
     ordered = sorted(runs, key=lambda run: run["allocations_per_second"])
     return {
+        **scenario_as_json(scenario),
+        **runs_as_json(ordered),
+        "environment": environment(),
+    }
+
+
+def scenario_as_json(scenario: Scenario) -> dict[str, Any]:
+    """What is measured, and how the shape is run."""
+    return {
         "scenario": scenario.name,
         "about": scenario.about,
         "nodes": scenario.nodes,
         "pods": scenario.pods,
         **settings(scenario),
-        "runs": [{name: rounded(value) for name, value in run.items()} for run in ordered],
-        "summary": {
-            name: {key: rounded(value) for key, value in values.items()}
-            for name, values in summary(runs).items()
-        },
-        "environment": environment(),
     }
+
+
+def runs_as_json(runs: Sequence[Run]) -> dict[str, Any]:
+    """The runs in this order, and each measure over all of them."""
+    return {
+        "runs": [{name: rounded(value) for name, value in run.items()} for run in runs],
+        "summary": {name: spread_as_json(spread) for name, spread in summary(runs).items()},
+    }
+
+
+def spread_as_json(spread: Spread) -> dict[str, float]:
+    """A figure with its spread."""
+    return {key: rounded(value) for key, value in asdict(spread).items()}
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
@@ -104,7 +119,10 @@ def setting_texts(scenario: Scenario) -> list[str]:
 
 
 def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Headers, and a line of medians for each scenario; no columns that nobody fills."""
+    """Headers, and a line for each scenario; no columns that nobody fills.
+
+    A figure is the median, with its spread where there were several runs.
+    """
     filled = {
         header: measure
         for header, measure in OVERVIEW.items()
@@ -113,10 +131,9 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
     asked = any(scenario.kind is Kind.ASKED for scenario, _ in results)
     rows = []
     for scenario, runs in results:
-        medians = {name: values["median"] for name, values in summary(runs).items()}
+        found = summary(runs)
         figures = [
-            readable(medians[measure]) if measure in medians else NOTHING
-            for measure in filled.values()
+            found[measure].quoted() if measure in found else NOTHING for measure in filled.values()
         ]
         rows.append([*described(scenario, asked=asked).values(), *figures])
     return [*described(results[0][0], asked=asked), *filled], rows
@@ -147,8 +164,8 @@ def rounded(value: float) -> float:
 def as_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
     """The lines of the table."""
     return [
-        (name.replace("_", " "), *(readable(values[key]) for key in ("min", "median", "max")))
-        for name, values in summary(runs).items()
+        (name.replace("_", " "), *map(readable, (spread.min, spread.median, spread.max)))
+        for name, spread in summary(runs).items()
     ]
 
 

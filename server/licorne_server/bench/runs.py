@@ -1,10 +1,13 @@
 """One run of a scenario: a fresh server, the load, and what both cost."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import gc
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import count
 from math import ceil
+from typing import Any
 
 import grpc
 
@@ -19,6 +22,7 @@ from licorne_server.bench.gang import gang
 from licorne_server.bench.load import RM, Load, Options, pending, prepared, timed
 from licorne_server.bench.meter import Meter
 from licorne_server.bench.preemption import preempt, storm
+from licorne_server.bench.progress import Progress
 from licorne_server.bench.scenarios import Kind, Scenario, Wire
 from licorne_server.bench.server_process import ServerProcess, running_server
 from licorne_server.bench.session_rm import SessionRm
@@ -43,19 +47,35 @@ async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
     """
     try:
         async with asyncio.timeout(LIMIT_SECONDS + options.idle_seconds):
-            async with running_server(profile=options.profile) as server:
+            options.progress.step("starting the server")
+            async with server_of(options) as server:
                 load = await LOADS[scenario.kind](server, scenario, options)
                 peak = server.usage().peak_rss
             return {
                 **figures(load),
                 "peak_rss_mib": peak / MI,
-                **await ceilings(scenario, load),
+                **(await ceilings(scenario, load, options.progress) if options.bare else {}),
                 **load.extra,
             }
     except TimeoutError:
         raise BenchError(f"not done after {LIMIT_SECONDS:.0f} s") from None
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
+
+
+def server_of(options: Options) -> AbstractAsyncContextManager[ServerProcess]:
+    """The server of a run."""
+    return running_server(installation=options.installation, profile=options.profile)
+
+
+def alone(work: Coroutine[Any, Any, dict[str, float]]) -> dict[str, float]:
+    """Run it to its end; our own collector is kept out of it."""
+    gc.collect()
+    gc.disable()
+    try:
+        return asyncio.run(work)
+    finally:
+        gc.enable()
 
 
 def figures(load: Load) -> dict[str, float]:
@@ -70,30 +90,32 @@ def figures(load: Load) -> dict[str, float]:
     }
 
 
-async def ceilings(scenario: Scenario, load: Load) -> dict[str, float]:
+async def ceilings(scenario: Scenario, load: Load, progress: Progress) -> dict[str, float]:
     """What servers that decide nothing do with the same messages."""
     rate = load.allocations / load.seconds
+    progress.step("streaming from a bare server")
     most = await ceiling(load.responses)
     found = {"ceiling_per_second": most, "ceiling_percent": rate / most * 100}
     if load.requests:
+        progress.step("echoing by a bare server")
         found |= await echo(scenario.wire, load.requests, load.responses, scenario.batch)
         found["echo_percent"] = rate / found["echo_per_second"] * 100
     return found
 
 
-async def burst(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """All asks as fast as they can be sent, from the first send to the last allocation."""
     if scenario.wire is Wire.SESSION:
-        return await session_burst(server, scenario)
-    async with prepared(server, scenario) as rm:
+        return await session_burst(server, scenario, options.progress)
+    async with prepared(server, scenario, options.progress) as rm:
         await rm.add_applications(workload.applications(scenario))
         messages = workload.requests(RM, workload.asks(scenario), scenario.batch)
-        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
         traffic = {"requests": len(messages), "responses": len(load.responses)}
         return replace(load, requests=messages, extra=traffic)
 
 
-async def session_burst(server: ServerProcess, scenario: Scenario) -> Load:
+async def session_burst(server: ServerProcess, scenario: Scenario, progress: Progress) -> Load:
     """The same over a session; its RM may be asked about nodes."""
     asking, asked = scenario.asking, scenario.kind is Kind.ASKED
     refused = workload.refused_nodes(scenario)
@@ -101,7 +123,9 @@ async def session_burst(server: ServerProcess, scenario: Scenario) -> Load:
         raise BenchError(
             f"the RM refuses {asking.refused_percent} % of the nodes: that is all {len(refused)}"
         )
-    async with SessionRm(server.target, RM, refused=refused, delay=asking.delay) as rm:
+    async with SessionRm(
+        server.target, RM, refused=refused, delay=asking.delay, progress=progress
+    ) as rm:
         await rm.open(
             workload.configuration(scenario),
             workload.nodes(scenario),
@@ -111,7 +135,7 @@ async def session_burst(server: ServerProcess, scenario: Scenario) -> Load:
         )
         tags = workload.PREDICATE_CLASS if asked and asking.tagged else None
         messages = workload.session_requests(workload.asks(scenario, tags=tags), scenario.batch)
-        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        load = await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
         traffic = rm.traffic
     extra: dict[str, float] = {"requests": traffic.requests, "responses": traffic.responses}
     if asked:
@@ -131,24 +155,26 @@ def allocations_in(response: bytes) -> bytes:
     return UpdateResponse.FromString(response).allocations.SerializeToString()
 
 
-async def blocked(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """The same, behind asks that fit on no node, in the same application and in those before."""
-    async with prepared(server, scenario) as rm:
+    async with prepared(server, scenario, options.progress) as rm:
         [(queue, app)] = workload.app_names(scenario)
         ahead = workload.ahead_names()
         await rm.add_applications(workload.application(queue, name) for name in [*ahead, app])
         messages = workload.requests(RM, workload.unplaceable(app), scenario.batch)
         messages += workload.requests(RM, workload.asks(scenario), scenario.batch)
-        return await timed(server, rm.place(messages, scenario.pods), scenario.pods)
+        return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
 
 
-async def latency(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Single asks at a steady rate; each allocation is given back when it arrives."""
-    async with prepared(server, scenario) as rm:
+    async with prepared(server, scenario, options.progress) as rm:
         await rm.add_applications(workload.applications(scenario))
         asks = list(workload.asks(scenario))
         warm_up = min(WARM_UP, len(asks) // 2)
+        rm.progress.step("warming up", of=warm_up)
         await rm.steady(asks[:warm_up], RATE)
+        rm.progress.step("asking", of=len(asks) - warm_up)
         meter = Meter(server.pid)
         latencies, responses = await rm.steady(asks[warm_up:], RATE)
         cost = meter.read()
@@ -165,34 +191,38 @@ async def idle(server: ServerProcess, scenario: Scenario, options: Options) -> L
     """Fill the cluster, let as many again wait, and see what the server does then: nothing."""
     per_node = scenario.pods_per_node
     placed = per_node * scenario.nodes
-    async with prepared(server, scenario, full_at=per_node) as rm:
+    async with prepared(server, scenario, options.progress, full_at=per_node) as rm:
         await rm.add_applications(workload.applications(scenario))
         both = replace(scenario, asks=placed + scenario.pods)
         asks = workload.asks(both, sizes=(workload.LARGEST,))
         messages = workload.requests(RM, asks, scenario.batch)
-        load = await timed(server, rm.place(messages, placed), placed)
+        load = await timed(server, rm.place(messages, placed), placed, rm.progress)
         await pending(server, scenario.pods)
         await asyncio.sleep(SETTLE_SECONDS)
+        rm.progress.step(f"looking at an idle server for {options.idle_seconds:g} s")
         meter = Meter(server.pid)
         await asyncio.sleep(options.idle_seconds)
         percent = meter.read().server_core_percent
         return replace(load, extra={"waiting": scenario.pods, "idle_cpu_percent": percent})
 
 
-async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """Single asks of one RM, first alone, then while another RM floods the same server."""
     single = replace(scenario, queues=1, apps=1, asks=MOST_SINGLE_ASKS)
     alone_count = max(FEWEST_BESIDE, min(ALONE_ASKS, scenario.pods))
     async with (
         flooding(server.target, "flood", scenario) as flood,
-        prepared(server, replace(single, asks=1)) as rm,
+        prepared(server, replace(single, asks=1), options.progress) as rm,
     ):
         await rm.add_applications(workload.applications(single))
         asks = workload.asks(single)
+        rm.progress.step("warming up", of=WARM_UP)
         await rm.one_by_one(asks, RATE, reached(WARM_UP))
+        rm.progress.step("asking alone", of=alone_count)
         alone = await rm.one_by_one(asks, RATE, reached(alone_count))
         meter = Meter(server.pid)
         flooded = asyncio.create_task(flood.run())
+        rm.progress.step("asking beside a flood")
         fewest = reached(FEWEST_BESIDE)
         beside = await rm.one_by_one(asks, RATE, lambda: fewest() and flooded.done())
         result = await flooded
@@ -208,17 +238,18 @@ async def two_rms(server: ServerProcess, scenario: Scenario, _: Options) -> Load
     )
 
 
-async def memory(server: ServerProcess, scenario: Scenario, _: Options) -> Load:
+async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> Load:
     """All asks wait for nodes that are drained; then the nodes open and all are placed."""
-    async with prepared(server, scenario, action=NodeInfo.CREATE_DRAIN) as rm:
+    async with prepared(server, scenario, options.progress, action=NodeInfo.CREATE_DRAIN) as rm:
         await rm.add_applications(workload.applications(scenario))
+        rm.progress.step("making asks wait")
         await rm.send(workload.requests(RM, workload.asks(scenario), scenario.batch))
         await pending(server, scenario.pods)
         waiting = server.usage().rss / MI
         opened = workload.nodes(scenario, action=NodeInfo.DRAIN_TO_SCHEDULABLE)
         await rm.update_nodes(opened)
         placed = rm.placed(scenario.pods)
-        return await timed(server, placed, scenario.pods, waiting_rss_mib=waiting)
+        return await timed(server, placed, scenario.pods, rm.progress, waiting_rss_mib=waiting)
 
 
 def reached(number: int) -> Callable[[], bool]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -10,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from licorne_server.bench.installation import HERE, Installation
 
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
@@ -68,24 +69,19 @@ def kilobytes(text: str) -> int:
     return int(text.split(maxsplit=1)[0]) * 1024
 
 
-def command(profile: Path | None, http: str) -> list[str]:
-    """The command line of the server, under a profiler where a file is named for it."""
-    profiling = [] if profile is None else ["--profile", str(profile)]
-    return [sys.executable, "-m", "licorne_server.bench.command", *profiling, *SERVE, http]
-
-
 @asynccontextmanager
 async def running_server(
-    *, profile: Path | None = None, http: str = "off"
+    *, installation: Installation = HERE, profile: Path | None = None, http: str = "off"
 ) -> AsyncIterator[ServerProcess]:
     """Start `licorne serve` on a free port of loopback; stop it in the end.
 
     It stops as well when this process ends, even if that is killed. `http` is an address like that
     of `--http`. Raises ServerFailed with the log's last lines.
     """
+    profiling = [] if profile is None else ["--profile", str(profile)]
     with tempfile.TemporaryFile() as log:
         process = await asyncio.create_subprocess_exec(
-            *command(profile, http),
+            *installation.command(*profiling, *SERVE, http),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=log,

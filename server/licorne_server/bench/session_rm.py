@@ -36,6 +36,7 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
 )
 from licorne_server.bench.driver import OPTIONS, BenchError, RawStream, refuse, together
+from licorne_server.bench.progress import UNSEEN, Progress
 from licorne_server.bench.workload import batched
 
 UPDATE = "/licorne.v1.Session/Update"
@@ -58,12 +59,19 @@ class SessionRm:
     """One RM with its session. Use as a context manager."""
 
     def __init__(
-        self, target: str, rm_id: str, *, refused: frozenset[str] = frozenset(), delay: float = 0.0
+        self,
+        target: str,
+        rm_id: str,
+        *,
+        refused: frozenset[str] = frozenset(),
+        delay: float = 0.0,
+        progress: Progress = UNSEEN,
     ) -> None:
         """The RM refuses nodes by id, and answers checks `delay` seconds after their receipt.
 
-        Nothing is sent before `open`.
+        Nothing is sent before `open`. What is placed advances `progress`.
         """
+        self.progress = progress
         self.rm_id = rm_id
         self.traffic = Traffic()
         self._refused = refused
@@ -119,6 +127,7 @@ class SessionRm:
             callbacks=Callbacks(predicates=Predicates() if asked else None),
         )
         await self._call.write(UpdateRequest(hello=hello).SerializeToString())
+        self.progress.step("replaying nodes and applications")
         replay = list(replayed(nodes, applications, batch))
         await together(self._send_all(replay), self._replayed())
         self.traffic = Traffic()
@@ -159,6 +168,7 @@ class SessionRm:
                     await self._answer(response.predicate_checks)
                 case "allocations":
                     self._check(response.allocations)
+                    self.progress.advance(len(response.allocations.new))
                     expected -= len(response.allocations.new)
                     responses.append(data)
             if self._received - self._acknowledged >= ACK_EVERY:

@@ -1,27 +1,26 @@
 """`licorne bench neighbour` and `licorne bench manyrms`: what RMs cost each other."""
 
 import argparse
-import asyncio
-import gc
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from licorne_server.bench.driver import BenchError
+from licorne_server.bench.installation import this_build
 from licorne_server.bench.isolation import manyrms, neighbour
 from licorne_server.bench.isolation.catalogue import ATTACKS
 from licorne_server.bench.isolation.report import Part, as_json, table
+from licorne_server.bench.progress import Progress
 from licorne_server.bench.report import Run
+from licorne_server.bench.runs import alone
 from licorne_server.bench.server_process import ServerFailed
-from licorne_server.build_info import build_info
 from licorne_server.cli.arguments import percent, positive
+from licorne_server.cli.bench_progress import shown
+from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK
 from licorne_server.cli.connection import UsageError
 from licorne_server.cli.output import print_json, print_table, say
 
-OK = 0
-FAILED = 2
-INTERRUPTED = 130
 FULL = 100
 NEIGHBOUR, MANY_RMS = "neighbour", "manyrms"
 ISOLATION = {
@@ -57,7 +56,10 @@ COLUMNS = {
 }
 """The columns of the tables, and the measures in them. Times are in milliseconds."""
 
-NOT_HERE = ("pods", "batch", "sort", "wire", "untagged", "refuse", "answer_after", "table")
+NOT_HERE = (
+    *("pods", "batch", "sort", "wire", "against", "report"),
+    *("untagged", "refuse", "answer_after", "table"),
+)
 HERE_ONLY = ("attack", "rms", "percent", "rate")
 
 
@@ -101,16 +103,18 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         UsageError: the arguments make no sense together.
     """
-    lines = chosen(args)
+    progress = Progress()
+    lines = chosen(args, progress)
     parts: list[Part] = []
-    say(str(build_info()))
-    code = measure(lines, args, parts)
+    say(str(this_build()))
+    with shown(progress):
+        code = measure(lines, args, parts, progress)
     if parts:
         show(args, parts)
     return code
 
 
-def chosen(args: argparse.Namespace) -> list[Line]:
+def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
     """The lines of the table.
 
     Raises:
@@ -120,16 +124,18 @@ def chosen(args: argparse.Namespace) -> list[Line]:
     for given in NOT_HERE:
         if getattr(args, given) is not None:
             raise UsageError(f"--{given.replace('_', '-')} cannot be used with {name}")
+    if args.more:
+        raise UsageError(f"{name} is measured alone")
     other = "rms" if name == NEIGHBOUR else "attack"
     if getattr(args, other) is not None:
         raise UsageError(f"--{other} cannot be used with {name}")
-    lines = list(attacks(args) if name == NEIGHBOUR else crowds(args))
+    lines = list((attacks if name == NEIGHBOUR else crowds)(args, progress))
     if args.profile is not None and (len(lines) > 1 or args.runs > 1):
         raise UsageError("--profile: there would be several servers; choose one line and run")
     return lines
 
 
-def attacks(args: argparse.Namespace) -> Iterator[Line]:
+def attacks(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
     """A line for each attack, or for the one that is wanted."""
     for name in [args.attack] if args.attack else ATTACKS:
         options = neighbour.Beside(
@@ -139,6 +145,7 @@ def attacks(args: argparse.Namespace) -> Iterator[Line]:
             rate=args.rate or neighbour.RATE,
             percent=FULL if args.percent is None else args.percent,
             profile=args.profile,
+            progress=progress,
         )
         yield Line(
             name=name,
@@ -149,7 +156,7 @@ def attacks(args: argparse.Namespace) -> Iterator[Line]:
         )
 
 
-def crowds(args: argparse.Namespace) -> Iterator[Line]:
+def crowds(args: argparse.Namespace, progress: Progress) -> Iterator[Line]:
     """A line for each number of RMs, or for the one that is wanted."""
     for rms in [args.rms] if args.rms else manyrms.COUNTS:
         options = manyrms.Many(
@@ -159,6 +166,7 @@ def crowds(args: argparse.Namespace) -> Iterator[Line]:
             rate=args.rate or manyrms.RATE,
             percent=FULL if args.percent is None else args.percent,
             profile=args.profile,
+            progress=progress,
         )
         yield Line(
             name=str(rms),
@@ -175,11 +183,14 @@ def settings(options: neighbour.Beside | manyrms.Many) -> dict[str, float]:
     return {name: getattr(options, name) for name in names}
 
 
-def measure(lines: list[Line], args: argparse.Namespace, parts: list[Part]) -> int:
+def measure(
+    lines: list[Line], args: argparse.Namespace, parts: list[Part], progress: Progress
+) -> int:
     """Measure one line after the other; the exit code."""
     code = OK
     try:
-        for line in lines:
+        for number, line in enumerate(lines, start=1):
+            progress.begin(f"{args.scenario} {line.name}, {number} of {len(lines)}")
             try:
                 runs = [one_run(line) for _ in range(args.runs)]
             except (BenchError, ServerFailed) as error:
@@ -203,13 +214,8 @@ def measure(lines: list[Line], args: argparse.Namespace, parts: list[Part]) -> i
 
 
 def one_run(line: Line) -> Run:
-    """One run, announced when it is done; our own collector is kept out of it."""
-    gc.collect()
-    gc.disable()
-    try:
-        result = asyncio.run(line.measure())
-    finally:
-        gc.enable()
+    """One run, announced when it is done."""
+    result = alone(line.measure())
     say(f"{line.name}: the target {'holds' if line.holds(result) else 'does not hold'}")
     return result
 

@@ -8,7 +8,7 @@ from licorne_server.bench.scenarios import SCENARIOS, Asking, Wire
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 12.34, "requests": 7.0}
 
 
-def test_a_line_has_the_medians_of_its_runs() -> None:
+def test_a_line_has_each_figure_with_its_spread() -> None:
     """Columns that nobody fills are left out, and a figure that one lacks is a dash."""
     core1, idle = SCENARIOS["core1"], SCENARIOS["idle"]
     runs = [{**RUN, "cpu_us_per_allocation": cpu} for cpu in (9.0, 1.0, 2.0)]
@@ -19,8 +19,8 @@ def test_a_line_has_the_medians_of_its_runs() -> None:
         *("ALLOCATIONS/S", "CPU US", "REQUESTS"),
     ]
     assert rows == [
-        ["core1", "si", "1", "10,000", "5,000", "1,000", "2", "7"],
-        ["idle", "si", "1,000", "10,000", "1,000", "1,000", "12.34", "-"],
+        ["core1", "si", "1", "10,000", "5,000", "1,000", "2 (1 to 9)", "7"],
+        ["idle", "si", "1,000", "10,000", "1,000", "1,000", "12.3", "-"],
     ]
 
 

@@ -15,6 +15,7 @@ from licorne_server.bench.driver import BenchError, Rm
 from licorne_server.bench.flood import flooding
 from licorne_server.bench.isolation.waits import waits
 from licorne_server.bench.load import registered
+from licorne_server.bench.progress import UNSEEN, Progress
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import SCENARIOS, Scenario
 from licorne_server.bench.server_process import ServerProcess, running_server
@@ -49,6 +50,7 @@ class Many:
     nodes: int = NODES
     percent: int = 100
     profile: Path | None = None
+    progress: Progress = UNSEEN
 
     @property
     def asks(self) -> int:
@@ -76,6 +78,8 @@ async def many(options: Many) -> Run:
     Raises as `neighbour.beside` does.
     """
     total = options.rate * options.rms
+    step = options.progress.step
+    step("starting the server")
     try:
         async with (
             asyncio.timeout(LIMIT_SECONDS + 3 * options.seconds),
@@ -84,9 +88,13 @@ async def many(options: Many) -> Run:
             AsyncExitStack() as stack,
         ):
             members = await joined(stack, server, options)
+            step("warming up")
             await together(members, WARM_UP, options.rate)
+            step("one RM alone asks", of=options.asks * options.rms)
             alone = await members[0].trickle(options.asks * options.rms, total)
+            step("all ask", of=options.asks * options.rms)
             apart = await together(members, options.asks, options.rate)
+            step("all ask beside a flood", of=options.asks * options.rms)
             flooded = asyncio.create_task(flood.run())
             beside = await together(members, options.asks, options.rate)
             flooded.cancel()
@@ -110,6 +118,7 @@ def flood_shape(percent: int) -> Scenario:
 
 async def joined(stack: AsyncExitStack, server: ServerProcess, options: Many) -> list[Member]:
     """All RMs, each with a connection, nodes and an application of its own."""
+    options.progress.step("RMs join", of=options.rms)
     joining = asyncio.Semaphore(JOINING)
     # Room for the case that one RM sends what all of them send.
     room = Scenario("", "", asks=options.asks * options.rms, nodes=options.nodes)
@@ -121,6 +130,9 @@ async def joined(stack: AsyncExitStack, server: ServerProcess, options: Many) ->
                 registered(server, f"rm-{number:03}", room.batch, CONFIG, workload.nodes(room))
             )
             await rm.add_applications(workload.applications(shape))
+            # Until now it would have said what each of them does.
+            rm.progress = options.progress
+            rm.progress.advance()
             return Member(rm, workload.asks(shape))
 
     return await asyncio.gather(*map(join, range(options.rms)))

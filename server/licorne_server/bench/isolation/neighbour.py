@@ -14,6 +14,7 @@ from licorne_server.bench.driver import BenchError, Rm
 from licorne_server.bench.isolation.attacker import attacking
 from licorne_server.bench.isolation.waits import waits
 from licorne_server.bench.load import registered
+from licorne_server.bench.progress import UNSEEN, Progress
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import running_server
@@ -45,6 +46,7 @@ class Beside:
     rate: float = RATE
     percent: int = 100
     profile: Path | None = None
+    progress: Progress = UNSEEN
 
     @property
     def asks(self) -> int:
@@ -59,18 +61,19 @@ async def beside(options: Beside) -> Run:
     ends.
     """
     try:
+        options.progress.step("starting the server")
         async with running_server(profile=options.profile, http=LOOPBACK) as server:
             shape = Scenario("", "", asks=MOST_ASKS, nodes=options.nodes)
             single = workload.nodes(Scenario("", "", nodes=options.nodes))
             config = workload.configuration(shape)
-            async with registered(server, RM, shape.batch, config, single) as rm:
+            async with registered(server, RM, shape.batch, config, single, options.progress) as rm:
                 await rm.add_applications(workload.applications(shape))
                 asks = workload.asks(shape)
-                await phase(rm, asks, options, WARM_UP)
-                alone = await phase(rm, asks, options, options.asks)
+                await phase(rm, asks, options, WARM_UP, "warming up")
+                alone = await phase(rm, asks, options, options.asks, "asking alone")
                 async with attacking(options.attack, server, options.percent) as attacker:
                     await attacker.begin()
-                    disturbed = await phase(rm, asks, options, options.asks)
+                    disturbed = await phase(rm, asks, options, options.asks, "asking beside it")
                     done = await attacker.end()
     except grpc.aio.AioRpcError as error:
         raise BenchError(f"{error.code().name}: {error.details()}") from None
@@ -79,8 +82,11 @@ async def beside(options: Beside) -> Run:
     return {**found, "p99_ratio": ratio, "attack_acts": done.acts, "attack_refused": done.refused}
 
 
-async def phase(rm: Rm, asks: Iterator[Allocation], options: Beside, number: int) -> list[float]:
+async def phase(
+    rm: Rm, asks: Iterator[Allocation], options: Beside, number: int, step: str
+) -> list[float]:
     """The waits of so many asks."""
+    rm.progress.step(step, of=number)
     try:
         async with asyncio.timeout(number / options.rate + LIMIT_SECONDS):
             seconds, _ = await rm.steady(islice(asks, number), options.rate)

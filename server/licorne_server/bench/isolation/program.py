@@ -13,9 +13,9 @@ import signal
 import sys
 from contextlib import suppress
 
+from licorne_server.bench.command import end_with_parent
 from licorne_server.bench.isolation.attack import Act, Attack, Ground
 from licorne_server.bench.isolation.catalogue import ATTACKS
-from licorne_server.bench.with_parent import end_with_parent
 
 LIMIT_SECONDS = 600.0
 """No attack lasts longer, whatever becomes of those who watch it."""

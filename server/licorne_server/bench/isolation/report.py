@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from licorne_server.bench.report import Run, environment, readable, rounded, summary
+from licorne_server.bench.report import Run, environment, runs_as_json, summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,20 +26,20 @@ class Part:
 
 def medians(runs: Sequence[Run]) -> Run:
     """The middle of each measure."""
-    return {name: values["median"] for name, values in summary(runs).items()}
+    return {name: spread.median for name, spread in summary(runs).items()}
 
 
 def table(
     first: str, columns: Mapping[str, str], parts: Iterable[Part]
 ) -> tuple[list[str], list[list[str]]]:
-    """Headers, and a line of medians for each part.
+    """Headers, and a line for each part: medians, with their spread where there were several runs.
 
     `first` is the header of the names, and `columns` has the measure of each other header.
     """
     rows = []
     for part in parts:
-        middle = medians(part.runs)
-        figures = [readable(middle[measure]) for measure in columns.values()]
+        found = summary(part.runs)
+        figures = [found[measure].quoted() for measure in columns.values()]
         rows.append([part.name, *figures, "yes" if part.target else "no"])
     return [first, *columns, "HOLDS"], rows
 
@@ -51,11 +51,7 @@ def as_json(part: Part) -> dict[str, Any]:
         "name": part.name,
         "about": part.about,
         **part.settings,
-        "runs": [{name: rounded(value) for name, value in run.items()} for run in part.runs],
-        "summary": {
-            name: {key: rounded(value) for key, value in values.items()}
-            for name, values in summary(part.runs).items()
-        },
+        **runs_as_json(part.runs),
         "holds": part.target,
         "environment": environment(),
     }

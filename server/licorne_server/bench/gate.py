@@ -1,0 +1,163 @@
+"""Does an allocation cost more than with the commit before? `make gate`, as a part of CI.
+
+The source here and that of the commit before (the first parent of HEAD) are measured in turn, both
+uncompiled and by the same interpreter. What counts is CPU time of the server's process, which other
+programs on the machine change little, and of a pair of runs, which they change alike. One pair may
+still mislead: so the median of several is judged, and a bad one is looked at a second time.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+import licorne_core
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.installation import Installation, NotUsable, build_of, git
+from licorne_server.bench.load import Options
+from licorne_server.bench.pairs import Pairs, Side, turns
+from licorne_server.bench.report import title
+from licorne_server.bench.runs import alone, run_once
+from licorne_server.bench.scenarios import SCENARIOS, Scenario
+from licorne_server.bench.server_process import ServerFailed
+from licorne_server.bench.spread import Spread, brief, times
+
+LIMIT = 1.25
+"""The median of the pairs' ratios that is still good."""
+FIRST, ALL = 3, 9
+"""Pairs of the first look, and with those of the second one."""
+SECONDS = 75.0
+"""No pair of the second look begins later than this."""
+MEASURE = "cpu_us_per_allocation"
+SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
+ROOT = Path(licorne_core.__file__).parents[2]
+
+
+class NothingToCompare(Exception):
+    """There is no commit before that can be measured; the text says why."""
+
+
+def before(root: Path) -> str:
+    """The commit before that of a checkout.
+
+    Raises:
+        NothingToCompare: git knows none.
+    """
+    commit = git(root, "rev-parse", "--short", "--verify", "--quiet", "HEAD^1")
+    if not commit:
+        raise NothingToCompare("git has no commit before this one here")
+    return commit
+
+
+@contextmanager
+def put_out(root: Path, commit: str) -> Iterator[Path]:
+    """A folder with the files of a commit, for as long as this lasts.
+
+    Raises:
+        NothingToCompare: git cannot put it out.
+    """
+    worktree = ["git", "-C", str(root), "worktree"]
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "before"
+        made = subprocess.run(
+            [*worktree, "add", "--quiet", "--detach", str(target), commit],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            raise NothingToCompare(f"git cannot put out {commit}: {made.stderr.strip()}")
+        try:
+            yield target
+        finally:
+            subprocess.run([*worktree, "remove", "--force", str(target)], check=False)
+
+
+def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
+    """The ratios of as many pairs as it takes.
+
+    The first look is enough if it is good. A bad one is followed by a second look, which ends early
+    if it is late.
+    """
+    found = []
+    for ratio in ratios:
+        found.append(ratio)
+        first_is_good = len(found) == FIRST and good(found)
+        if first_is_good or len(found) == ALL or (len(found) >= FIRST and late()):
+            break
+    return found
+
+
+def good(ratios: Iterable[float]) -> bool:
+    """Whether an allocation costs about as much as before, or less."""
+    return median(ratios) <= LIMIT
+
+
+def pure(checkout: Path) -> Installation:
+    """The sources of a checkout, run by this interpreter."""
+    return Installation(sys.executable, checkout=checkout, pure=True)
+
+
+def measured(root: Path, other: Path, scenario: Scenario) -> Iterator[float]:
+    """The ratio of one pair after the other, each told when it is there.
+
+    Raises:
+        NothingToCompare: the server of the commit before does not do its part.
+        BenchError, ServerFailed: the server of this source does not.
+    """
+    checkouts = {Side.THIS: root, Side.OTHER: other}
+    pairs = Pairs()
+    for number, side in turns(ALL):
+        options = Options(idle_seconds=0, installation=pure(checkouts[side]), bare=False)
+        try:
+            pairs.add(side, alone(run_once(scenario, options)))
+        except (BenchError, ServerFailed) as error:
+            if side is Side.OTHER:
+                raise NothingToCompare(f"the commit before: {error}") from None
+            raise
+        if len(pairs.complete) == number:
+            this, that = (run[MEASURE] for run in pairs.complete[-1])
+            print(f"  pair {number}: {brief(this)} us, before {brief(that)} us", flush=True)
+            yield this / that
+
+
+def gate(root: Path, scenario: Scenario) -> bool:
+    """Compare, and say what was compared and found; whether it is good.
+
+    Raises as `measured` does, and NotUsable if this source cannot be imported.
+    """
+    commit = before(root)
+    with put_out(root, commit) as other:
+        here = build_of(pure(root))
+        try:
+            there = build_of(pure(other))
+        except NotUsable as error:
+            raise NothingToCompare(str(error)) from None
+        print(f"gate: CPU per allocation, {title(scenario)}")
+        print(f"  this:   {here}\n  before: {there}")
+        start = monotonic()
+        ratios = enough(measured(root, other, scenario), late=lambda: monotonic() - start > SECONDS)
+    found = f"{Spread.of(ratios).quoted(times)} times that of {commit} in {len(ratios)} pairs"
+    verdict = "passed" if good(ratios) else "failed"
+    print(f"gate: {verdict}: an allocation costs {found}; the limit is {times(LIMIT)}")
+    return good(ratios)
+
+
+def run(root: Path = ROOT, scenario: Scenario = SCENARIO) -> int:
+    """The program; 0 if it is good or there is nothing to compare, else 1."""
+    try:
+        return 0 if gate(root, scenario) else 1
+    except NothingToCompare as why:
+        print(f"gate: passed, as there is nothing to compare: {why}")
+        return 0
+    except (BenchError, ServerFailed, NotUsable) as error:
+        print(f"gate: failed: {error}")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(run())

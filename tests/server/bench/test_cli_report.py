@@ -1,0 +1,76 @@
+"""`licorne bench --report`: what it writes, and when it does not."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.load import Options
+from licorne_server.bench.report import Run
+from licorne_server.bench.scenarios import Scenario, Wire
+from licorne_server.cli.bench_report import need_matplotlib
+from licorne_server.cli.connection import UsageError
+
+TINY = ("--nodes", "5", "--pods", "50")
+RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
+
+
+def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
+    """Run nothing; with `fails` the session ends."""
+
+    async def run_once(scenario: Scenario, _: Options) -> Run:
+        if fails and scenario.wire is Wire.SESSION:
+            raise BenchError("the session ended")
+        return RUN
+
+    monkeypatch.setattr("licorne_server.cli.bench_runs.run_once", run_once)
+
+
+def test_a_report_is_written_beside_what_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has the command that writes it again, with the number of runs."""
+    faked(monkeypatch)
+    folder = tmp_path / "new"
+    assert main(["bench", "core1", "shim", *TINY, "--report", str(folder)]) == 0
+    shown = capsys.readouterr()
+    assert "core1" in shown.out
+    assert f"written: {folder / 'performance.md'}\n" in shown.err
+    command = f"licorne bench core1 shim --nodes 5 --pods 50 --runs 3 --report {folder}"
+    assert command in (folder / "performance.md").read_text()
+    assert {path.suffix for path in folder.iterdir()} == {".md", ".svg"}
+
+
+def test_a_report_is_written_only_if_all_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there stays where a scenario fails."""
+    faked(monkeypatch, fails=True)
+    assert main(["bench", "core1", "--report", str(tmp_path / "new")]) == 2
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.bench
+def test_a_report_of_two_servers_has_their_ratios(tmp_path: Path) -> None:
+    """Pictures of both, and of the pairs."""
+    options = ("--runs", "1", "--against", sys.executable, "--report", str(tmp_path))
+    assert main(["bench", "core", *TINY, *options]) == 0
+    assert "### Ratios of the pairs, this by other" in (tmp_path / "performance.md").read_text()
+    assert len([*tmp_path.glob("*.svg")]) == 3
+
+
+def test_a_report_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says how to get it, before anything is measured."""
+    need_matplotlib()
+    monkeypatch.setattr("licorne_server.cli.bench_report.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'licorne-server\[report\]'"):
+        need_matplotlib()
+    assert main(["bench", "core", "--report", "nowhere"]) == 1
+
+
+def test_attacks_have_no_report(capsys: pytest.CaptureFixture[str]) -> None:
+    """They have a table of their own."""
+    assert main(["bench", "neighbour", "--report", "nowhere"]) == 1
+    assert "--report cannot be used with neighbour" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""The gate of CI: what it compares, how often it looks, and when it has nothing to compare."""
+
+from itertools import repeat
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from licorne_server.bench import gate
+from licorne_server.bench.scenarios import SCENARIOS
+from support.checkouts import older, with_our_sources, write
+from support.git import commit, git
+
+TINY = SCENARIOS["shim"].scaled(nodes=5, pods=50)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "late", "looks", "good"),
+    [
+        # The first look is enough if it is good, whatever a single pair says.
+        ([1.0, 2.0, 1.25], False, 3, True),
+        # A bad one is followed by a second look, and all pairs count.
+        ([1.3, 1.3, 1.0, *repeat(1.0, 97)], False, 9, True),
+        ([*repeat(1.26, 100)], False, 9, False),
+        # It ends early where it takes too long.
+        ([*repeat(1.26, 100)], True, 3, False),
+    ],
+)
+def test_a_bad_look_is_followed_by_a_second_one(
+    ratios: list[float], late: bool, looks: int, good: bool
+) -> None:
+    """The median of all pairs is judged."""
+    found = gate.enough(ratios, late=lambda: late)
+    assert found == ratios[:looks]
+    assert gate.good(found) is good
+
+
+def test_the_commit_before_is_the_first_parent(tmp_path: Path) -> None:
+    """That of a merge is the one that was merged into."""
+    commit(tmp_path)
+    git(tmp_path, "switch", "--create", "branch")
+    write(tmp_path / "theirs")
+    commit(tmp_path)
+    git(tmp_path, "switch", "main")
+    write(tmp_path / "ours")
+    first = commit(tmp_path)
+    git(tmp_path, "merge", "--no-ff", "--message=x", "branch")
+    assert gate.before(tmp_path) == first
+
+
+def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
+    """The folder has its files, and nothing is left of it."""
+    write(tmp_path / "file", "before")
+    first = commit(tmp_path)
+    write(tmp_path / "file", "now")
+    commit(tmp_path)
+    with gate.put_out(tmp_path, first) as folder:
+        assert (folder / "file").read_text() == "before"
+    assert not folder.exists()
+    assert len(git(tmp_path, "worktree", "list").splitlines()) == 1
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_a_first_commit_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, repository: bool
+) -> None:
+    """So does a folder that is no repository; that nothing was compared is said."""
+    if repository:
+        commit(tmp_path)
+    assert gate.run(tmp_path, TINY) == 0
+    assert capsys.readouterr().out == (
+        "gate: passed, as there is nothing to compare: git has no commit before this one here\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("import nothing_of_this_name", "No module named 'nothing_of_this_name'"),
+        ("import sys\ndef main(_):\n    sys.exit('no such flag')\n", "no such flag"),
+    ],
+)
+def test_a_server_before_that_cannot_be_started_passes(
+    program: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says why nothing was compared."""
+    before_and_now(tmp_path, before=program)
+    assert gate.run(tmp_path, TINY) == 0
+    shown = capsys.readouterr().out
+    assert "gate: passed, as there is nothing to compare: " in shown
+    assert said in shown
+
+
+def before_and_now(folder: Path, *, before: str) -> None:
+    """A repository: a commit with such a server, and then one with ours."""
+    older(folder, before)
+    commit(folder)
+    for name in ("core", "server"):
+        rmtree(folder / name)
+    with_our_sources(folder)
+    commit(folder)
+
+
+def test_a_server_of_this_source_that_cannot_be_started_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the commit before does."""
+    with_our_sources(tmp_path)
+    commit(tmp_path)
+    commit(tmp_path)
+    for name in ("core", "server", "clients"):
+        (tmp_path / name).unlink()
+    older(tmp_path, "import nothing_of_this_name")
+    assert gate.run(tmp_path, TINY) == 1
+    assert "gate: failed: " in capsys.readouterr().out
+
+
+@pytest.mark.bench
+def test_both_are_measured_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each pair is told, and the exit code is that of the verdict."""
+    with_our_sources(tmp_path)
+    first = commit(tmp_path)
+    commit(tmp_path)
+    code = gate.run(tmp_path, TINY)
+    compared, this, before, *pairs, verdict = capsys.readouterr().out.splitlines()
+    assert compared.startswith("gate: CPU per allocation, shim: ")
+    assert ("this:" in this, "before:" in before, ", pure, " in this) == (True, True, True)
+    assert len(pairs) >= gate.FIRST
+    assert f" times that of {first} in {len(pairs)} pairs" in verdict
+    assert verdict.startswith("gate: passed: " if code == 0 else "gate: failed: ")

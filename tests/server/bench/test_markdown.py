@@ -1,0 +1,37 @@
+"""The page that benches write: sections come and are written anew, all else stays."""
+
+from pathlib import Path
+
+from licorne_server.bench.markdown import PAGE, Section, put_section, table
+
+
+def test_a_page_is_made_where_there_is_none(tmp_path: Path) -> None:
+    """Its folder too; the pictures are beside it."""
+    section = Section(title="Growth", text="![x](x.svg)\n", pictures={"x.svg": "<svg/>"})
+    page = put_section(tmp_path / "new", section)
+    assert page == tmp_path / "new" / PAGE
+    assert page.read_text() == "# Performance\n\n## Growth\n\n![x](x.svg)\n"
+    assert (tmp_path / "new/x.svg").read_text() == "<svg/>"
+
+
+def test_a_section_comes_last(tmp_path: Path) -> None:
+    """What was there before stays as it is."""
+    (tmp_path / PAGE).write_text("# Title\n\nWritten by hand.\n\n## One\n\n1\n\n### Part\n\n2\n")
+    page = put_section(tmp_path, Section(title="Two", text="3"))
+    assert page.read_text() == (
+        "# Title\n\nWritten by hand.\n\n## One\n\n1\n\n### Part\n\n2\n\n## Two\n\n3\n"
+    )
+
+
+def test_a_section_is_written_anew_at_its_place(tmp_path: Path) -> None:
+    """The one of the same title goes, with its parts."""
+    for title, text in (("One", "1\n\n### Part\n\n2"), ("Two", "3"), ("One", "4"), ("One", "4")):
+        put_section(tmp_path, Section(title=title, text=text))
+    assert (tmp_path / PAGE).read_text() == "# Performance\n\n## One\n\n4\n\n## Two\n\n3\n"
+
+
+def test_a_table_has_its_figures_on_the_right() -> None:
+    """The first column has names."""
+    assert table(["Name", "Figure"], [["a", "1"], ["b", "2"]]) == (
+        "| Name | Figure |\n| --- | ---: |\n| a | 1 |\n| b | 2 |"
+    )
