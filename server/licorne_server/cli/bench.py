@@ -30,7 +30,7 @@ from licorne_server.bench.scenarios import (
 )
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.build_info import build_info
-from licorne_server.cli import bench_isolation
+from licorne_server.cli import bench_growth, bench_isolation
 from licorne_server.cli.arguments import percent, positive, seconds
 from licorne_server.cli.connection import USAGE, UsageError
 from licorne_server.cli.output import print_json, print_table, say
@@ -46,12 +46,15 @@ FOR_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne bench`."""
-    about = {item.name: item.about for item in SCENARIOS.values()} | bench_isolation.ISOLATION
+    about = {item.name: item.about for item in SCENARIOS.values()}
+    about |= bench_isolation.ISOLATION | bench_growth.GROWTH
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last two, one line for each"
+    parser.epilog = (
+        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last three, one line for each"
+    )
     add = parser.add_argument
-    names = (*SCENARIOS, *bench_isolation.ISOLATION, ALL)
+    names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
     add("--nodes", type=positive, metavar="N", help="so many nodes instead")
     add("--pods", type=positive, metavar="N", help="so many asks instead")
@@ -81,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_predicate_arguments(parser.add_argument_group("predicates only"))
     group = parser.add_argument_group("neighbour and manyrms only")
     bench_isolation.add_arguments(group)
+    bench_growth.add_arguments(parser.add_argument_group("growth only"))
 
 
 def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
@@ -108,6 +112,10 @@ def run(args: argparse.Namespace) -> int:
     1 when the arguments make no sense together. What was measured before a failure is printed.
     """
     try:
+        if args.scenario in bench_growth.GROWTH:
+            bench_isolation.refuse_elsewhere(args)
+            return bench_growth.run(args)
+        bench_growth.refuse_elsewhere(args)
         if args.scenario in bench_isolation.ISOLATION:
             return bench_isolation.run(args)
         scenarios = chosen(args)

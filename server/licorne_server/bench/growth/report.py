@@ -1,0 +1,98 @@
+"""What has grown, as a table, as JSON, and as a page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from licorne_server.bench.growth.measure import Growth
+from licorne_server.bench.report import environment, rounded
+from licorne_server.build_info import build_info
+
+HEADERS = (
+    *("DIMENSION", "SIZES"),
+    *("US", "US", "US", "FACTOR"),
+    *("ASK US", "ASK US", "ASK US", "FACTOR"),
+    "LOG N",
+)
+NOTHING = "-"
+FASTER = "!"
+"""Behind a factor: it grows faster than log n."""
+
+INTRODUCTION = """\
+Microseconds of CPU for each allocation while one thing grows, and for taking in each ask. A size is
+measured in a process of its own, and the least of several rounds counts. The factor is from the
+first size to the last. It has a `!` where the cost grows faster than log n: by more than half of
+the first cost with each tenfold of the size, which is what log n does from 100 on."""
+
+
+def table(growths: Iterable[Growth]) -> list[list[str]]:
+    """A line for each dimension, under `HEADERS`."""
+    return [line(growth) for growth in growths]
+
+
+def line(growth: Growth) -> list[str]:
+    """The cells of a dimension."""
+    points = growth.points
+    asked = growth.ask_factor is not None
+    return [
+        growth.dimension.name,
+        sizes(growth),
+        *(f"{point.us_per_allocation:.1f}" for point in points),
+        factor(growth.factor, growth),
+        *(f"{point.us_per_ask:.1f}" if asked else NOTHING for point in points),
+        factor(growth.ask_factor, growth),
+        "yes" if growth.holds else "no",
+    ]
+
+
+def sizes(growth: Growth) -> str:
+    """The sizes, for people."""
+    return " → ".join(f"{point.size:,}" for point in growth.points)
+
+
+def factor(value: float | None, growth: Growth) -> str:
+    """A factor, marked if it is above what is allowed."""
+    if value is None:
+        return NOTHING
+    return f"{value:.2f}{FASTER if value > growth.allowed else ''}"
+
+
+def as_json(growth: Growth) -> dict[str, Any]:
+    """Everything about a dimension, rounded as other scenarios are."""
+    return {
+        "scenario": "growth",
+        "name": growth.dimension.name,
+        "about": growth.dimension.about,
+        "points": [
+            {name: rounded(value) for name, value in asdict(point).items()}
+            for point in growth.points
+        ],
+        "factor": rounded(growth.factor),
+        "ask_factor": None if growth.ask_factor is None else rounded(growth.ask_factor),
+        "allowed": rounded(growth.allowed),
+        "holds": growth.holds,
+        "note": growth.dimension.note,
+        "environment": environment(),
+    }
+
+
+def page(growths: Sequence[Growth], picture: str) -> str:
+    """The table as Markdown, with the picture of that name and a note on what grows."""
+    names = [f"- `{each.dimension.name}`: {each.dimension.about}." for each in growths]
+    notes = [
+        f"- `{each.dimension.name}`: {each.dimension.note}"
+        for each in growths
+        if each.dimension.note
+    ]
+    rows = [HEADERS, ["---"] * len(HEADERS), *table(growths)]
+    parts = [
+        "# Growth",
+        f"{build_info()}.",
+        INTRODUCTION,
+        f"![The cost of an allocation against the size of each dimension]({picture})",
+        "\n".join(f"| {' | '.join(cells)} |" for cells in rows),
+        "\n".join(names),
+    ]
+    if notes:
+        parts += ["What grows, and why:", "\n".join(notes)]
+    return "\n\n".join(parts) + "\n"
