@@ -103,7 +103,7 @@ def tell(dimension: Dimension, point: Point) -> None:
     """Say what was measured just now."""
     asks = f", {point.us_per_ask:.1f} µs per ask" if point.asks else ""
     cost = f"{point.us_per_allocation:.1f} µs per allocation{asks}"
-    say(f"{dimension.name}, {point.size:,} of it: {cost}")
+    say(f"{dimension.name} {point.size:,}: {cost}")
 
 
 def show(growths: list[Growth], *, as_data: bool) -> None:

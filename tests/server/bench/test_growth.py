@@ -81,7 +81,7 @@ def test_there_is_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) 
     assert title.startswith("growth: ")
     assert headers.split()[0] == HEADERS[0]
     assert [row.split()[0] for row in rows] == [dimension.name for dimension in ALL]
-    assert f"{FIRST.name}, {FIRST.sizes[0]:,} of it: 20.0 µs per allocation" in shown.err
+    assert f"{FIRST.name} {FIRST.sizes[0]:,}: 20.0 µs per allocation" in shown.err
 
 
 @pytest.mark.usefixtures("_measured")

@@ -7,13 +7,13 @@ import pytest
 
 from licorne_core.asks import Ask, AskClass
 from licorne_core.ids import RmId
+from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth import of_apps, of_cluster, of_queues, of_rms
 from licorne_server.bench.growth.catalogue import DIMENSIONS
 from licorne_server.bench.growth.dimension import built
 from licorne_server.bench.growth.world import (
     CLASSES,
     World,
-    WorldError,
     application,
     ask,
     config,
@@ -229,7 +229,7 @@ def test_a_world_that_places_less_than_it_should_is_no_measurement() -> None:
         world.waiting = [ask("app", "large", AskClass.of({"vcore": 2}))]
         return world
 
-    with pytest.raises(WorldError, match="0 of 1 allocations were made"):
+    with pytest.raises(BenchError, match="0 of 1 allocations were made"):
         built(too_large)(SIZE, WORK)
 
 
@@ -237,5 +237,5 @@ def test_what_the_core_refuses_is_no_measurement() -> None:
     """An ask of an application that nobody knows is not left out in silence."""
     world = World(config([leaf()]))
     world.waiting = [ask("stranger", "one", CLASSES[0])]
-    with pytest.raises(WorldError, match=r"ask stranger-one: .*stranger"):
+    with pytest.raises(BenchError, match=r"ask stranger-one: .*stranger"):
         place(world)

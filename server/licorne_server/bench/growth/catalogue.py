@@ -1,6 +1,6 @@
 """All dimensions, in the order in which they are measured."""
 
-from licorne_server.bench.growth import of_apps, of_cluster, of_queues, of_rms
+from licorne_server.bench.growth import of_apps, of_cluster, of_queues, of_rms, of_watchers
 from licorne_server.bench.growth.dimension import Dimension, built
 
 TENS = (10, 100, 1_000)
@@ -133,6 +133,14 @@ ALL = (
         about="other RMs that have nothing to do",
         sizes=TENS,
         measure=built(of_rms.idle_rms),
+    ),
+    Dimension(
+        name="watchers",
+        about="watchers of events; it is the whole server that is measured",
+        sizes=(1, 10, 100),
+        measure=of_watchers.watchers,
+        work=2_000,
+        note="Each event goes to each watcher, so what grows is what is written to them.",
     ),
 )
 

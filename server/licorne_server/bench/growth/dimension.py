@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import log10
 
-from licorne_server.bench.growth.world import Cost, World, WorldError, place
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.growth.world import Cost, World, place
 
 WORK = 10_000
 """Allocations that are measured at each size, unless the dimension says otherwise."""
@@ -46,7 +47,7 @@ def built(build: Callable[[int, int], World], act: Callable[[World], None] = pla
         act(world)
         cost = world.cost()
         if cost.allocations != wanted:
-            raise WorldError(f"{cost.allocations} of {wanted} allocations were made")
+            raise BenchError(f"{cost.allocations} of {wanted} allocations were made")
         return cost
 
     return measure

@@ -3,18 +3,28 @@
 from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from licorne_server.bench.driver import BenchError
+from licorne_server.bench.growth.dimension import allowed
 from licorne_server.bench.growth.measure import Growth
 
+HEADING = (
+    "CPU for each allocation (line) and for taking in each ask (dashed), against that at the first "
+    "size. Shaded: as fast as log n. Red: faster."
+)
 COLUMNS = 5
 WIDTH, HEIGHT = 2.3, 1.95
 """Inches of each."""
 
-LEAST_TOP = 4.0
-CALM, FAST, ASKS, ALLOWED = "#2b6cb0", "#c53030", "#718096", "#e6f0e6"
-TICKS = (0.5, 1, 2, 4, 8, 16, 32, 64, 128)
+BOTTOM, TOP = 0.5, 4.0
+"""Factors at the edges. A line that leaves at the top is as steep as the factor beside the name."""
+
+TICKS = (0.5, 1, 2, 4)
+CALM, FAST, ALLOWED = "#2b6cb0", "#c53030", "#e3efe3"
+TEXT = 36
+"""Characters of a line above a picture."""
 
 
 def draw(growths: Sequence[Growth], path: Path) -> None:
@@ -24,6 +34,7 @@ def draw(growths: Sequence[Growth], path: Path) -> None:
         BenchError: matplotlib is not installed.
     """
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise BenchError(
@@ -31,51 +42,48 @@ def draw(growths: Sequence[Growth], path: Path) -> None:
         ) from None
     columns = min(COLUMNS, len(growths))
     rows = ceil(len(growths) / columns)
-    figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.6), layout="constrained")
-    all_axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    top = max(LEAST_TOP, *(1.15 * value for growth in growths for value in relative(growth)))
-    for axes, growth in zip(all_axes, growths, strict=False):
-        _one(axes, growth, top)
-    for axes in all_axes[len(growths) :]:
-        axes.set_visible(False)
-    figure.suptitle(
-        "Cost against that at the first size. Shaded: up to log n. Dashed: taking in asks.",
-        fontsize=10,
-    )
-    figure.savefig(path, dpi=110)
+    # Texts stay texts in an SVG, and the file is the same for the same figures.
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "growth"}):
+        figure = Figure(figsize=(WIDTH * columns, HEIGHT * rows + 0.4), layout="constrained")
+        all_axes = figure.subplots(rows, columns, squeeze=False).flatten()
+        for axes, growth in zip(all_axes, growths, strict=False):
+            _one(axes, growth)
+        for axes in all_axes[len(growths) :]:
+            axes.set_visible(False)
+        figure.suptitle(HEADING, fontsize=9)
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
-def relative(growth: Growth) -> list[float]:
-    """The cost of an allocation at each size, against that at the first."""
-    first = growth.points[0].us_per_allocation
-    return [point.us_per_allocation / first for point in growth.points]
-
-
-def relative_asks(growth: Growth) -> list[float]:
-    """The same for taking in an ask; empty where there are none."""
-    first = growth.points[0]
-    if not first.asks:
-        return []
-    return [point.us_per_ask / first.us_per_ask for point in growth.points]
-
-
-def _one(axes: Any, growth: Growth, top: float) -> None:
+def _one(axes: Any, growth: Growth) -> None:
+    """The picture of one dimension."""
     sizes = [point.size for point in growth.points]
-    costs, asks = relative(growth), relative_asks(growth)
-    colour = CALM if growth.holds else FAST
     axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.fill_between([sizes[0], sizes[-1]], 0.1, [1, growth.allowed], color=ALLOWED, linewidth=0)
-    if asks:
-        axes.plot(sizes, asks, color=ASKS, linestyle="--", linewidth=1)
-    axes.plot(sizes, costs, color=colour, marker="o", markersize=3.5, linewidth=1.8)
-    axes.set_title(f"{growth.dimension.name}  ×{growth.factor:.2g}", color=colour, fontsize=9)
-    axes.set_ylim(0.6, top)
-    axes.set_yticks([tick for tick in TICKS if 0.6 <= tick <= top])
-    axes.set_yticks([], minor=True)
-    axes.set_yticklabels([f"×{tick:g}" for tick in TICKS if 0.6 <= tick <= top], fontsize=7)
-    axes.set_xticks(sizes)
+    axes.set_yscale("log", base=2)
+    axes.set_ylim(BOTTOM, TOP)
+    axes.fill_between(
+        sizes, BOTTOM, [allowed(sizes[0], size) for size in sizes], color=ALLOWED, linewidth=0
+    )
+    if growth.ask_factor is not None:
+        taken = [point.us_per_ask for point in growth.points]
+        _line(axes, sizes, taken, growth.allowed, linestyle="--", linewidth=1)
+    made = [point.us_per_allocation for point in growth.points]
+    _line(axes, sizes, made, growth.allowed, marker="o", markersize=3.5, linewidth=1.8)
+    axes.set_title(fill(growth.dimension.about, TEXT), fontsize=6.5, loc="left")
+    axes.text(
+        *(0.04, 0.86, f"{growth.dimension.name} ×{growth.factor:.2g}"),
+        color=CALM if growth.holds else FAST,
+        fontsize=9,
+        fontweight="bold",
+        transform=axes.transAxes,
+    )
+    axes.set_yticks(TICKS, [f"×{tick:g}" for tick in TICKS], fontsize=7)
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
     axes.set_xticks([], minor=True)
-    axes.set_xticklabels([f"{size:,}" for size in sizes], fontsize=7)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _line(axes: Any, sizes: list[int], costs: list[float], limit: float, **style: Any) -> None:
+    """Costs against the first one, in the colour that says whether they grow too fast."""
+    factors = [cost / costs[0] for cost in costs]
+    axes.plot(sizes, factors, color=FAST if factors[-1] > limit else CALM, **style)

@@ -7,9 +7,11 @@ import gc
 import json
 import sys
 
+from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.catalogue import DIMENSIONS
 from licorne_server.bench.growth.dimension import Dimension
-from licorne_server.bench.growth.world import Cost, WorldError
+from licorne_server.bench.growth.world import Cost
+from licorne_server.bench.server_process import ServerFailed
 from licorne_server.bench.with_parent import end_with_parent
 from licorne_server.collector import Collector
 
@@ -25,7 +27,7 @@ def main(name: str, size: str) -> None:
     dimension = DIMENSIONS[name]
     try:
         figures = best(dimension, int(size), dimension.work)
-    except WorldError as error:
+    except (BenchError, ServerFailed) as error:
         figures = {"error": str(error)}
     print(json.dumps(figures))
 
@@ -36,7 +38,8 @@ def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
     Whatever else the machine does can only make a round longer.
 
     Raises:
-        WorldError: the world did not do what it is about.
+        BenchError: the world did not do what it is about.
+        ServerFailed: its server did not start, or ended early.
     """
     costs: list[Cost] = []
     spent = 0.0

@@ -38,6 +38,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import AllocationKey, AppId, NodeId, RmId
 from licorne_core.resources import Resources
 from licorne_core.scheduler import Scheduler
+from licorne_server.bench.driver import BenchError
 from licorne_server.bench.workload import SIZES, batched
 from licorne_server.portions import ALONE
 
@@ -53,10 +54,6 @@ CLASSES = tuple(AskClass.of({"vcore": vcore, "memory": memory}) for vcore, memor
 
 OPEN = {"maxapplications": 1_000_000, "maxresources": {"vcore": "1G", "memory": "1Ei"}}
 """A limit that counts and never blocks."""
-
-
-class WorldError(Exception):
-    """The core did not do what the dimension is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +187,7 @@ class World:
         """Keep what was placed, answer what has to be answered, and refuse to go on otherwise.
 
         Raises:
-            WorldError: something of the world was not taken.
+            BenchError: something of the world was not taken.
         """
         for effect in effects:
             match effect:
@@ -199,13 +196,13 @@ class World:
                 case Unfinished():
                     self.handle(effect.rest)
                 case AllocationsRejected(rejections=[first, *_]):
-                    raise WorldError(f"ask {first.key}: {first.reason}")
+                    raise BenchError(f"ask {first.key}: {first.reason}")
                 case ApplicationsAnswered(rejected=[app, *_]):
-                    raise WorldError(f"application {app.app_id}: {app.reason}")
+                    raise BenchError(f"application {app.app_id}: {app.reason}")
                 case NodesAnswered(rejected=[node, *_]):
-                    raise WorldError(f"node {node.node_id}: {node.reason}")
+                    raise BenchError(f"node {node.node_id}: {node.reason}")
                 case RegistrationFailed():
-                    raise WorldError(effect.reason)
+                    raise BenchError(effect.reason)
             for command in self.hear(effect) if self.hear else ():
                 self.handle(command)
 
@@ -254,5 +251,5 @@ def running(world: World, apps: Sequence[NewApplication]) -> list[str]:
     world.take(asks_of(names, len(names), key="first"))
     world.settle()
     if len(world.placed) != len(names):
-        raise WorldError(f"{len(world.placed)} of {len(names)} applications were started")
+        raise BenchError(f"{len(world.placed)} of {len(names)} applications were started")
     return list(names)
