@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,28 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Curve:
+    """What grows with the size: factors to the first cost, by rising size."""
+
+    sizes: tuple[int, ...]
+    factors: tuple[float, ...]
+
+    @property
+    def last(self) -> float:
+        """By which it costs more at the last size than at the first."""
+        return self.factors[-1]
+
+    @property
+    def holds(self) -> bool:
+        """Whether it grows no faster than log n up to any of the sizes."""
+        first = self.sizes[0]
+        return all(
+            factor <= allowed(first, size)
+            for size, factor in zip(self.sizes, self.factors, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Growth:
     """A dimension, and its points by rising size."""
 
@@ -31,25 +53,25 @@ class Growth:
     points: tuple[Point, ...]
 
     @property
-    def allowed(self) -> float:
-        """The factor up to which nothing grows faster than log n."""
-        return allowed(self.points[0].size, self.points[-1].size)
+    def deciding(self) -> Curve:
+        """The cost of an allocation."""
+        return self._curve([point.us_per_allocation for point in self.points])
 
     @property
-    def factor(self) -> float:
-        """By which an allocation costs more at the last size than at the first."""
-        return self.points[-1].us_per_allocation / self.points[0].us_per_allocation
-
-    @property
-    def ask_factor(self) -> float | None:
-        """The same for taking in an ask; None where there are no asks to be taken in."""
-        first, last = self.points[0], self.points[-1]
-        return last.us_per_ask / first.us_per_ask if first.asks else None
+    def taking(self) -> Curve | None:
+        """The cost of taking in an ask; None where there are no asks to be taken in."""
+        if not self.points[0].asks:
+            return None
+        return self._curve([point.us_per_ask for point in self.points])
 
     @property
     def holds(self) -> bool:
         """Whether neither grows faster than log n."""
-        return max(self.factor, self.ask_factor or 0.0) <= self.allowed
+        return self.deciding.holds and (self.taking is None or self.taking.holds)
+
+    def _curve(self, costs: Sequence[float]) -> Curve:
+        sizes = tuple(point.size for point in self.points)
+        return Curve(sizes, tuple(cost / costs[0] for cost in costs))
 
 
 def grown(

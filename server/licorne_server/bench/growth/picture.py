@@ -8,7 +8,7 @@ from typing import Any
 
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.dimension import allowed
-from licorne_server.bench.growth.measure import Growth
+from licorne_server.bench.growth.measure import Curve, Growth
 
 HEADING = (
     "CPU for each allocation (line) and for taking in each ask (dashed), against that at the first "
@@ -63,14 +63,12 @@ def _one(axes: Any, growth: Growth) -> None:
     axes.fill_between(
         sizes, BOTTOM, [allowed(sizes[0], size) for size in sizes], color=ALLOWED, linewidth=0
     )
-    if growth.ask_factor is not None:
-        taken = [point.us_per_ask for point in growth.points]
-        _line(axes, sizes, taken, growth.allowed, linestyle="--", linewidth=1)
-    made = [point.us_per_allocation for point in growth.points]
-    _line(axes, sizes, made, growth.allowed, marker="o", markersize=3.5, linewidth=1.8)
+    if growth.taking is not None:
+        _line(axes, growth.taking, linestyle="--", linewidth=1)
+    _line(axes, growth.deciding, marker="o", markersize=3.5, linewidth=1.8)
     axes.set_title(fill(growth.dimension.about, TEXT), fontsize=6.5, loc="left")
     axes.text(
-        *(0.04, 0.86, f"{growth.dimension.name} ×{growth.factor:.2g}"),
+        *(0.04, 0.86, f"{growth.dimension.name} ×{growth.deciding.last:.2g}"),
         color=CALM if growth.holds else FAST,
         fontsize=9,
         fontweight="bold",
@@ -83,7 +81,6 @@ def _one(axes: Any, growth: Growth) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _line(axes: Any, sizes: list[int], costs: list[float], limit: float, **style: Any) -> None:
-    """Costs against the first one, in the colour that says whether they grow too fast."""
-    factors = [cost / costs[0] for cost in costs]
-    axes.plot(sizes, factors, color=FAST if factors[-1] > limit else CALM, **style)
+def _line(axes: Any, curve: Curve, **style: Any) -> None:
+    """A curve, in the colour that says whether it grows too fast."""
+    axes.plot(curve.sizes, curve.factors, color=CALM if curve.holds else FAST, **style)

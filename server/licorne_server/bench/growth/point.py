@@ -15,7 +15,7 @@ from licorne_server.bench.server_process import ServerFailed
 from licorne_server.bench.with_parent import end_with_parent
 from licorne_server.collector import Collector
 
-LEAST_ROUNDS, MOST_ROUNDS = 3, 40
+LEAST_ROUNDS, MOST_ROUNDS = 3, 20
 ENOUGH_SECONDS = 1.0
 """CPU seconds after which there are no more rounds than have to be."""
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from licorne_server.bench.growth.measure import Growth
+from licorne_server.bench.growth.dimension import allowed
+from licorne_server.bench.growth.measure import Curve, Growth
 from licorne_server.bench.report import environment, rounded
 from licorne_server.build_info import build_info
 
@@ -16,13 +17,13 @@ HEADERS = (
 )
 NOTHING = "-"
 FASTER = "!"
-"""Behind a factor: it grows faster than log n."""
+"""Behind a factor: up to the last size or one before it, the cost grows faster than log n."""
 
 INTRODUCTION = """\
 Microseconds of CPU for each allocation while one thing grows, and for taking in each ask. A size is
 measured in a process of its own, and the least of several rounds counts. The factor is from the
-first size to the last. It has a `!` where the cost grows faster than log n: by more than half of
-the first cost with each tenfold of the size, which is what log n does from 100 on."""
+first size to the last. It has a `!` if the cost grows faster than log n up to one of the sizes: by
+more than half of the first cost with each tenfold, which is what log n does from 100 on."""
 
 
 def table(growths: Iterable[Growth]) -> list[list[str]]:
@@ -32,33 +33,31 @@ def table(growths: Iterable[Growth]) -> list[list[str]]:
 
 def line(growth: Growth) -> list[str]:
     """The cells of a dimension."""
-    points = growth.points
-    asked = growth.ask_factor is not None
+    points, taking = growth.points, growth.taking
+    asks = [NOTHING] * len(points)
+    if taking is not None:
+        asks = [f"{point.us_per_ask:.1f}" for point in points]
     return [
         growth.dimension.name,
-        sizes(growth),
+        " → ".join(f"{point.size:,}" for point in points),
         *(f"{point.us_per_allocation:.1f}" for point in points),
-        factor(growth.factor, growth),
-        *(f"{point.us_per_ask:.1f}" if asked else NOTHING for point in points),
-        factor(growth.ask_factor, growth),
+        factor(growth.deciding),
+        *asks,
+        factor(taking),
         "yes" if growth.holds else "no",
     ]
 
 
-def sizes(growth: Growth) -> str:
-    """The sizes, for people."""
-    return " → ".join(f"{point.size:,}" for point in growth.points)
-
-
-def factor(value: float | None, growth: Growth) -> str:
-    """A factor, marked if it is above what is allowed."""
-    if value is None:
+def factor(curve: Curve | None) -> str:
+    """The factor from first to last, marked if there is a size up to which it grows too fast."""
+    if curve is None:
         return NOTHING
-    return f"{value:.2f}{FASTER if value > growth.allowed else ''}"
+    return f"{curve.last:.2f}{'' if curve.holds else FASTER}"
 
 
 def as_json(growth: Growth) -> dict[str, Any]:
     """Everything about a dimension, rounded as other scenarios are."""
+    first, *_, last = growth.dimension.sizes
     return {
         "scenario": "growth",
         "name": growth.dimension.name,
@@ -67,9 +66,9 @@ def as_json(growth: Growth) -> dict[str, Any]:
             {name: rounded(value) for name, value in asdict(point).items()}
             for point in growth.points
         ],
-        "factor": rounded(growth.factor),
-        "ask_factor": None if growth.ask_factor is None else rounded(growth.ask_factor),
-        "allowed": rounded(growth.allowed),
+        "factor": rounded(growth.deciding.last),
+        "ask_factor": None if growth.taking is None else rounded(growth.taking.last),
+        "allowed": rounded(allowed(first, last)),
         "holds": growth.holds,
         "note": growth.dimension.note,
         "environment": environment(),
