@@ -20,6 +20,9 @@ from licorne_server.bench.workload import MI
 KINDS = 16
 """Resource types at the most."""
 
+STRIDE = 7919
+"""A prime, by whose multiples numbers come in no order."""
+
 
 def in_one_leaf(count: int = 1, sort: str = "fifo") -> tuple[World, list[str]]:
     """A world with one leaf and so many applications that run."""
@@ -84,11 +87,11 @@ def distinct_sizes(size: int, work: int) -> World:
 
 
 def priorities(size: int, work: int) -> World:
-    """Asks of one application in so many priorities."""
+    """Asks of one application in so many priorities, in no order."""
     world, [app] = in_one_leaf()
     sized = asks_of([app], max(size, work))
     world.waiting = [
-        ask(app, f"ranked-{number:06}", each.ask_class, priority=number % size)
+        ask(app, f"ranked-{number:06}", each.ask_class, priority=number * STRIDE % size)
         for number, each in enumerate(sized)
     ]
     return world
