@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from licorne_server.__main__ import parser_for, settings_of
+from licorne_server.build_info import COMPILED, PURE, BuildInfo
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -79,6 +81,19 @@ def test_ports_are_open_to_this_machine_only() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_the_image_runs_the_fast_form() -> None:
+    """It is not built unless it is compiled, and its Python was built with optimizations."""
+    [pattern] = [
+        found[1]
+        for word, rest in instructions()
+        if word == "RUN" and (found := re.search(r"licorne version \| grep '(.*)'$", rest))
+    ]
+    info = BuildInfo(version="1.0.0", form=COMPILED, python="CPython 3.11.9", optimized=True)
+    assert re.search(pattern, str(info))
+    assert not re.search(pattern, str(replace(info, form=PURE)))
+    assert not re.search(pattern, str(replace(info, optimized=False)))
 
 
 def test_copied_files_are_there() -> None:

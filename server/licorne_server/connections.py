@@ -116,7 +116,7 @@ class Link:
         self.explained += size // 8 + MESSAGE_BYTES
 
 
-class Tally:
+class Connection:
     """One connection, and what it was found to have done up to the last sweep."""
 
     address: Address
@@ -167,7 +167,7 @@ class Connections:
         self._most, _ = bounds.affordable()
         self._port = 0
         self._links: dict[Address, Link] = {}
-        self._sockets: dict[int, Tally] = {}
+        self._sockets: dict[int, Connection] = {}
         # Inodes of sockets that are not of this port.
         self._others: set[int] = set()
         self._task: asyncio.Task[None] | None = None
@@ -218,7 +218,7 @@ class Connections:
     async def _sweep(self, seconds: float) -> None:
         """Look at all open files, and cut what has to be cut."""
         known = set(self._links)
-        found: dict[int, Tally] = {}
+        found: dict[int, Connection] = {}
         others: set[int] = set()
         for number, name in enumerate(os.listdir("/proc/self/fd")):
             if number % SLICE == SLICE - 1:
@@ -232,7 +232,9 @@ class Connections:
                 del self._links[address]
         self._make_room()
 
-    def _look(self, number: int, seconds: float, found: dict[int, Tally], others: set[int]) -> None:
+    def _look(
+        self, number: int, seconds: float, found: dict[int, Connection], others: set[int]
+    ) -> None:
         """Look at one open file; if it is a connection of the port it goes into `found`."""
         with suppress(OSError):
             status = os.fstat(number)
@@ -257,7 +259,7 @@ class Connections:
                     log.warning("connection cut", host=host, port=port, reason=reason)
                     copy.shutdown(socket.SHUT_RDWR)
 
-    def _identified(self, copy: socket.socket) -> Tally | None:
+    def _identified(self, copy: socket.socket) -> Connection | None:
         """The connection that a socket is; None if it is not one of the port."""
         if copy.family not in (socket.AF_INET, socket.AF_INET6) or copy.type != socket.SOCK_STREAM:
             return None
@@ -269,7 +271,7 @@ class Connections:
             # It listens, or is being closed.
             return None
         address = _address(host, str(port))
-        return Tally(address, self._links.setdefault(address, Link()))
+        return Connection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
         """Where there are too many connections, cut some of the host that has most."""

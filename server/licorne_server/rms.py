@@ -20,6 +20,7 @@ from licorne_core.effects import (
 )
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
+from licorne_server.bounded_lock import BoundedLock
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
@@ -28,7 +29,6 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import EventLogs
-from licorne_server.line import Line
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.pacing import Pace
 from licorne_server.rm import Rm
@@ -67,7 +67,7 @@ class Rms:
         self._rms: dict[RmId, Rm] = {}
         # Who registers an RM just now, by RM.
         self._arriving: dict[RmId, str] = {}
-        self._lines: WeakValueDictionary[str, Line] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, BoundedLock] = WeakValueDictionary()
         # Messages with much in them go through it one by one.
         self._gate = asyncio.Lock()
 
@@ -79,21 +79,21 @@ class Rms:
         """Every RM in order of first registration."""
         return list(self._rms.values())
 
-    def lock(self, rm_id: str) -> Line:
+    def lock(self, rm_id: str) -> BoundedLock:
         """The lock of that RM, registered or not.
 
         It is held while the RM is registered, configured, or taken over by a stream: these come
         one after the other, in the order in which they were asked for.
         """
-        line = self._lines.get(rm_id)
-        if line is None:
+        lock = self._locks.get(rm_id)
+        if lock is None:
             what = f"registrations, updates and new streams of RM {rm_id}"
-            line = self._lines[rm_id] = Line(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
-        return line
+            lock = self._locks[rm_id] = BoundedLock(what, "TOO_MANY_FOR_ONE_RM", MAX_WAITING)
+        return lock
 
     def is_locked(self, rm_id: str) -> bool:
         """Whether somebody holds the RM's lock, or waits for it."""
-        return rm_id in self._lines
+        return rm_id in self._locks
 
     @contextmanager
     def unsettled(self, rm_id: str) -> Iterator[None]:

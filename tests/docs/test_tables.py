@@ -100,7 +100,7 @@ RAISING = {
     "out_of_range": 1,
     "exhausted": 1,
     "error_info": 0,
-    "Line": 1,
+    "BoundedLock": 1,
     "Places": 1,
 }
 """Functions that make an error with a reason, and where among their arguments the reason is."""

@@ -5,7 +5,7 @@ from mutants.defect import Defect
 _ACCESS = "server/licorne_server/access.py"
 _CONNECTIONS = "server/licorne_server/connections.py"
 _HTTP_IDENTITY = "server/licorne_server/http/identity.py"
-_LINE = "server/licorne_server/line.py"
+_LOCK = "server/licorne_server/bounded_lock.py"
 _PLACES = "server/licorne_server/places.py"
 _REMEMBERED = "server/licorne_server/remembered.py"
 _SHARE = "server/licorne_server/share.py"
@@ -140,13 +140,13 @@ DOORS = (
     ),
     Defect(
         "left-but-counted",
-        _LINE,
+        _LOCK,
         """            await self._lock.acquire()
         finally:""",
         """            await self._lock.acquire()
         except ValueError:""",
         "those who have waited keep their place",
-        ("tests/server/test_line.py",),
+        ("tests/server/test_bounded_lock.py",),
     ),
     Defect(
         "pause-is-left-out",

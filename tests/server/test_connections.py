@@ -9,7 +9,7 @@ import pytest
 from licorne_server import connections
 from licorne_server.access import Access
 from licorne_server.caps import MAX_MESSAGE_BYTES
-from licorne_server.connections import Connections, Link, Tally
+from licorne_server.connections import Connection, Connections, Link
 from licorne_server.gate import Gate
 from licorne_server.peer_bounds import PeerBounds
 
@@ -18,9 +18,9 @@ ANSWERS = "many answers and no call"
 RESETS = "too many calls cancelled"
 
 
-def found(link: Link) -> Tally:
+def found(link: Link) -> Connection:
     """A connection that no sweep has seen yet."""
-    return Tally(("127.0.0.1", 1), link)
+    return Connection(("127.0.0.1", 1), link)
 
 
 def test_what_calls_explain_is_never_too_much() -> None:

@@ -238,14 +238,21 @@ class PredicateChecks:
 
     def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
         """The nodes that come next for the class, as far as nothing is known of them yet."""
+        found = self._unknown_ahead(ask_class, candidate, count + 1)
+        if len(found) < count:
+            # As many again may have been refused just now.
+            found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
+        return found[:count]
+
+    def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
+        """Those of the next `count` nodes of which nothing is known."""
         return [
             node
-            # As many again may have been refused just now.
-            for node in self._index.ahead(ask_class, 2 * count + 1)
+            for node in self._index.ahead(ask_class, count)
             if node is not candidate
             and (ask_class, True) not in node.results
             and self._open_about(ask_class, node, allocate=True) is None
-        ][:count]
+        ]
 
     # Who waits
 

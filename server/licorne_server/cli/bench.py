@@ -6,7 +6,13 @@ from pathlib import Path
 from licorne_server.bench.load import Options
 from licorne_server.bench.progress import Progress
 from licorne_server.bench.scenarios import SCENARIOS, Wire
-from licorne_server.cli import bench_against, bench_isolation, bench_report, bench_runs
+from licorne_server.cli import (
+    bench_against,
+    bench_growth,
+    bench_isolation,
+    bench_report,
+    bench_runs,
+)
 from licorne_server.cli.arguments import positive, seconds
 from licorne_server.cli.bench_scenarios import (
     ALL,
@@ -25,12 +31,15 @@ PAIRS = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne bench`."""
-    about = {item.name: item.about for item in SCENARIOS.values()} | bench_isolation.ISOLATION
+    about = {item.name: item.about for item in SCENARIOS.values()}
+    about |= bench_isolation.ISOLATION | bench_growth.GROWTH
     scenarios = "\n".join(f"  {name:<11} {text}" for name, text in about.items())
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last two, one line for each"
+    parser.epilog = (
+        f"scenarios:\n{scenarios}\n  {ALL:<11} each but the last three, one line for each"
+    )
     add = parser.add_argument
-    names = (*SCENARIOS, *bench_isolation.ISOLATION, ALL)
+    names = (*about, ALL)
     add("scenario", choices=names, metavar="SCENARIO", help="see below")
     add("more", nargs="*", type=scenario_name, metavar="SCENARIO", help="and these")
     add_size_arguments(parser)
@@ -52,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_predicate_arguments(parser.add_argument_group("predicates only"))
     group = parser.add_argument_group("neighbour and manyrms only")
     bench_isolation.add_arguments(group)
+    bench_growth.add_arguments(parser.add_argument_group("growth only"))
 
 
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +93,10 @@ def run(args: argparse.Namespace) -> int:
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:
+        if args.scenario in bench_growth.GROWTH:
+            bench_isolation.refuse_elsewhere(args)
+            return bench_growth.run(args)
+        bench_growth.refuse_elsewhere(args)
         if args.scenario in bench_isolation.ISOLATION:
             return bench_isolation.run(args)
         scenarios = chosen(args)

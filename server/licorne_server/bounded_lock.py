@@ -6,10 +6,10 @@ from types import TracebackType
 from licorne_server.errors import exhausted
 
 
-class Line:
+class BoundedLock:
     """A lock that is given in the order in which it was asked for.
 
-    Whoever is cancelled while waiting leaves the line at once, and another may wait instead.
+    Whoever is cancelled while waiting leaves at once, and another may wait instead.
     """
 
     waiting: int

@@ -14,44 +14,44 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]
 from licorne.v1.admin_pb2 import UpdateConfigurationRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
+from licorne_server.bounded_lock import BoundedLock
 from licorne_server.config_thread import Origin
 from licorne_server.errors import CallError
-from licorne_server.line import Line
 from licorne_server.rms import MAX_WAITING
 from support.shim import PATIENCE, RawSession, Shim, connected, eventually
 
 CONFIG = "partitions: [{name: default, queues: [{name: root, submitacl: '*'}]}]"
 
 
-async def hold(line: Line, held: list[int], number: int, free: asyncio.Event) -> None:
-    """Wait in the line, and hold the lock until it is freed."""
-    async with line:
+async def hold(lock: BoundedLock, held: list[int], number: int, free: asyncio.Event) -> None:
+    """Wait for the lock, and hold it until it is freed."""
+    async with lock:
         held.append(number)
         await free.wait()
 
 
 async def test_so_many_wait_and_the_next_is_refused() -> None:
     """Those who wait get the lock in their order; one too many is told at once."""
-    line, held, free = Line("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
-    tasks = [asyncio.create_task(hold(line, held, number, free)) for number in range(4)]
+    lock, held, free = BoundedLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
+    tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
     with pytest.raises(CallError, match="keys: 3 wait already") as refused:
-        await hold(line, held, 9, free)
+        await hold(lock, held, 9, free)
     assert refused.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     free.set()
     await asyncio.gather(*tasks)
     assert held == [0, 1, 2, 3]
-    assert not line.locked()
+    assert not lock.locked()
 
 
-async def test_one_that_is_cancelled_leaves_the_line_at_once() -> None:
+async def test_one_that_is_cancelled_leaves_at_once() -> None:
     """Its place is free for another, and the lock goes to the next behind it."""
-    line, held, free = Line("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
-    tasks = [asyncio.create_task(hold(line, held, number, free)) for number in range(4)]
+    lock, held, free = BoundedLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
+    tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
     tasks[1].cancel()
     await asyncio.sleep(0)
-    tasks.append(asyncio.create_task(hold(line, held, 4, free)))
+    tasks.append(asyncio.create_task(hold(lock, held, 4, free)))
     await asyncio.sleep(0)
     free.set()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -86,16 +86,16 @@ async def test_a_crowd_for_one_rm_is_refused(
     Those whose callers have gone count no more.
     """
     await shim.register()
-    line = server.rms.lock("rm")
+    lock = server.rms.lock("rm")
     async with registering(server, shim) as free, connected(server) as other:
         sent = [
             AdminStub(channel).UpdateConfiguration(UpdateConfigurationRequest(rm_id="rm"))
             for _ in range(MAX_WAITING - 6)
         ]
-        await eventually(lambda: line.waiting == MAX_WAITING - 6)
+        await eventually(lambda: lock.waiting == MAX_WAITING - 6)
         gone = [RawSession(other) for _ in range(6)]
         streams = [await session.hello() for session in gone]
-        await eventually(lambda: line.waiting == MAX_WAITING)
+        await eventually(lambda: lock.waiting == MAX_WAITING)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await shim.register()
         assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -107,7 +107,7 @@ async def test_a_crowd_for_one_rm_is_refused(
         assert info.reason == "TOO_MANY_FOR_ONE_RM"
         for stream in streams:
             stream.call.cancel()
-        await eventually(lambda: line.waiting == MAX_WAITING - 6)
+        await eventually(lambda: lock.waiting == MAX_WAITING - 6)
         await free()
         await asyncio.gather(*sent)
     await shim.register()

@@ -1,0 +1,233 @@
+"""`licorne bench growth`: what is printed of given figures, and what goes wrong.
+
+Nothing here says how fast anything is; the worlds that are measured have a file of their own.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.bench.driver import BenchError
+from licorne_server.bench.growth import measure
+from licorne_server.bench.growth.catalogue import ALL, DIMENSIONS
+from licorne_server.bench.growth.dimension import allowed
+from licorne_server.bench.growth.measure import Growth, Point, grown
+from licorne_server.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
+from licorne_server.bench.growth.report import FASTER, HEADERS, table
+from licorne_server.bench.growth.section import section
+from licorne_server.bench.growth.world import Cost
+from licorne_server.bench.installation import this_build
+
+FIRST = ALL[0]
+
+
+def point(size: int, us: float, ask_us: float = 3.0) -> Point:
+    """A size that costs so much."""
+    return Point(
+        size=size, rounds=3, allocations=10, us_per_allocation=us, asks=10, us_per_ask=ask_us
+    )
+
+
+def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
+    """What costs so much at 100, 1,000 and 10,000."""
+    points = zip((100, 1_000, 10_000), costs, asks, strict=True)
+    return Growth(FIRST, tuple(point(*each) for each in points))
+
+
+@pytest.fixture
+def _measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every size of every dimension costs the same."""
+    monkeypatch.setattr(measure, "measured", lambda _, size: point(size, 20.0))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "factor"), [(100, 10_000, 2.0), (1, 10, 1.5), (1, 1_000, 2.5), (7, 7, 1.0)]
+)
+def test_half_of_the_first_cost_may_come_on_top_with_each_tenfold(
+    first: int, last: int, factor: float
+) -> None:
+    """As log n grows from 100 on."""
+    assert allowed(first, last) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize(
+    ("found", "cells"),
+    [
+        (growth(10.0, 15.0, 20.0), ("2.00", "1.00", "yes")),
+        (growth(10.0, 15.0, 20.1), ("2.01!", "1.00", "no")),
+        (growth(10.0, 16.0, 12.0), ("1.20!", "1.00", "no")),
+        (growth(10.0, 9.0, 8.0, asks=(3.0, 4.0, 7.0)), ("0.80", "2.33!", "no")),
+    ],
+)
+def test_what_grows_faster_than_log_n_is_marked(found: Growth, cells: tuple[str, ...]) -> None:
+    """Allocations and asks, each at its factor, and the line says no; any of the sizes counts."""
+    [line] = table([found])
+    assert (line[5], line[9], line[10]) == cells
+
+
+def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
+    """Nothing is said of asks."""
+    points = tuple(replace(each, asks=0, us_per_ask=0.0) for each in growth(1.0, 1.0, 1.0).points)
+    [line] = table([Growth(FIRST, points)])
+    assert line[6:] == ["-", "-", "-", "-", "yes"]
+
+
+@pytest.mark.usefixtures("_measured")
+def test_there_is_a_line_for_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table has all of them, in order; what was measured is said meanwhile."""
+    assert main(["bench", "growth"]) == 0
+    shown = capsys.readouterr()
+    title, headers, *rows = shown.out.splitlines()
+    assert title.startswith("growth: ")
+    assert headers.split()[0] == HEADERS[0]
+    assert [row.split()[0] for row in rows] == [dimension.name for dimension in ALL]
+    assert f"{FIRST.name} {FIRST.sizes[0]:,}: 20.0 µs per allocation" in shown.err
+
+
+@pytest.mark.usefixtures("_measured")
+def test_json_has_each_dimension(capsys: pytest.CaptureFixture[str]) -> None:
+    """An array with the points, the factors and what was allowed."""
+    assert main(["bench", "growth", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in found] == [dimension.name for dimension in ALL]
+    assert [point["size"] for point in found[0]["points"]] == list(FIRST.sizes)
+    assert (found[0]["factor"], found[0]["ask_factor"], found[0]["allowed"]) == (1, 1, 2)
+    assert found[0]["holds"] is True
+    assert found[0]["environment"]["build"]["form"] in ("pure", "compiled")
+
+
+@pytest.mark.usefixtures("_measured")
+def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the order in which all are, whatever order they are named in."""
+    assert main(["bench", "growth", "--only", "gangs,asks", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in found] == ["asks", "gangs"]
+
+
+def test_the_page_has_the_table_and_says_what_grows() -> None:
+    """The note of a dimension stands below the table, and so does what its name means."""
+    noted = replace(FIRST, note="Heaps grow deeper.")
+    text = section([Growth(noted, growth(10.0, 20.0, 30.0).points)], this_build(), "again").text
+    assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
+    assert f"- `{FIRST.name}`: {FIRST.about}." in text
+    assert f"- `{FIRST.name}`: Heaps grow deeper." in text
+    assert "(performance-growth.svg)" in text
+    assert "\nagain\n" in text
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
+    """The folder is made; the picture shows the name of each dimension."""
+    folder = tmp_path / "some" / "where"
+    assert main(["bench", "growth", "--report", str(folder)]) == 0
+    assert "\n## Growth\n" in (folder / "performance.md").read_text()
+    picture = (folder / "performance-growth.svg").read_text()
+    assert all(dimension.name in picture for dimension in ALL)
+
+
+@pytest.mark.usefixtures("_measured")
+def test_a_folder_that_cannot_be_written_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table was printed before."""
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["bench", "growth", "--only", "asks", "--report", str(file)]) == 2
+    shown = capsys.readouterr()
+    assert "asks" in shown.out
+    assert f"'{file}'" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("growth", "--pods", "1"), "--pods cannot be used with growth"),
+        (("growth", "--answer-after", "1"), "--answer-after cannot be used with growth"),
+        (("growth", "--rate", "1"), "--rate is for neighbour and manyrms only"),
+        (("growth", "--only", "asks,ask"), f"--only: 'ask' is none of {', '.join(DIMENSIONS)}"),
+        (("core", "--only", "asks"), "--only is for growth only"),
+        (("growth", "core"), "growth is measured alone, without core"),
+        (("growth", "--against", "pure"), "--against cannot be used with growth"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_usage_error(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is measured, and the message names the option."""
+    assert main(["bench", *arguments]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", f"licorne: {said}\n")
+
+
+def test_the_rest_is_measured_when_one_dimension_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The failure is said, the other lines are printed, and the exit code tells of it."""
+
+    def measured(name: str, size: int) -> Point:
+        if name == "nodes":
+            raise BenchError("nodes 200: 0 of 1 allocations were made")
+        return point(size, 20.0)
+
+    monkeypatch.setattr(measure, "measured", measured)
+    assert main(["bench", "growth"]) == 2
+    shown = capsys.readouterr()
+    assert "licorne: nodes 200: 0 of 1 allocations were made\n" in shown.err
+    named = [row.split()[0] for row in shown.out.splitlines()[2:]]
+    assert named == [dimension.name for dimension in ALL if dimension.name != "nodes"]
+
+
+def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each figure by itself; the sizes are measured in turn."""
+    costs = iter([(9.0, 3.0), (9.0, 3.0), (9.0, 3.0), (8.0, 4.0), (10.0, 2.0), (9.0, 3.0)])
+    asked: list[int] = []
+
+    def measured(_: str, size: int) -> Point:
+        asked.append(size)
+        return point(size, *next(costs))
+
+    monkeypatch.setattr(measure, "measured", measured)
+    found = grown(FIRST, runs=2).points
+    assert asked == [*FIRST.sizes, *FIRST.sizes]
+    assert [(each.us_per_allocation, each.us_per_ask) for each in found] == [
+        (8.0, 3.0),
+        (9.0, 2.0),
+        (9.0, 3.0),
+    ]
+    assert [each.rounds for each in found] == [6, 6, 6]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rounds"), [(10.0, LEAST_ROUNDS), (0.25, 4), (0.0, MOST_ROUNDS)]
+)
+def test_short_rounds_are_repeated_more_often(seconds: float, rounds: int) -> None:
+    """Until they have taken long enough together, but not for ever."""
+    cost = Cost(asks=10, taking=seconds / 2, allocations=10, deciding=seconds / 2)
+    assert best(replace(FIRST, measure=lambda _, __: cost), 1, 1)["rounds"] == rounds
+
+
+def test_of_several_rounds_the_shortest_counts() -> None:
+    """For allocations and asks by themselves."""
+    costs = iter(
+        Cost(asks=10, taking=taking, allocations=10, deciding=deciding)
+        for taking, deciding in ((1.0, 9.0), (2.0, 7.0), (3.0, 8.0))
+    )
+    found = best(replace(FIRST, measure=lambda _, __: next(costs)), 1, 1)
+    assert (found["us_per_ask"], found["us_per_allocation"]) == (1e5, 7e5)
+
+
+def test_a_size_is_measured_in_a_process_of_its_own() -> None:
+    """Its figures come back."""
+    found = measure.measured("gangs", 2)
+    assert (found.size, found.allocations, found.asks) == (2, 40, 40)
+    assert found.us_per_allocation > 0
+    assert found.us_per_ask > 0
+
+
+def test_a_process_that_fails_is_said() -> None:
+    """No dimension has that name, so the process ends at once."""
+    with pytest.raises(BenchError, match="nothing 1: the process ended with 1"):
+        measure.measured("nothing", 1)
