@@ -106,13 +106,14 @@ def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_has_the_table_and_says_what_grows() -> None:
-    """The note of a dimension stands below the table, and so does what its name means."""
+    """What a name means stands below the table, and the note of what grows faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
     text = page([Growth(noted, growth(10.0, 20.0, 30.0).points)], "growth.svg")
     assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
     assert f"- `{FIRST.name}`: {FIRST.about}." in text
     assert f"- `{FIRST.name}`: Heaps grow deeper." in text
     assert "(growth.svg)" in text
+    assert "Heaps" not in page([Growth(noted, growth(10.0, 10.0, 10.0).points)], "growth.svg")
 
 
 @pytest.mark.usefixtures("_measured")

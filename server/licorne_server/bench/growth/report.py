@@ -81,7 +81,7 @@ def page(growths: Sequence[Growth], picture: str) -> str:
     notes = [
         f"- `{each.dimension.name}`: {each.dimension.note}"
         for each in growths
-        if each.dimension.note
+        if each.dimension.note and not each.holds
     ]
     rows = [HEADERS, ["---"] * len(HEADERS), *table(growths)]
     parts = [
@@ -93,5 +93,5 @@ def page(growths: Sequence[Growth], picture: str) -> str:
         "\n".join(names),
     ]
     if notes:
-        parts += ["What grows, and why:", "\n".join(notes)]
+        parts += ["What grows faster, and why:", "\n".join(notes)]
     return "\n\n".join(parts) + "\n"
