@@ -90,6 +90,22 @@ CHECKS = (
         (_TEST_PREDICATES, _TEST_RESULTS, _TEST_DECISIONS),
     ),
     Defect(
+        "asked-in-vain",
+        _CHECKS,
+        "return waiting if last is None else min(waiting, ALWAYS + TIMES_THE_LAST * last)",
+        "return waiting",
+        "the RM is asked about ever more nodes whose answers are void before they are of use",
+        (_TEST_RESULTS,),
+    ),
+    Defect(
+        "asked-about-ever-less",
+        _CHECKS,
+        "self._spared[ask_class] = spared + 1",
+        "self._spared[ask_class] = spared",
+        "a class that had others beside it once has a check for nearly every ask for ever",
+        (_TEST_RESULTS,),
+    ),
+    Defect(
         "silence-is-refusal",
         _PREDICATES,
         "request.group.refusals += reason is not NO_ANSWER",

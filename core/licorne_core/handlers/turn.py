@@ -117,9 +117,11 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
             continue
         leaf, app, request, node = decision
         ask_class = request.ask.ask_class
-        if ask_class.predicate is not None and predicates.is_needed(ask_class, node):
-            assume(partition, decision, now)
-            continue
+        if ask_class.predicate is not None:
+            if predicates.is_needed(ask_class, node):
+                assume(partition, decision, now)
+                continue
+            predicates.spared(ask_class)
         allocation = allocate(decision, now)
         made.append(allocation)
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)

@@ -28,6 +28,17 @@ from licorne_core.scheduling.open_calls import Call, OpenCalls
 BATCH = 1000
 """Nodes in a check at the most: where the ask would go, and what comes next."""
 
+ALWAYS = 2
+"""Asks that a check is for if so many wait, of however little use the last one was."""
+
+TIMES_THE_LAST = 8
+"""A check is for so many times as many asks as the last one of its class has spared a check. Up to
+so many classes that come in turn have few checks, and with more of them few nodes are asked about
+in vain."""
+
+MAX_SPARED = 1024
+"""Classes of which that is kept; of others a check is for all asks that wait."""
+
 MAX_DOUBLINGS = 10
 """Refusals in a row after which a check names no more nodes than before."""
 
@@ -120,6 +131,7 @@ class PredicateChecks:
         "_index",
         "_partition",
         "_rm",
+        "_spared",
         "_unsaid",
         "_waiting",
         "is_silent",
@@ -142,6 +154,9 @@ class PredicateChecks:
         self._waiting: dict[Request, PredicateCheck] = {}
         # What the effects do not say yet.
         self._unsaid: list[AskedCheck] = []
+        # Of classes that were asked about for several asks: how many went by that since the last
+        # check, and were not asked about themselves.
+        self._spared: dict[AskClass, int] = {}
         self.is_silent = False
         """Whether the RM let the last deadline pass, and its silence counts as refusal."""
         self.owed = AnswersOwed(self)
@@ -177,9 +192,9 @@ class PredicateChecks:
     def ask(self, request: Request, node: Node) -> PredicateCheck:
         """The check whose answer tells whether the request may go to the node as it is.
 
-        It names a node for each ask of the group that waits, and more after refusals. An open
-        check about the node does, unless somebody is assumed there: the RM has to judge the second
-        when it knows of the first.
+        It names a node for each ask of the group that waits and is likely to go by it, and more
+        after refusals. An open check about the node does, unless somebody is assumed there: the RM
+        has to judge the second when it knows of the first.
         """
         group: AskGroup = request.group
         check = self._open_about(group.ask_class, node, allocate=True)
@@ -187,11 +202,18 @@ class PredicateChecks:
             if node.assumed or check.is_orphaned:
                 # Those that come next are asked about as well.
                 return self._put(request, [node], allocate=True)
+            self.spared(group.ask_class)
             return check
         spare = (1 << min(group.refusals, MAX_DOUBLINGS)) - 1
-        count = min(BATCH, group.waiting + spare) - 1
+        count = min(BATCH, self._likely(group) + spare) - 1
         ahead = self._ahead(group.ask_class, node, count) if count else ()
         return self._put(request, [node, *ahead], allocate=True)
+
+    def spared(self, ask_class: AskClass) -> None:
+        """An ask of the class goes by what the RM is or was asked for another one."""
+        spared = self._spared.get(ask_class)
+        if spared is not None:
+            self._spared[ask_class] = spared + 1
 
     def ask_to_reserve(self, request: Request, node: Node) -> PredicateCheck:
         """The check whose answer tells whether the node may be reserved for the ask."""
@@ -235,6 +257,21 @@ class PredicateChecks:
         names = [node.node_id for node in check.nodes]
         self._unsaid.append(AskedCheck(number, ask.app_id, ask.key, allocate, names))
         return check
+
+    def _likely(self, group: AskGroup) -> int:
+        """How many of the asks that wait a check is for: some times as many as the last one did.
+
+        Where asks of many classes come in turn, each takes nodes that the others have asked about,
+        and what is answered about them is void before it is of use.
+        """
+        waiting, spared = group.waiting, self._spared
+        if waiting <= ALWAYS:
+            return waiting
+        last = spared.get(group.ask_class)
+        spared[group.ask_class] = 0
+        if len(spared) > MAX_SPARED:
+            del spared[next(iter(spared))]
+        return waiting if last is None else min(waiting, ALWAYS + TIMES_THE_LAST * last)
 
     def _ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
         """The nodes that come next for the class, as far as nothing is known of them yet."""

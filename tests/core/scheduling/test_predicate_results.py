@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from licorne_core.asks import Ask
 from licorne_core.commands import (
     FailMode,
     NodeAction,
@@ -185,6 +186,55 @@ def test_a_check_is_about_as_many_nodes_as_may_be_needed() -> None:
     many = [ask("one", f"m{n}", vcore=1, predicate="many") for n in range(50)]
     (check,) = asked(core.do(asks(*many)))
     assert len(check.nodes) == 50
+
+
+def in_turn(classes: int, count: int, name: str = "k") -> list[Ask]:
+    """So many asks of each class, those of all classes in turn."""
+    return [
+        ask("one", f"{name}{number}-{place}", vcore=1, predicate=f"p{place}")
+        for number in range(count)
+        for place in range(classes)
+    ]
+
+
+def asked_about(core: Driver, wanted: list[Ask]) -> list[int]:
+    """Of how many nodes the RM was asked in each check; it accepts all of them."""
+    counts: list[int] = []
+    waiting = asked(core.do(asks(*wanted)))
+    while waiting:
+        check = waiting.pop(0)
+        counts.append(len(check.nodes))
+        waiting += asked(core.do(answering(check)))
+    return counts
+
+
+def test_classes_that_come_in_turn_are_asked_about_few_nodes_in_vain() -> None:
+    """What is accepted for one class is void when another takes the node, so less is asked."""
+    core = cluster(30)
+    counts = asked_about(core, in_turn(12, 6))
+    assert counts[:12] == [6] * 12
+    assert len(counts) > 60
+    assert set(counts[12:]) <= {1, predicate_checks.ALWAYS}
+
+
+def test_a_class_that_comes_alone_again_has_few_checks() -> None:
+    """The more asks go by one check, the more the next one is for."""
+    core = cluster(30)
+    asked_about(core, in_turn(12, 6))
+    counts = asked_about(core, in_turn(1, 30, "alone"))
+    assert counts[0] == predicate_checks.ALWAYS
+    assert len(counts) <= 4
+
+
+@pytest.mark.pure
+def test_what_came_of_checks_is_kept_for_some_classes_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The class that is known longest is forgotten, and is asked about as a new one is."""
+    core = cluster(30)
+    monkeypatch.setattr(predicate_checks, "MAX_SPARED", 11)
+    asked_about(core, in_turn(12, 6))
+    assert asked_about(core, in_turn(1, 6, "again"))[0] == 6
 
 
 def test_only_so_many_results_are_kept_for_a_node() -> None:

@@ -108,7 +108,7 @@ def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_page_has_the_table_and_says_what_grows() -> None:
-    """The note of a dimension stands below the table, and so does what its name means."""
+    """What a name means stands below the table, and the note of what grows faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
     text = section([Growth(noted, growth(10.0, 20.0, 30.0).points)], this_build(), "again").text
     assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
@@ -116,6 +116,8 @@ def test_the_page_has_the_table_and_says_what_grows() -> None:
     assert f"- `{FIRST.name}`: Heaps grow deeper." in text
     assert "(performance-growth.svg)" in text
     assert "\nagain\n" in text
+    calm = section([Growth(noted, growth(10.0, 10.0, 10.0).points)], this_build(), "again").text
+    assert "Heaps" not in calm
 
 
 @pytest.mark.usefixtures("_measured")

@@ -18,54 +18,67 @@ ALL = (
         about="applications in one leaf, in fifo order",
         sizes=HUNDREDS,
         measure=built(of_apps.applications("fifo")),
+        note="At the last size each application places one ask, so each allocation ends its "
+        "application's turn; with ten asks each the cost does not grow.",
     ),
     Dimension(
         name="apps-fair",
         about="applications in one leaf that shares out evenly",
         sizes=HUNDREDS,
         measure=built(of_apps.applications("fair")),
+        note="As with apps-fifo, and each allocation ranks its application anew among all of them.",
     ),
     Dimension(
         name="queues",
         about="leaves below root",
         sizes=(20, 200, 2_000),
         measure=built(of_queues.flat),
+        note="Each allocation ranks its queue anew among all of them, and what is touched "
+        "for it is not in the processor's cache any more.",
     ),
     Dimension(
         name="dynamic",
         about="leaves made by placement",
         sizes=(20, 200, 2_000),
         measure=built(of_queues.dynamic),
+        note="As with queues.",
     ),
     Dimension(
         name="namespaces",
         about="namespaces with a queue and a quota each",
         sizes=(20, 200, 2_000),
         measure=built(of_queues.namespaces),
+        note="As with queues.",
     ),
     Dimension(
         name="depth",
         about="levels of queues, one below the other",
         sizes=(1, 3, 10),
         measure=built(of_queues.chain),
+        note="Each level has a queue to be asked for headroom, booked and ranked: the work "
+        "is that of the levels.",
     ),
     Dimension(
         name="tree",
         about="levels of queues, two below each: 2, 8 and 1,024 leaves",
         sizes=(1, 3, 10),
         measure=built(of_queues.tree),
+        note="As with depth, and the queues are twice as many with each level: 2,046 with ten.",
     ),
     Dimension(
         name="users",
         about="users with a limit each",
         sizes=HUNDREDS,
         measure=built(of_apps.users),
+        note="As with apps-fifo, and each user has a tracker in each queue that is limited.",
     ),
     Dimension(
         name="groups",
         about="groups with a limit each",
         sizes=HUNDREDS,
         measure=built(of_apps.groups),
+        note="As with apps-fifo, and each user and group has a tracker in each queue that is "
+        "limited.",
     ),
     Dimension(
         name="nodes",
@@ -78,18 +91,22 @@ ALL = (
         about="types of resources in asks and nodes",
         sizes=(2, 4, 16),
         measure=built(of_apps.resource_types),
+        note="Each type is compared and booked by itself, on the node, in each queue and in "
+        "the application.",
     ),
     Dimension(
         name="sizes",
         about="distinct sizes of asks that fit",
         sizes=HUNDREDS,
         measure=built(of_apps.distinct_sizes),
+        note="As soon as each ask is of another size, each makes a group of its own.",
     ),
     Dimension(
         name="waiting",
         about="sizes that wait while one allocation after the other is released",
         sizes=(1, 10, 1_000),
         measure=built(of_cluster.waiting_sizes, of_cluster.release_each),
+        note="What is released gives hope to each size that waits, and each is looked at.",
     ),
     Dimension(
         name="unplaceable",
@@ -97,6 +114,7 @@ ALL = (
         sizes=(10, 100, 5_000),
         measure=built(of_cluster.unplaceable),
         work=1_000,
+        note="Each size ahead is tried once, before the first that fits.",
     ),
     Dimension(
         name="reservations",

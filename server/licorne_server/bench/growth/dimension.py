@@ -22,7 +22,10 @@ Measure = Callable[[int, int], Cost]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """`note` says what grows and why, for those who read the report; empty if nothing does."""
+    """One thing that grows.
+
+    `note` says why its cost does too. The report has it if that is faster than log n.
+    """
 
     name: str
     about: str

@@ -33,8 +33,8 @@ def section(growths: Sequence[Growth], build: Build, command: str) -> Section:
     notes = [
         f"- `{each.dimension.name}`: {each.dimension.note}"
         for each in growths
-        if each.dimension.note
+        if each.dimension.note and not each.holds
     ]
     if notes:
-        parts += ["### What grows, and why", "\n".join(notes)]
+        parts += ["### What grows faster, and why", "\n".join(notes)]
     return Section(title=TITLE, text="\n\n".join(parts), pictures={PICTURE: drawing(growths)})
