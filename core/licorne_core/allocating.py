@@ -281,6 +281,7 @@ def _forget(request: Request, app: Application, node: Node) -> None:
 
 def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
     ask = allocation.ask
+    app.note_highest(ask.ask_class.items, placeholder=ask.placeholder)
     unbook(ask.ask_class.items, node, app, placeholder=ask.placeholder)
     _forget(request, app, node)
     if not app.allocation_count:
@@ -292,7 +293,9 @@ def _hand_over(
     placeholder: Request, request: Request, allocation: Allocation, app: Application, node: Node
 ) -> None:
     """The request has what the placeholder had, and nothing is left of that."""
-    book_as_real(request.ask.ask_class.items, app)
+    items = request.ask.ask_class.items
+    app.note_highest(items, placeholder=True)
+    book_as_real(items, app)
     _forget(placeholder, app, node)
     placeholder.follow(RequestEvent.RELEASE)
     del app.requests[placeholder.key]

@@ -144,12 +144,11 @@ def _check_identity(
 def _check_node(partition: Partition, node: Node) -> None:
     at = f"node {node.node_id}"
     on_it = sum_of(held.ask.ask_class.resources for held in node.allocations)
-    _equal("A1", f"{at}: allocated", node.allocated, on_it)
-    left = subtract(subtract(node.capacity, node.allocated), node.occupied)
+    left = subtract(subtract(node.capacity, on_it), node.occupied)
     _equal("A1", f"{at}: available", node.available, left)
     elsewhere = sum_of(held.ask.ask_class.resources for held in node.foreign.values())
     _equal("A1", f"{at}: occupied", node.occupied, elsewhere)
-    for total in (node.capacity, node.allocated, node.occupied):
+    for total in (node.capacity, on_it, node.occupied):
         _in_range(at, total)
     low = min(node.available.values(), default=0)
     _require("A7", low >= INT64_MIN, f"{at} has {low} available")

@@ -1,37 +1,21 @@
 """What one user, or all members of one group, have in one queue and below (spec § 10.1)."""
 
 from licorne_core.ids import AppId, QueuePath
-from licorne_core.resources import Resources
+from licorne_core.quotas import Quota
 
 
-class Tracker:
+class Tracker(Quota):
     """Usage and limit of one name at one level; `max` None and `max_applications` 0: no limit."""
 
-    __slots__ = (
-        "allocated",
-        "applications",
-        "kept",
-        "kind",
-        "max",
-        "max_applications",
-        "members",
-        "name",
-        "path",
-        "preempting",
-        "promised",
-    )
+    __slots__ = ("applications", "kind", "members", "name", "path")
 
     def __init__(self, kind: str, name: str, path: QueuePath) -> None:
         """Without usage and without a limit; `kind` is ``user`` or ``group``."""
+        # A type that a limit does not name is not limited.
+        super().__init__(strict=False)
         self.kind = kind
         self.name = name
         self.path = path
-        self.max: Resources | None = None
-        self.max_applications = 0
-        self.allocated: dict[str, int] = {}
-        self.preempting: dict[str, int] = {}
-        self.promised: dict[str, int] = {}
-        self.kept: dict[str, int] = {}
         self.applications: dict[AppId, None] = {}
         self.members: dict[AppId, None] = {}
 
@@ -41,11 +25,6 @@ class Tracker:
             f"<Tracker {self.kind} {self.name} in {self.path}: {self.allocated} of {self.max}, "
             f"{len(self.applications)} running>"
         )
-
-    @property
-    def strict(self) -> bool:
-        """A type that a limit does not name is not limited."""
-        return False
 
     @property
     def started_applications(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.states import AppState
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
@@ -34,8 +35,13 @@ def scheduler() -> Scheduler:
     return driver.scheduler
 
 
+def group_of(partition: Partition) -> AskGroup:
+    """The only group of asks."""
+    (group,) = partition.applications[APP].groups.values()
+    return group
+
+
 SLIPS: dict[str, tuple[str, Slip]] = {
-    "node allocated": ("A1: .*allocated", lambda p: p.nodes.by_id[NODE].allocated.clear()),
     "node available": ("A1: .*available", lambda p: p.nodes.by_id[NODE].available.update(memory=1)),
     "node occupied": ("A1: ", lambda p: p.nodes.by_id[NODE].occupied.update(memory=1)),
     "cluster": ("A2: .*total", lambda p: setattr(p.nodes, "total", {"memory": 2})),
@@ -46,7 +52,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "priority": ("A3: ", lambda p: p.tree.root.children["a"].priorities.add(7)),
     "tree": ("A3: ", lambda p: p.tree.root.children.pop("a")),
     "app allocated": ("A4: ", lambda p: p.applications[APP].allocated.clear()),
-    "app pending": ("A4: ", lambda p: p.applications[APP].pending_total.clear()),
+    "app pending": ("A4: .*pending", lambda p: setattr(group_of(p), "waiting", 2)),
     "app groups": ("A4: ", lambda p: p.applications[APP].groups.clear()),
     "user": ("A5: .*allocated", lambda p: p.limits.users["ann"][LEAF].allocated.clear()),
     "idle user": ("A5: .*nothing", lambda p: p.limits.users.update(bob={})),

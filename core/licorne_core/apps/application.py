@@ -18,6 +18,7 @@ from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
 from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
+from licorne_core.resources import Items, Resources, multiply, sum_of
 from licorne_core.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.tally import Tally
 from licorne_core.timers import Timers
@@ -66,13 +67,12 @@ class Application:
         "footprint",
         "gang",
         "groups",
+        "highest",
         "holdings",
         "leaf",
-        "max_allocated",
         "message",
         "owner",
         "pending_count",
-        "pending_total",
         "placeholder_allocated",
         "placeholder_count",
         "priorities",
@@ -123,16 +123,14 @@ class Application:
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
     """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
-    pending_total: dict[str, int]
-    """What its pending requests want, by resource name."""
     allocated: dict[str, int]
     """What is booked for it without its placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
     """What is booked for its placeholders, by resource name (spec § 6.2)."""
     placeholder_count: int
     """Its placeholders that are booked and that the RM knows of."""
-    max_allocated: dict[str, int]
-    """The most that was ever booked of either, by resource name."""
+    highest: dict[str, int]
+    """The most that was booked of either whenever something went, by resource name."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
     priorities: PriorityCounts
@@ -186,11 +184,10 @@ class Application:
         self.allocation_count = 0
         self.assumed_count = 0
         self.reserved = {}
-        self.pending_total = {}
         self.allocated = {}
         self.placeholder_allocated = {}
         self.placeholder_count = 0
-        self.max_allocated = {}
+        self.highest = {}
         self.gang = gang or Gang()
         self.priorities = PriorityCounts()
         self.groups: dict[object, AskGroup] = {}
@@ -207,6 +204,25 @@ class Application:
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
             f"{self.pending_count} pending, {self.allocation_count} allocated>"
         )
+
+    @property
+    def pending_total(self) -> Resources:
+        """What its pending requests want, by resource name."""
+        groups = self.groups.values()
+        waiting = (group for group in groups if group.waiting)
+        return sum_of(multiply(group.ask_class.resources, group.waiting) for group in waiting)
+
+    @property
+    def max_allocated(self) -> Resources:
+        """The most that was ever booked of real allocations or of placeholders, by resource name.
+
+        Totals rise with every allocation. So it is looked at when they fall, and when it is asked.
+        """
+        most = dict(self.highest)
+        for total in (self.allocated, self.placeholder_allocated):
+            for name, value in total.items():
+                most[name] = max(value, most.get(name, 0))
+        return most
 
     @property
     def group(self) -> str:
@@ -294,14 +310,17 @@ class Application:
             self.holdings.ask_came(request.ask.footprint)
             self.tally.requests += 1
         requests[key] = request
-        allocated = self.placeholder_allocated if request.ask.placeholder else self.allocated
-        highest = self.max_allocated
-        for name, _ in allocation.ask.ask_class.items:
+        if allocation.request_time < self.submission_time:
+            self.submission_time = allocation.request_time
+
+    def note_highest(self, items: Items, *, placeholder: bool) -> None:
+        """Amounts are about to go: what was booked until now may be the most there ever was."""
+        allocated = self.placeholder_allocated if placeholder else self.allocated
+        highest = self.highest
+        for name, _ in items:
             total = allocated[name]
             if total > highest.get(name, 0):
                 highest[name] = total
-        if allocation.request_time < self.submission_time:
-            self.submission_time = allocation.request_time
 
     def pending(self) -> Iterator[Request]:
         """The requests that are pending, in no order that means anything."""
