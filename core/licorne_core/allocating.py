@@ -4,6 +4,7 @@ Every step books or unbooks, follows the request's table of states, and then say
 """
 
 from dataclasses import replace
+from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
@@ -20,8 +21,8 @@ from licorne_core.scheduling.predicate_results import forget_results, note_known
 from licorne_core.scheduling.reserving import Reservations, note_allocating
 
 # Read from their enumerations once: that costs as much as two calls, for every allocation.
-_ALLOCATE = RequestEvent.ALLOCATE
-_KEEP_ROOM = RequestEvent.KEEP_ROOM
+_ALLOCATE: Final = RequestEvent.ALLOCATE
+_KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 
 
 class Allocations:
