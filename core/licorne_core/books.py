@@ -15,8 +15,9 @@ from licorne_core.resources import Items, charge, refund
 def book(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
     """Book the amounts on the node, in every quota of the application, and in the application.
 
-    A quota is a queue from the leaf up to root, or what a user or a group has in one of them. Those
-    of a `placeholder` are kept apart in the application (spec § 6.2).
+    A quota is a queue from the leaf up to root, or what a user or a group may have in one of them.
+    What users and groups have where nothing is limited is not booked: it is what their applications
+    have together. Those of a `placeholder` are kept apart in the application (spec § 6.2).
     """
     book_on_node(items, node)
     totals = app.placeholder_allocated if placeholder else app.allocated

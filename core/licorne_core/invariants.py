@@ -38,6 +38,7 @@ from typing import Protocol
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.gang_invariants import check_gang
 from licorne_core.ids import AppId, PartitionName
@@ -303,6 +304,11 @@ def _check_trackers(partition: Partition) -> None:
     for app in partition.applications.values():
         for tracker in app.trackers:
             members.setdefault(tracker, []).append(app)
+        bound = [tracker for tracker in app.trackers if tracker.bounds]
+        booked = [quota for quota in app.quotas if isinstance(quota, Tracker)]
+        # In the middle of a reload it may not be booked yet where it is bound by now.
+        follows = bound == booked or Hold.UNFINISHED in partition.holds
+        _require("A5", follows, f"{app!r} is bound by {bound}, and booked in {booked}")
     known = 0
     for book in (partition.limits.users, partition.limits.groups):
         for trackers in book.values():
@@ -321,8 +327,10 @@ def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
     _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
     holders = {app.app_id for app in apps if app.allocation_count}
     _same("A5", f"{at}: running applications", holders, set(tracker.applications))
-    _equal("A5", f"{at}: allocated", tracker.allocated, _usage_of(apps))
-    _in_range(at, tracker.allocated)
+    booked = [app for app in apps if tracker in app.quotas]
+    _equal("A5", f"{at}: allocated", tracker.allocated, _usage_of(booked))
+    _equal("A5", f"{at}: usage", tracker.usage, _usage_of(apps))
+    _in_range(at, tracker.usage)
 
 
 def _usage(app: Application) -> tuple[Resources, Resources]:

@@ -146,7 +146,8 @@ class Application:
     trackers: tuple[Tracker, ...]
     """What counts its usage for its user and its group; set by the limit book."""
     quotas: tuple[Quota, ...]
-    """What bounds its asks: its trackers, then its queues up to root; set by the limit book."""
+    """What bounds its asks: its trackers that have a limit, then its queues up to root; set by the
+    limit book."""
 
     def __init__(
         self,
