@@ -8,6 +8,7 @@ from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
+from licorne_core.apps.usage import note_highest
 from licorne_core.asks import Allocation, Ask
 from licorne_core.books import book, book_as_real, book_preempting, unbook, unbook_preempting
 from licorne_core.counters import Counters
@@ -282,7 +283,7 @@ def _forget(request: Request, app: Application, node: Node) -> None:
 
 def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
     ask = allocation.ask
-    app.note_highest(ask.ask_class.items, placeholder=ask.placeholder)
+    note_highest(app, ask.ask_class.items, placeholder=ask.placeholder)
     unbook(ask.ask_class.items, node, app, placeholder=ask.placeholder)
     _forget(request, app, node)
     if not app.allocation_count:
@@ -295,7 +296,7 @@ def _hand_over(
 ) -> None:
     """The request has what the placeholder had, and nothing is left of that."""
     items = request.ask.ask_class.items
-    app.note_highest(items, placeholder=True)
+    note_highest(app, items, placeholder=True)
     book_as_real(items, app)
     _forget(placeholder, app, node)
     placeholder.follow(RequestEvent.RELEASE)

@@ -38,6 +38,7 @@ from typing import Protocol
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.apps.usage import pending_of
 from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.gang_invariants import check_gang
@@ -174,7 +175,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     wanted = sum_of(request.ask.ask_class.resources for request in pending)
     _equal("A4", f"{at}: allocated", app.allocated, sum_of(real))
     _equal("A4", f"{at}: placeholders allocated", app.placeholder_allocated, sum_of(kept))
-    _equal("A4", f"{at}: pending", app.pending_total, wanted)
+    _equal("A4", f"{at}: pending", pending_of(app), wanted)
     _same("A4", f"{at}: pending asks", len(pending), app.pending_count)
     _same("A4", f"{at}: allocations", len(booked), app.allocation_count)
     _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
@@ -184,7 +185,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     _same("A4", f"{at}: assumed in groups", len(assumed + matched), sum(g.assumed for g in groups))
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)
-    _in_range(at, app.pending_total)
+    _in_range(at, pending_of(app))
     _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     if not _fits_state(app):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
@@ -215,7 +216,7 @@ def _check_queue(queue: Queue) -> None:
     if queue.is_leaf:
         apps = queue.applications.values()
         allocated = _usage_of(apps)
-        pending = sum_of(app.pending_total for app in apps)
+        pending = sum_of(pending_of(app) for app in apps)
         running = sum(app.state is AppState.RUNNING for app in apps)
         top = _top(app.priorities.top for app in apps)
         _require("A3", not queue.children, f"{at} is a leaf and has children")

@@ -18,7 +18,6 @@ from licorne_core.ids import AllocationKey, AppId, QueuePath
 from licorne_core.priorities import PriorityCounts
 from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
-from licorne_core.resources import Items, Resources, multiply, sum_of
 from licorne_core.rm_caps import GROUP_BYTES, Holdings
 from licorne_core.tally import Tally
 from licorne_core.timers import Timers
@@ -130,7 +129,7 @@ class Application:
     placeholder_count: int
     """Its placeholders that are booked and that the RM knows of."""
     highest: dict[str, int]
-    """The most that was booked of either whenever something went, by resource name."""
+    """The most that was booked of either whenever something went (`apps/usage.py`)."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
     priorities: PriorityCounts
@@ -205,25 +204,6 @@ class Application:
             f"<Application {self.app_id} {self.state.value} in {self.queue_path}: "
             f"{self.pending_count} pending, {self.allocation_count} allocated>"
         )
-
-    @property
-    def pending_total(self) -> Resources:
-        """What its pending requests want, by resource name."""
-        groups = self.groups.values()
-        waiting = (group for group in groups if group.waiting)
-        return sum_of(multiply(group.ask_class.resources, group.waiting) for group in waiting)
-
-    @property
-    def max_allocated(self) -> Resources:
-        """The most that was ever booked of real allocations or of placeholders, by resource name.
-
-        Totals rise with every allocation. So it is looked at when they fall, and when it is asked.
-        """
-        most = dict(self.highest)
-        for total in (self.allocated, self.placeholder_allocated):
-            for name, value in total.items():
-                most[name] = max(value, most.get(name, 0))
-        return most
 
     @property
     def group(self) -> str:
@@ -313,15 +293,6 @@ class Application:
         requests[key] = request
         if allocation.request_time < self.submission_time:
             self.submission_time = allocation.request_time
-
-    def note_highest(self, items: Items, *, placeholder: bool) -> None:
-        """Amounts are about to go: what was booked until now may be the most there ever was."""
-        allocated = self.placeholder_allocated if placeholder else self.allocated
-        highest = self.highest
-        for name, _ in items:
-            total = allocated[name]
-            if total > highest.get(name, 0):
-                highest[name] = total
 
     def pending(self) -> Iterator[Request]:
         """The requests that are pending, in no order that means anything."""
