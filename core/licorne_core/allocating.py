@@ -4,9 +4,11 @@ Every step books or unbooks, follows the request's table of states, and then say
 """
 
 from dataclasses import replace
+from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import ASSUMED, Request, RequestEvent, RequestState
+from licorne_core.apps.usage import note_highest
 from licorne_core.asks import Allocation, Ask
 from licorne_core.books import book, book_as_real, book_preempting, unbook, unbook_preempting
 from licorne_core.counters import Counters
@@ -20,8 +22,8 @@ from licorne_core.scheduling.predicate_results import forget_results, note_known
 from licorne_core.scheduling.reserving import Reservations, note_allocating
 
 # Read from their enumerations once: that costs as much as two calls, for every allocation.
-_ALLOCATE = RequestEvent.ALLOCATE
-_KEEP_ROOM = RequestEvent.KEEP_ROOM
+_ALLOCATE: Final = RequestEvent.ALLOCATE
+_KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 
 
 class Allocations:
@@ -281,6 +283,7 @@ def _forget(request: Request, app: Application, node: Node) -> None:
 
 def _unbook(request: Request, allocation: Allocation, app: Application, node: Node) -> None:
     ask = allocation.ask
+    note_highest(app, ask.ask_class.items, placeholder=ask.placeholder)
     unbook(ask.ask_class.items, node, app, placeholder=ask.placeholder)
     _forget(request, app, node)
     if not app.allocation_count:
@@ -292,7 +295,9 @@ def _hand_over(
     placeholder: Request, request: Request, allocation: Allocation, app: Application, node: Node
 ) -> None:
     """The request has what the placeholder had, and nothing is left of that."""
-    book_as_real(request.ask.ask_class.items, app)
+    items = request.ask.ask_class.items
+    note_highest(app, items, placeholder=True)
+    book_as_real(items, app)
     _forget(placeholder, app, node)
     placeholder.follow(RequestEvent.RELEASE)
     del app.requests[placeholder.key]

@@ -5,7 +5,7 @@ stay cheap: an `Ask` never changes, an `Allocation` is an ask with its node.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from licorne_core.ids import AllocationKey, AppId, NodeId
 from licorne_core.resources import Items, Resources, has_negative
@@ -102,46 +102,97 @@ class AskClass:
         return f"AskClass({self.shape!r}{predicate})"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Ask:
     """One request for one allocation (spec § 5.3); never changed after it was made.
 
     `create_time` is in unix seconds, None for «when it arrives». `node_id` is set when the RM
     already knows the node: an existing allocation that is replayed, or one that it
     placed itself. Not a frozen dataclass, because a million are made per second or so
-    and freezing doubles the cost.
+    and freezing doubles the cost. `__init__` is written out because that of a dataclass is never
+    compiled: it would take seven times as long.
     """
 
     key: AllocationKey
     app_id: AppId
     ask_class: AskClass
-    priority: int = 0
-    create_time: float | None = None
-    node_id: NodeId | None = None
-    partition: str = ""
-    originator: bool = False
-    allow_preempt_self: bool = False
-    allow_preempt_other: bool = False
-    placeholder: bool = False
-    task_group: str = ""
-    tags: Mapping[str, str] = field(default_factory=lambda: NO_TAGS)
-    footprint: int = 0
+    priority: int
+    create_time: float | None
+    node_id: NodeId | None
+    partition: str
+    originator: bool
+    allow_preempt_self: bool
+    allow_preempt_other: bool
+    placeholder: bool
+    task_group: str
+    tags: Mapping[str, str]
+    footprint: int
     """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
 
+    def __init__(
+        self,
+        key: AllocationKey,
+        app_id: AppId,
+        ask_class: AskClass,
+        priority: int = 0,
+        create_time: float | None = None,
+        node_id: NodeId | None = None,
+        partition: str = "",
+        originator: bool = False,
+        allow_preempt_self: bool = False,
+        allow_preempt_other: bool = False,
+        placeholder: bool = False,
+        task_group: str = "",
+        tags: Mapping[str, str] = NO_TAGS,
+        footprint: int = 0,
+    ) -> None:
+        """An ask; the fields say what the arguments mean."""
+        self.key = key
+        self.app_id = app_id
+        self.ask_class = ask_class
+        self.priority = priority
+        self.create_time = create_time
+        self.node_id = node_id
+        self.partition = partition
+        self.originator = originator
+        self.allow_preempt_self = allow_preempt_self
+        self.allow_preempt_other = allow_preempt_other
+        self.placeholder = placeholder
+        self.task_group = task_group
+        self.tags = tags
+        self.footprint = footprint
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, init=False, eq=False)
 class Allocation:
     """An ask on a node. Times are in unix seconds; never changed after it was made.
 
-    Two are never equal: two applications may use the same key.
+    Two are never equal: two applications may use the same key. `__init__` is written out as that of
+    `Ask` is.
     """
 
     ask: Ask
     node_id: NodeId
     request_time: float
     allocation_time: float
-    placeholder_used: bool = False
+    placeholder_used: bool
     """Whether it took the place of a placeholder, whose request time it then has (spec § 6.6)."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        node_id: NodeId,
+        request_time: float,
+        allocation_time: float,
+        *,
+        placeholder_used: bool = False,
+    ) -> None:
+        """The ask is on the node from now on."""
+        self.ask = ask
+        self.node_id = node_id
+        self.request_time = request_time
+        self.allocation_time = allocation_time
+        self.placeholder_used = placeholder_used
 
     @property
     def key(self) -> AllocationKey:

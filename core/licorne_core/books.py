@@ -6,26 +6,18 @@ decides books first, and then says what has changed. So a what-if question books
 live books, and nobody notices (DESIGN § 2).
 """
 
-from collections.abc import Iterable
-from typing import Protocol
-
 from licorne_core.apps.application import Application
 from licorne_core.nodes.node import Node
+from licorne_core.queues.queue import Queue
 from licorne_core.resources import Items, charge, refund
-
-
-class HasPending(Protocol):
-    """A queue, as far as its demand goes."""
-
-    pending: dict[str, int]
-    """What its pending asks want, by resource name."""
 
 
 def book(items: Items, node: Node, app: Application, *, placeholder: bool = False) -> None:
     """Book the amounts on the node, in every quota of the application, and in the application.
 
-    A quota is a queue from the leaf up to root, or what a user or a group has in one of them. Those
-    of a `placeholder` are kept apart in the application (spec § 6.2).
+    A quota is a queue from the leaf up to root, or what a user or a group may have in one of them.
+    What users and groups have where nothing is limited is not booked: it is what their applications
+    have together. Those of a `placeholder` are kept apart in the application (spec § 6.2).
     """
     book_on_node(items, node)
     totals = app.placeholder_allocated if placeholder else app.allocated
@@ -56,16 +48,13 @@ def book_as_real(items: Items, app: Application) -> None:
 
 def book_on_node(items: Items, node: Node) -> None:
     """Book the amounts on the node only."""
-    allocated = node.allocated
     available = node.available
     for name, value in items:
-        allocated[name] = allocated.get(name, 0) + value
         available[name] = available.get(name, 0) - value
 
 
 def unbook_on_node(items: Items, node: Node) -> None:
     """The inverse of `book_on_node`."""
-    refund(node.allocated, items)
     available = node.available
     for name, value in items:
         left = available[name] + value
@@ -77,9 +66,10 @@ def unbook_on_node(items: Items, node: Node) -> None:
 
 def book_foreign(before: Items, after: Items, node: Node) -> None:
     """Replace what a foreign allocation takes of the node (spec § 7.3)."""
+    allocated = node.allocated
     refund(node.occupied, before)
     charge(node.occupied, after)
-    node.derive_available()
+    node.derive_available(allocated)
 
 
 def book_preempting(items: Items, node: Node, app: Application) -> None:
@@ -108,19 +98,20 @@ def unbook_promise(items: Items, app: Application) -> None:
         refund(quota.promised, items)
 
 
-def book_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:
-    """Book the amounts as pending in the application and in its queues up to root."""
-    charge(app.pending_total, items)
-    for queue in queues:
+def book_demand(items: Items, leaf: Queue) -> None:
+    """Book the amounts as pending in the leaf and the queues above it.
+
+    What is pending in an application need not be booked: its groups count their asks.
+    """
+    for queue in leaf.lineage:
         totals = queue.pending
         for name, value in items:
             totals[name] = totals.get(name, 0) + value
 
 
-def unbook_demand(items: Items, app: Application, queues: Iterable[HasPending]) -> None:
+def unbook_demand(items: Items, leaf: Queue) -> None:
     """The inverse of `book_demand`."""
-    refund(app.pending_total, items)
-    for queue in queues:
+    for queue in leaf.lineage:
         totals = queue.pending
         for name, value in items:
             left = totals[name] - value

@@ -38,6 +38,8 @@ from typing import Protocol
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
+from licorne_core.apps.usage import pending_of
+from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.gang_invariants import check_gang
 from licorne_core.ids import AppId, PartitionName
@@ -144,12 +146,11 @@ def _check_identity(
 def _check_node(partition: Partition, node: Node) -> None:
     at = f"node {node.node_id}"
     on_it = sum_of(held.ask.ask_class.resources for held in node.allocations)
-    _equal("A1", f"{at}: allocated", node.allocated, on_it)
-    left = subtract(subtract(node.capacity, node.allocated), node.occupied)
+    left = subtract(subtract(node.capacity, on_it), node.occupied)
     _equal("A1", f"{at}: available", node.available, left)
     elsewhere = sum_of(held.ask.ask_class.resources for held in node.foreign.values())
     _equal("A1", f"{at}: occupied", node.occupied, elsewhere)
-    for total in (node.capacity, node.allocated, node.occupied):
+    for total in (node.capacity, on_it, node.occupied):
         _in_range(at, total)
     low = min(node.available.values(), default=0)
     _require("A7", low >= INT64_MIN, f"{at} has {low} available")
@@ -174,7 +175,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     wanted = sum_of(request.ask.ask_class.resources for request in pending)
     _equal("A4", f"{at}: allocated", app.allocated, sum_of(real))
     _equal("A4", f"{at}: placeholders allocated", app.placeholder_allocated, sum_of(kept))
-    _equal("A4", f"{at}: pending", app.pending_total, wanted)
+    _equal("A4", f"{at}: pending", pending_of(app), wanted)
     _same("A4", f"{at}: pending asks", len(pending), app.pending_count)
     _same("A4", f"{at}: allocations", len(booked), app.allocation_count)
     _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
@@ -184,7 +185,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     _same("A4", f"{at}: assumed in groups", len(assumed + matched), sum(g.assumed for g in groups))
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)
-    _in_range(at, app.pending_total)
+    _in_range(at, pending_of(app))
     _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     if not _fits_state(app):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
@@ -215,7 +216,7 @@ def _check_queue(queue: Queue) -> None:
     if queue.is_leaf:
         apps = queue.applications.values()
         allocated = _usage_of(apps)
-        pending = sum_of(app.pending_total for app in apps)
+        pending = sum_of(pending_of(app) for app in apps)
         running = sum(app.state is AppState.RUNNING for app in apps)
         top = _top(app.priorities.top for app in apps)
         _require("A3", not queue.children, f"{at} is a leaf and has children")
@@ -304,6 +305,11 @@ def _check_trackers(partition: Partition) -> None:
     for app in partition.applications.values():
         for tracker in app.trackers:
             members.setdefault(tracker, []).append(app)
+        bound = [tracker for tracker in app.trackers if tracker.bounds]
+        booked = [quota for quota in app.quotas if isinstance(quota, Tracker)]
+        # In the middle of a reload it may not be booked yet where it is bound by now.
+        follows = bound == booked or Hold.UNFINISHED in partition.holds
+        _require("A5", follows, f"{app!r} is bound by {bound}, and booked in {booked}")
     known = 0
     for book in (partition.limits.users, partition.limits.groups):
         for trackers in book.values():
@@ -322,8 +328,10 @@ def _check_tracker(tracker: Tracker, apps: list[Application]) -> None:
     _same("A5", f"{at}: members", {app.app_id for app in apps}, set(tracker.members))
     holders = {app.app_id for app in apps if app.allocation_count}
     _same("A5", f"{at}: running applications", holders, set(tracker.applications))
-    _equal("A5", f"{at}: allocated", tracker.allocated, _usage_of(apps))
-    _in_range(at, tracker.allocated)
+    booked = [app for app in apps if tracker in app.quotas]
+    _equal("A5", f"{at}: allocated", tracker.allocated, _usage_of(booked))
+    _equal("A5", f"{at}: usage", tracker.usage, _usage_of(apps))
+    _in_range(at, tracker.usage)
 
 
 def _usage(app: Application) -> tuple[Resources, Resources]:

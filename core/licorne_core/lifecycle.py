@@ -154,7 +154,7 @@ def placed(
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
     journal = partition.journal
     if journal.on:
-        journal.note(Placed(now, allocation, app.owner, bool(updates)))
+        journal.note(Placed(now, allocation, app.owner, started=bool(updates)))
     return updates
 
 

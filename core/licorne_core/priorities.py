@@ -1,14 +1,15 @@
 """The highest of many priorities, kept up to date at the cost of one count (spec § 4.11)."""
 
 from heapq import heappop, heappush
+from typing import Final
 
-INT32_MAX = 2**31 - 1
-INT32_MIN = -(2**31)
-NO_PRIORITY = INT32_MIN
+INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
+NO_PRIORITY: Final = INT32_MIN
 """The priority of a queue without pending asks; fences and offsets leave it as it is."""
 
 # So many stale entries may be in the heap before it is built anew.
-_SLACK = 32
+_SLACK: Final = 32
 
 
 def clamp_priority(value: int) -> int:

@@ -5,14 +5,23 @@ applications may run. Whether amounts fit under a maximum is decided in `excess`
 """
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from licorne_core.ids import AppId
 from licorne_core.resources import EMPTY, Items, Resources
 
 
-class Quota(Protocol):
-    """Something with a maximum."""
+class Quota:
+    """Something with a maximum. A class and no protocol: compiled, its fields are read at once."""
+
+    __slots__ = (
+        "allocated",
+        "kept",
+        "max",
+        "max_applications",
+        "preempting",
+        "promised",
+        "strict",
+    )
 
     allocated: dict[str, int]
     """What is booked, by resource name."""
@@ -26,20 +35,27 @@ class Quota(Protocol):
     """The most that may be booked; None for no bound at all."""
     max_applications: int
     """How many applications may run; 0 for no bound."""
+    strict: bool
+    """Whether a type that the maximum does not name is not to be had at all."""
 
-    @property
-    def strict(self) -> bool:
-        """Whether a type that the maximum does not name is not to be had at all."""
-        ...
+    def __init__(self, *, strict: bool) -> None:
+        """Nothing is booked, and nothing is bound."""
+        self.allocated = {}
+        self.preempting = {}
+        self.promised = {}
+        self.kept = {}
+        self.max = None
+        self.max_applications = 0
+        self.strict = strict
 
     @property
     def started_applications(self) -> int:
         """Applications that count against `max_applications`."""
-        ...
+        raise NotImplementedError
 
     def counts(self, app_id: AppId) -> bool:
         """Whether an application that does not run yet is among them already."""
-        ...
+        raise NotImplementedError
 
 
 def claimed(quota: Quota) -> Resources:

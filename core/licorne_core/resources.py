@@ -7,12 +7,13 @@ totals of queues, applications and nodes are changed in place, by `charge` and `
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 Resources = Mapping[str, int]
 Items = tuple[tuple[str, int], ...]
 
-INT64_MAX = 2**63 - 1
-INT64_MIN = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+INT64_MIN: Final = -(2**63)
 EMPTY: Resources = {}
 
 

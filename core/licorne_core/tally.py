@@ -1,10 +1,12 @@
 """What the applications of one partition have together, counted as it comes and goes."""
 
+from licorne_core.asks import Shape
+
 
 class Tally:
     """Sums over applications, so that a report need not look at each of them."""
 
-    __slots__ = ("allocations", "requests", "states")
+    __slots__ = ("allocations", "largest", "requests", "sizes", "states")
 
     def __init__(self) -> None:
         """There are no applications."""
@@ -12,6 +14,11 @@ class Tally:
         """Requests of all applications: asks and allocations."""
         self.allocations = 0
         """Requests among them that are booked and that the RM knows to be."""
+        self.largest = 0
+        """The largest amount of any type that a request ever had: no total exceeds this times the
+        number of requests."""
+        self.sizes: dict[Shape, None] = {}
+        """Some of the sizes of asks that were taken, so that more of them need no look."""
         self.states: dict[str, int] = {}
         """Applications by state, those that are over and can still be seen among them."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.states import AppState
 from licorne_core.errors import InvariantBroken
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath, RmId
@@ -11,6 +12,7 @@ from licorne_core.invariants import check_invariants
 from licorne_core.partition import Partition
 from licorne_core.scheduler import Scheduler
 from licorne_core.timers import Due, Timer
+from licorne_core.trackers import Tracker
 from support.builders import app, apps, ask, asks, config, node, nodes, register
 from support.driver import Driver
 
@@ -18,8 +20,10 @@ ONE = PartitionName("[rm1]default")
 APP = AppId("app")
 KEY = AllocationKey("k0")
 NODE = NodeId("n1")
+ROOT = QueuePath("root")
 LEAF = QueuePath("root.a")
 GONE = QueuePath("root.gone")
+QUEUES = "[{name: a, limits: [{limit: '', users: [ann], maxapplications: 9}]}, {name: b}]"
 Slip = Callable[[Partition], object]
 
 
@@ -28,14 +32,24 @@ def scheduler() -> Scheduler:
     """One allocation and one waiting ask, in two RMs."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
-        driver.do(register(config("[{name: a}, {name: b}]"), rm=rm))
+        driver.do(register(config(QUEUES), rm=rm))
         driver.do(nodes(node("n1", memory=1), rm=rm), apps(app("app", "root.a"), rm=rm))
         driver.do(asks(*(ask("app", f"k{i}", memory=1) for i in range(2)), rm=rm))
     return driver.scheduler
 
 
+def group_of(partition: Partition) -> AskGroup:
+    """The only group of asks."""
+    (group,) = partition.applications[APP].groups.values()
+    return group
+
+
+def user_at_root(partition: Partition) -> Tracker:
+    """What counts for the user in all queues, where there is no limit."""
+    return partition.limits.users["ann"][ROOT]
+
+
 SLIPS: dict[str, tuple[str, Slip]] = {
-    "node allocated": ("A1: .*allocated", lambda p: p.nodes.by_id[NODE].allocated.clear()),
     "node available": ("A1: .*available", lambda p: p.nodes.by_id[NODE].available.update(memory=1)),
     "node occupied": ("A1: ", lambda p: p.nodes.by_id[NODE].occupied.update(memory=1)),
     "cluster": ("A2: .*total", lambda p: setattr(p.nodes, "total", {"memory": 2})),
@@ -46,9 +60,14 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "priority": ("A3: ", lambda p: p.tree.root.children["a"].priorities.add(7)),
     "tree": ("A3: ", lambda p: p.tree.root.children.pop("a")),
     "app allocated": ("A4: ", lambda p: p.applications[APP].allocated.clear()),
-    "app pending": ("A4: ", lambda p: p.applications[APP].pending_total.clear()),
+    "app pending": ("A4: .*pending", lambda p: setattr(group_of(p), "waiting", 2)),
     "app groups": ("A4: ", lambda p: p.applications[APP].groups.clear()),
     "user": ("A5: .*allocated", lambda p: p.limits.users["ann"][LEAF].allocated.clear()),
+    "unlimited user": (
+        "A5: .*allocated",
+        lambda p: user_at_root(p).allocated.update(cpu=1),
+    ),
+    "limit": ("A5: .*booked", lambda p: setattr(user_at_root(p), "max", {})),
     "idle user": ("A5: .*nothing", lambda p: p.limits.users.update(bob={})),
     "app state": ("A6: ", lambda p: setattr(p.applications[APP], "state", AppState.NEW)),
     "unknown to the partition": ("A6: ", lambda p: p.applications.clear()),

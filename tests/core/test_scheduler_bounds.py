@@ -74,6 +74,16 @@ def test_sums_never_leave_int64() -> None:
     assert "beyond int64" in refused(driver.do(asks(placed_there)))["k1"]
 
 
+def test_many_asks_of_one_size_are_measured_together() -> None:
+    """The last of them that takes the total beyond int64 is refused, though each alone is small."""
+    driver = started(LEAF, 10)
+    eighth = INT64_MAX // 8
+    same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]
+    assert refused(driver.do(asks(*same[:8]))) == {}
+    assert "beyond int64" in refused(driver.do(asks(same[8])))["k8"]
+    assert refused(driver.do(asks(ask("one", "small", vcore=1)))) == {}
+
+
 def test_a_resize_is_measured_by_what_it_adds() -> None:
     """An ask near the end of int64 can be resized, as long as the new total is within."""
     driver = started(LEAF, 10)

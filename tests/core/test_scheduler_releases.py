@@ -110,3 +110,18 @@ def test_releases_of_what_is_not_there_are_ignored(driver: Driver, unknown: Rele
     before = books(driver)
     assert driver.do(releases(unknown)) == []
     assert books(driver) == before
+
+
+def test_the_most_that_an_application_had_is_remembered(driver: Driver) -> None:
+    """It rises with what it has, stays when that goes, and rises again only above it."""
+
+    def most() -> object:
+        return driver.views.application(DEFAULT, AppId("app")).max_allocated
+
+    driver.do(releases(release("app", "k2")))
+    assert most() == {"memory": 2}
+    driver.do(releases(release("app")))
+    driver.do(asks(ask("app", "small", memory=1)))
+    assert most() == {"memory": 2}
+    driver.do(nodes(node("n2", memory=9)), asks(ask("app", "large", memory=4)))
+    assert most() == {"memory": 5}

@@ -66,13 +66,12 @@ class Application:
         "footprint",
         "gang",
         "groups",
+        "highest",
         "holdings",
         "leaf",
-        "max_allocated",
         "message",
         "owner",
         "pending_count",
-        "pending_total",
         "placeholder_allocated",
         "placeholder_count",
         "priorities",
@@ -123,16 +122,14 @@ class Application:
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
     """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
-    pending_total: dict[str, int]
-    """What its pending requests want, by resource name."""
     allocated: dict[str, int]
     """What is booked for it without its placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
     """What is booked for its placeholders, by resource name (spec § 6.2)."""
     placeholder_count: int
     """Its placeholders that are booked and that the RM knows of."""
-    max_allocated: dict[str, int]
-    """The most that was ever booked of either, by resource name."""
+    highest: dict[str, int]
+    """The most that was booked of either whenever something went (`apps/usage.py`)."""
     gang: Gang
     """Its task groups; without any for an application that never had a placeholder."""
     priorities: PriorityCounts
@@ -148,7 +145,8 @@ class Application:
     trackers: tuple[Tracker, ...]
     """What counts its usage for its user and its group; set by the limit book."""
     quotas: tuple[Quota, ...]
-    """What bounds its asks: its trackers, then its queues up to root; set by the limit book."""
+    """What bounds its asks: its trackers that have a limit, then its queues up to root; set by the
+    limit book."""
 
     def __init__(
         self,
@@ -186,11 +184,10 @@ class Application:
         self.allocation_count = 0
         self.assumed_count = 0
         self.reserved = {}
-        self.pending_total = {}
         self.allocated = {}
         self.placeholder_allocated = {}
         self.placeholder_count = 0
-        self.max_allocated = {}
+        self.highest = {}
         self.gang = gang or Gang()
         self.priorities = PriorityCounts()
         self.groups: dict[object, AskGroup] = {}
@@ -294,12 +291,6 @@ class Application:
             self.holdings.ask_came(request.ask.footprint)
             self.tally.requests += 1
         requests[key] = request
-        allocated = self.placeholder_allocated if request.ask.placeholder else self.allocated
-        highest = self.max_allocated
-        for name, _ in allocation.ask.ask_class.items:
-            total = allocated[name]
-            if total > highest.get(name, 0):
-                highest[name] = total
         if allocation.request_time < self.submission_time:
             self.submission_time = allocation.request_time
 

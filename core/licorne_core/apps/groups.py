@@ -7,12 +7,12 @@ node reserved once it is old enough, in the order in which asks are looked at (s
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from licorne_core.apps.requests import PENDING, Place, Request
 from licorne_core.asks import Ask, AskClass
 
-SLACK = 64
+SLACK: Final = 64
 """Places of asks that are gone that a group may keep, beside one for each that waits."""
 
 MAX_REASONS = 16

@@ -20,7 +20,7 @@ below holds every step; a step that is not in it is a defect of the core.
 """
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from licorne_core.asks import Allocation, Ask
 from licorne_core.ids import AllocationKey
@@ -99,8 +99,8 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
 }
 
 # Read from the enumeration once: that costs as much as two calls, for every ask and allocation.
-PENDING = RequestState.PENDING
-ASSUMED = RequestState.ASSUMED
+PENDING: Final = RequestState.PENDING
+ASSUMED: Final = RequestState.ASSUMED
 
 TO_REPLACE = frozenset({RequestState.MATCHED, RequestState.LINKED})
 """States of a real request that waits for the end of its placeholder."""
@@ -118,7 +118,7 @@ STOPPING = frozenset({RequestState.RELEASING, RequestState.PREEMPTING})
 """States in which the RM was told to stop the request, and has not confirmed it."""
 
 
-_make = tuple.__new__
+_make: Final = tuple.__new__
 """Makes a named tuple in half the time; every ask needs one."""
 
 

@@ -1,6 +1,7 @@
 """Facts about asks and allocations (spec §§ 8.3-8.4, 12.1.3-4).
 
-Their classes are not frozen, because they are made by the million and freezing takes time.
+Their classes are not frozen, because they are made by the million and freezing takes time. Those of
+every ask and allocation have an `__init__` of their own, as that of a dataclass is never compiled.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ class Owner(NamedTuple):
     group: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Asked:
     """A new ask is pending."""
 
@@ -32,6 +33,11 @@ class Asked:
     ask: Ask
 
     count = 1
+
+    def __init__(self, time: float, ask: Ask) -> None:
+        """At a time in unix seconds, as for all facts."""
+        self.time = time
+        self.ask = ask
 
     def records(self) -> list[EventRecord]:
         """APP_REQUEST add."""
@@ -53,7 +59,7 @@ class Cancelled:
         return [_of_ask(self.time, self.ask, EventChange.REMOVE, self.detail)]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Placed:
     """An allocation was made or taken over. `started`: its application entered Running with it."""
 
@@ -61,6 +67,13 @@ class Placed:
     allocation: Allocation
     owner: Owner
     started: bool
+
+    def __init__(self, time: float, allocation: Allocation, owner: Owner, *, started: bool) -> None:
+        """The usage is the owner's."""
+        self.time = time
+        self.allocation = allocation
+        self.owner = owner
+        self.started = started
 
     @property
     def count(self) -> int:
@@ -79,7 +92,7 @@ class Placed:
         return records
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Freed:
     """An allocation ended; `detail` is one of the ALLOC_ ones.
 
@@ -90,8 +103,26 @@ class Freed:
     allocation: Allocation
     owner: Owner
     detail: EventDetail
-    completing: bool = False
-    ask_gone: bool = True
+    completing: bool
+    ask_gone: bool
+
+    def __init__(
+        self,
+        time: float,
+        allocation: Allocation,
+        owner: Owner,
+        detail: EventDetail,
+        *,
+        completing: bool = False,
+        ask_gone: bool = True,
+    ) -> None:
+        """The usage was the owner's."""
+        self.time = time
+        self.allocation = allocation
+        self.owner = owner
+        self.detail = detail
+        self.completing = completing
+        self.ask_gone = ask_gone
 
     @property
     def count(self) -> int:

@@ -12,7 +12,7 @@ from licorne_core.effects import AllocationRejection, Effect, Release, Unfinishe
 from licorne_core.errors import Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Asked, Resized
-from licorne_core.handlers.bounds import check_growth, check_task_group
+from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
 from licorne_core.handlers.ending import end
 from licorne_core.handlers.foreign import is_foreign, release_foreign, take_foreign
 from licorne_core.handlers.outcome import Outcome
@@ -124,7 +124,7 @@ def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome:
 
 
 def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    check_growth(partition, ask.key, (), ask.ask_class.items)
+    check_new(partition, ask)
     partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
     if app.state in (AppState.NEW, AppState.COMPLETING):
         outcome.updates += advance(partition, app, AppEvent.RUN, now)

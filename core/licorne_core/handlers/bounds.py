@@ -14,6 +14,9 @@ from licorne_core.rm_caps import RmCaps
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
 
+MOST_SIZES = 1000
+"""Sizes of asks that a partition keeps in mind."""
+
 MAX_TASK_GROUPS = 1000
 """Task groups that an application may ever name: all of them are kept until it ends."""
 
@@ -52,7 +55,7 @@ def check_size(configuration: Configuration, caps: RmCaps) -> None:
 def check_growth(
     partition: Partition, key: str, before: Items, after: Items, node: Node | None = None
 ) -> None:
-    """Refuse an ask or allocation whose new size takes a total beyond int64.
+    """Refuse an ask or allocation whose new size takes a total beyond int64 (see `check_new`).
 
     `before` is what it took so far: of the partition, and of the node if one is given.
     """
@@ -64,6 +67,25 @@ def check_growth(
     _check_sums(key, before, after, root.pending, root.allocated)
     if node is not None:
         check_node_growth(key, before, after, node)
+    tally = partition.tally
+    for _, value in after:
+        if value > tally.largest:
+            tally.largest = value
+
+
+def check_new(partition: Partition, ask: Ask) -> None:
+    """The same for a new ask.
+
+    One of a size that was taken before needs no look at its types: they are known, and as long as
+    so many requests of the largest amount stay within int64, every total does.
+    """
+    shape, tally = ask.ask_class.shape, partition.tally
+    if shape in tally.sizes and (tally.requests + 1) * tally.largest <= INT64_MAX:
+        return
+    check_growth(partition, ask.key, (), shape.items)
+    if len(tally.sizes) >= MOST_SIZES:
+        tally.sizes.clear()
+    tally.sizes[shape] = None
 
 
 def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None:

@@ -98,13 +98,16 @@ def _note_limits(act: Act, partition: Partition, limited: list[Change]) -> Itera
 
 
 def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator[int]:
-    """An application changes its group only if its group is not limited any more (§ 10.7)."""
+    """An application is bound by other limits, maybe those of another group (spec § 10.7).
+
+    It changes its group only if that is not limited any more.
+    """
     if app.leaf is None:
         return
     leaf, before = partition.leaf_of(app), app.group
     group = group_kept_or_found(leaf, app.user, before)
     yield 1
-    if group == before:
+    if partition.limits.is_settled(app, leaf, group):
         return
     # In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
     promises = [
@@ -114,11 +117,12 @@ def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator
     ]
     for promise in promises:
         promise.unbook()
-    partition.limits.regroup(app, leaf, group)
+    partition.limits.settle(app, leaf, group)
     for promise in promises:
         promise.book()
-    fact = GroupChanged(act.now, app.app_id, app.queue_path, before, group, _used(app))
-    partition.journal.note(fact)
+    if group != before:
+        fact = GroupChanged(act.now, app.app_id, app.queue_path, before, group, _used(app))
+        partition.journal.note(fact)
     yield len(app.requests) + len(partition.reservations.promises)
 
 

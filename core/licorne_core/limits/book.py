@@ -10,6 +10,7 @@ from licorne_core.ids import QueuePath
 from licorne_core.limits.rules import group_limit, group_of, user_limit
 from licorne_core.names import WILDCARD
 from licorne_core.queues.queue import Queue
+from licorne_core.quotas import Quota
 from licorne_core.resources import Items, charge, refund
 from licorne_core.trackers import Tracker
 
@@ -44,9 +45,9 @@ class LimitBook:
         app.owner = Owner(leaf.path, user, group)
         if app.group:
             app.trackers += _trackers(self.groups, "group", app.group, leaf, group_limit)
-        app.quotas = (*app.trackers, *leaf.lineage)
+        app.quotas = _quotas(app, leaf)
         for tracker in app.trackers:
-            tracker.members[app.app_id] = None
+            tracker.members[app.app_id] = app
 
     def names(self, kind: str, queues: Iterable[Queue]) -> list[str]:
         """The users or groups that an application counts for or that a limit names, sorted."""
@@ -73,14 +74,18 @@ class LimitBook:
 
     def leave(self, app: Application) -> None:
         """The application counts no more; trackers that no other counts for go too (§ 10.8)."""
-        for tracker in app.trackers:
+        self._part(app, app.trackers)
+        app.trackers = ()
+
+    def _part(self, app: Application, trackers: Iterable[Tracker]) -> None:
+        for tracker in trackers:
             del tracker.members[app.app_id]
+            tracker.applications.pop(app.app_id, None)
             if not tracker.members:
                 book = self.of_kind(tracker.kind)
                 del book[tracker.name][tracker.path]
                 if not book[tracker.name]:
                     del book[tracker.name]
-        app.trackers = ()
 
     def limit_anew(self, queue_at: Callable[[QueuePath], Queue | None]) -> Iterator[None]:
         """Give each tracker the limit that its queue has by now (spec § 10.7); step by step."""
@@ -91,35 +96,50 @@ class LimitBook:
                 _limit(tracker, limit_of(queue, tracker.name))
                 yield
 
-    def regroup(self, app: Application, leaf: Queue, group: str) -> None:
-        """The application counts for another group, or for none, with the usage that it has."""
-        everywhere = app.trackers
-        kept = tuple(tracker for tracker in everywhere if tracker.kind == "user")
-        app.trackers = tuple(tracker for tracker in everywhere if tracker.kind == "group")
+    def is_settled(self, app: Application, leaf: Queue, group: str) -> bool:
+        """Whether the application counts for that group, and is booked in all that bounds it."""
+        return group == app.group and app.quotas == _quotas(app, leaf)
+
+    def settle(self, app: Application, leaf: Queue, group: str) -> None:
+        """The application counts for the group, or for none, with the usage that it has.
+
+        It is booked in all that bounds it by now, and nowhere else.
+        """
         _count_usage(app, refund)
-        for tracker in app.trackers:
-            tracker.applications.pop(app.app_id, None)
-        self.leave(app)
+        if group != app.group:
+            self._regroup(app, leaf, group)
+        app.quotas = _quotas(app, leaf)
+        _count_usage(app, charge)
+
+    def _regroup(self, app: Application, leaf: Queue, group: str) -> None:
+        kept = tuple(tracker for tracker in app.trackers if tracker.kind == "user")
+        self._part(app, [tracker for tracker in app.trackers if tracker.kind == "group"])
+        entered: tuple[Tracker, ...] = ()
         if group:
-            app.trackers = _trackers(self.groups, "group", group, leaf, group_limit)
-            _count_usage(app, charge)
-        for tracker in app.trackers:
-            tracker.members[app.app_id] = None
+            entered = _trackers(self.groups, "group", group, leaf, group_limit)
+        for tracker in entered:
+            tracker.members[app.app_id] = app
             if app.allocation_count:
                 tracker.applications[app.app_id] = None
-        app.trackers = (*kept, *app.trackers)
+        app.trackers = (*kept, *entered)
         app.owner = Owner(leaf.path, app.user.user, group)
-        app.quotas = (*app.trackers, *leaf.lineage)
+
+
+def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
+    """What bounds the application: its trackers that have a limit, then its queues up to root."""
+    return (*(tracker for tracker in app.trackers if tracker.bounds), *leaf.lineage)
 
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
-    """Charge or refund all that the application has in its trackers."""
+    """Charge or refund all that the application has in its trackers among its quotas."""
     items = [
         request.ask.ask_class.items
         for request in app.requests.values()
         if request.state is RequestState.PREEMPTING
     ]
-    for tracker in app.trackers:
+    for tracker in app.quotas:
+        if not isinstance(tracker, Tracker):
+            continue
         count(tracker.allocated, tuple(app.allocated.items()))
         count(tracker.allocated, tuple(app.placeholder_allocated.items()))
         for stopping in items:

@@ -16,12 +16,13 @@ NO_ANSWER = "no answer in time"
 class Node:
     """available = capacity - allocated - occupied, always; it may be below zero (spec § 7.2).
 
+    Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
+
     An *open* node is schedulable and reserved for nobody. The books write the amounts and nothing
     else; the three parts below them belong to others, who are told of every change.
     """
 
     __slots__ = (
-        "allocated",
         "allocations",
         "assumed",
         "attributes",
@@ -42,8 +43,6 @@ class Node:
         "version",
     )
 
-    allocated: dict[str, int]
-    """What is booked on it, by resource name."""
     occupied: dict[str, int]
     """What foreign allocations take of it, by resource name (spec § 7.3)."""
     available: dict[str, int]
@@ -89,7 +88,6 @@ class Node:
         self.schedulable = schedulable
         self.open = schedulable
         self.capacity: Resources = capacity
-        self.allocated = {}
         self.occupied = {}
         self.available = dict(capacity)
         self.preempting = {}
@@ -132,15 +130,25 @@ class Node:
         """Bytes of memory that its attributes and amounts take, as reckoned."""
         return footprint_of(self.attributes) + 3 * footprint_of(self.capacity)
 
+    @property
+    def allocated(self) -> dict[str, int]:
+        """What is booked on it, by resource name."""
+        booked = dict(self.capacity)
+        for left in (self.available, self.occupied):
+            for name, value in left.items():
+                booked[name] = booked.get(name, 0) - value
+        return {name: value for name, value in booked.items() if value}
+
     def set_capacity(self, capacity: Resources) -> None:
         """Replace the capacity; what runs goes on running."""
+        allocated = self.allocated
         self.capacity = capacity
-        self.derive_available()
+        self.derive_available(allocated)
 
-    def derive_available(self) -> None:
-        """Work out anew what is left."""
+    def derive_available(self, allocated: Resources) -> None:
+        """Work out anew what is left beside what is booked."""
         self.available = dict(self.capacity)
-        for taken in (self.allocated, self.occupied):
+        for taken in (allocated, self.occupied):
             for name, value in taken.items():
                 self.available[name] = self.available.get(name, 0) - value
 

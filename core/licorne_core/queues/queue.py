@@ -13,6 +13,7 @@ from licorne_core.priorities import NO_PRIORITY, PriorityCounts, clamp_priority
 from licorne_core.queues.limit_table import NO_LIMITS
 from licorne_core.queues.state_aware import StateAwareAdmission
 from licorne_core.queues.states import QueueState
+from licorne_core.quotas import Quota
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Resources
 
@@ -21,17 +22,16 @@ _NOBODY = Acl.nobody()
 _NOTHING = TemplateConfig()
 
 
-class Queue:
+class Queue(Quota):
     """A queue: a leaf holds applications, a parent holds queues.
 
-    The fields are documented where `__init__` declares them. Amounts are by resource name:
-    ``vcore`` in thousandths of a core, ``memory`` in bytes, any other as a plain count.
+    Fields are documented where `__init__` declares them, or in `Quota`. Amounts are by resource
+    name: ``vcore`` in thousandths of a core, ``memory`` in bytes, any other as a plain count.
     """
 
     __slots__ = (
         "admin_acl",
         "admission",
-        "allocated",
         "allocating",
         "applications",
         "becomes_leaf",
@@ -42,19 +42,14 @@ class Queue:
         "denominators",
         "guaranteed",
         "is_leaf",
-        "kept",
         "limits",
         "lineage",
         "managed",
-        "max",
-        "max_applications",
         "name",
         "parent",
         "path",
         "pending",
-        "preempting",
         "priorities",
-        "promised",
         "properties",
         "ranking",
         "running_applications",
@@ -67,6 +62,7 @@ class Queue:
 
     def __init__(self, name: str, parent: "Queue | None", *, is_leaf: bool, managed: bool) -> None:
         """A queue with no settings of its own, not yet among its parent's children."""
+        super().__init__(strict=parent is None)
         # What the queue is. Names and paths are lower-case.
         self.name = name
         self.parent = parent
@@ -81,10 +77,8 @@ class Queue:
         self.applications: dict[AppId, Application] = {}  # of a leaf, in the order of arrival
         # Settings, from the configuration or from a template.
         self.guaranteed: Resources | None = None  # amounts; None for no guarantee
-        # The largest amounts; None is unlimited, and a zero forbids its type. For root it is the
-        # size of the cluster, and a type that is not in it is not to be had (spec § 4.5).
-        self.max: Resources | None = None
-        self.max_applications = 0  # how many may run at once; 0 is unlimited
+        # Of the maximum a zero forbids its type. For root it is the size of the cluster, and a type
+        # that is not in it is not to be had (spec § 4.5).
         self.properties: Mapping[str, str] = {}  # as written, the inherited ones included
         self.settings = _DEFAULTS  # what the properties mean; delays in seconds
         self.admin_acl = _NOBODY
@@ -94,15 +88,8 @@ class Queue:
         # kind. They come before those of the template (spec § 3.13).
         self.brought = _NOTHING
         self.limits = NO_LIMITS  # of users and groups in this queue
-        # Usage, of this queue and all below it. A name whose amount is zero is left out.
-        self.allocated: dict[str, int] = {}  # amounts of allocations, those held included
+        # Usage counts in this queue and all above. A name whose amount is zero is left out.
         self.pending: dict[str, int] = {}  # amounts of asks
-        # Amounts of victims of preemption that the RM was told to stop, and has not confirmed.
-        self.preempting: dict[str, int] = {}
-        # Amounts of asks for which victims were told to stop, until they are placed (spec § 9.4).
-        self.promised: dict[str, int] = {}
-        # What of that others have to leave free now, as the victims still to go do not cover it.
-        self.kept: dict[str, int] = {}
         self.running_applications = 0  # how many are in the state Running
         # Accepted applications with a node reserved or an allocation held. They are about to run
         # and count against `max_applications` (spec § 4.12).
@@ -125,11 +112,6 @@ class Queue:
             f"<Queue {self.path} {kind} {self.state.value}: "
             f"allocated {self.allocated}, pending {self.pending}>"
         )
-
-    @property
-    def strict(self) -> bool:
-        """Whether a type that `max` does not name is not to be had; true of root (spec § 4.5)."""
-        return self.parent is None
 
     @property
     def started_applications(self) -> int:

@@ -53,18 +53,24 @@ class ApplicationCheck(NamedTuple):
     """Whether asks that have a node reserved are tried all the same (spec § 8.6)."""
 
 
-class Asking(NamedTuple):
-    """Who asks: a group of an application, or one ask of it to which something was promised."""
+class Asking:
+    """Who asks: a group of an application, or one ask of it to which something was promised.
 
-    app: Application
-    group: AskGroup
-    promise: Promise | None = None
-    """What was promised to the ask, which others have to leave free (spec § 9.4)."""
+    A class of its own: compiled, it is made faster than a tuple, and its method called.
+    """
+
+    __slots__ = ("app", "group", "items", "promise")
+
+    def __init__(self, app: Application, group: AskGroup, promise: Promise | None = None) -> None:
+        """`promise` is what was promised to the ask, which others leave free (spec § 9.4)."""
+        self.app = app
+        self.group = group
+        self.items: Items = group.ask_class.items
+        self.promise = promise
 
     def needs(self, quota: Quota) -> Items:
         """What is wanted in a quota, beside what is left free there for this ask."""
-        items = self.group.ask_class.items
-        return items if self.promise is None else self.promise.lacks(quota)
+        return self.items if self.promise is None else self.promise.lacks(quota)
 
 
 class AskCheck(NamedTuple):

@@ -100,12 +100,9 @@ def _node(partition: Partition, node: Node) -> Iterator[Finding]:
         if request is None or request.allocation is not held:
             text = f"{at} has {held.key} of application {held.ask.app_id}, which has it not"
             yield Finding(Concern.ORPHAN_ON_NODE, text)
-    if not equals(node.allocated, on_it):
-        figures = f"allocated {describe(node.allocated)}, by its allocations {describe(on_it)}"
-        yield Finding(Concern.NODE_SUM, f"{at}: {figures}")
-    left = subtract(subtract(node.capacity, node.allocated), node.occupied)
+    left = subtract(subtract(node.capacity, on_it), node.occupied)
     if not equals(node.available, left):
-        figures = f"available {describe(node.available)}, by its capacity {describe(left)}"
+        figures = f"available {describe(node.available)}, by what is on it {describe(left)}"
         yield Finding(Concern.NODE_SUM, f"{at}: {figures}")
     for (app_id, key), reservation in node.reservations.items():
         app = partition.applications.get(app_id)

@@ -32,7 +32,7 @@ def _queue_usage(
     tracker = trackers[path]
     return QueueUsage(
         path=path,
-        allocated=dict(tracker.allocated),
+        allocated=tracker.usage,
         applications=tuple(tracker.applications),
         max=dict(tracker.max or {}),
         max_applications=tracker.max_applications,

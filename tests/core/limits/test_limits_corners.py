@@ -276,3 +276,19 @@ def test_a_limit_for_everybody_names_nobody() -> None:
     assert (below.path, below.max) == ("root.a", {"vcore": 5})
     with pytest.raises(NotFound):
         driver.views.usage(DEFAULT, "user", "*")
+
+
+def test_usage_is_known_where_nothing_was_limited() -> None:
+    """Reports have it, and a limit that comes later counts what there is already, and only that."""
+    driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
+    want(driver, "s0", 1)
+    want(driver, "s1", 1)
+    usage = driver.views.usage(DEFAULT, "user", "sue").queues
+    assert usage.allocated == usage.children[0].allocated == {"vcore": 2}
+    driver.do(reload(leaf(SUE_3)))
+    want(driver, "s0", 5)
+    assert has(driver, "s0", "s1") == 3
+    driver.do(reload(leaf()))
+    assert has(driver, "s0", "s1") == 6
+    usage = driver.views.usage(DEFAULT, "user", "sue").queues
+    assert usage.allocated == usage.children[0].allocated == {"vcore": 6}

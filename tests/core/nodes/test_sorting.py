@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from licorne_core.books import book_on_node, unbook_on_node
+from licorne_core.books import book_foreign, book_on_node, unbook_on_node
 from licorne_core.config.schema import NodeSortPolicy, NodeSortType
 from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
@@ -54,8 +54,7 @@ def test_utilization_is_the_weighted_mean_of_what_is_taken() -> None:
 def test_what_others_run_counts_as_taken() -> None:
     """A foreign allocation makes a node as full as one of ours (spec § 7.3)."""
     _, (node,) = nodes_of(FAIR, "")
-    node.occupied["memory"] = 10
-    node.derive_available()
+    book_foreign((), (("memory", 10),), node)
     assert utilization(node, FAIR) == 0.5
 
 

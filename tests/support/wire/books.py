@@ -130,7 +130,7 @@ def _node(node: Node) -> Any:
 
 def _trackers(book: Any) -> Any:
     return {
-        name: {path: _amounts(tracker.allocated) for path, tracker in trackers.items()}
+        name: {path: _amounts(tracker.usage) for path, tracker in trackers.items()}
         for name, trackers in book.items()
     }
 

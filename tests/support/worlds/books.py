@@ -39,7 +39,7 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
         },
         "trackers": {
             (kind, tracker.name, tracker.path): (
-                _without_zeros(tracker.allocated),
+                _without_zeros(tracker.usage),
                 set(tracker.applications),
             )
             for kind in ("user", "group")
