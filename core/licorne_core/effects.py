@@ -99,14 +99,24 @@ class ApplicationsAnswered:
     rejected: Sequence[ApplicationRejection] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, init=False)
 class ApplicationUpdate:
-    """An application entered a state; `time` is in unix seconds (spec § 5.1.2)."""
+    """An application entered a state; `time` is in unix seconds (spec § 5.1.2).
+
+    Each enters several, so that it is made as lean as an allocation.
+    """
 
     app_id: AppId
     state: str
     time: float
     message: str
+
+    def __init__(self, *, app_id: AppId, state: str, time: float, message: str) -> None:
+        """What the RM is told."""
+        self.app_id = app_id
+        self.state = state
+        self.time = time
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

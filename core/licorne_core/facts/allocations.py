@@ -32,12 +32,15 @@ class Asked:
     time: float
     ask: Ask
 
-    count = 1
-
     def __init__(self, time: float, ask: Ask) -> None:
         """At a time in unix seconds, as for all facts."""
         self.time = time
         self.ask = ask
+
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
 
     def records(self) -> list[EventRecord]:
         """APP_REQUEST add."""

@@ -131,16 +131,29 @@ class GroupChanged:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, init=False)
 class StateEntered:
-    """An application entered a state; `message` is the event that led there, or a reason."""
+    """An application entered a state; `message` is the event that led there, or a reason.
+
+    Each has several, so that it is made as lean as the facts about asks.
+    """
 
     time: float
     app_id: AppId
     state: str
     message: str
 
-    count = 1
+    def __init__(self, time: float, app_id: AppId, state: str, message: str) -> None:
+        """At a time in unix seconds, as for all facts."""
+        self.time = time
+        self.app_id = app_id
+        self.state = state
+        self.message = message
+
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
 
     def records(self) -> list[EventRecord]:
         """The state's event, set."""
