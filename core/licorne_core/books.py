@@ -66,10 +66,10 @@ def unbook_on_node(items: Items, node: Node) -> None:
 
 def book_foreign(before: Items, after: Items, node: Node) -> None:
     """Replace what a foreign allocation takes of the node (spec § 7.3)."""
-    allocated = node.allocated
     refund(node.occupied, before)
     charge(node.occupied, after)
-    node.derive_available(allocated)
+    unbook_on_node(before, node)
+    book_on_node(after, node)
 
 
 def book_preempting(items: Items, node: Node, app: Application) -> None:
@@ -98,19 +98,18 @@ def unbook_promise(items: Items, app: Application) -> None:
         refund(quota.promised, items)
 
 
-def book_demand(items: Items, leaf: Queue) -> None:
-    """Book the amounts as pending in the leaf and the queues above it.
-
-    What is pending in an application need not be booked: its groups count their asks.
-    """
+def book_demand(items: Items, app: Application, leaf: Queue) -> None:
+    """Book the amounts as pending in the application, in its leaf and in the queues above it."""
+    charge(app.pending_total, items)
     for queue in leaf.lineage:
         totals = queue.pending
         for name, value in items:
             totals[name] = totals.get(name, 0) + value
 
 
-def unbook_demand(items: Items, leaf: Queue) -> None:
+def unbook_demand(items: Items, app: Application, leaf: Queue) -> None:
     """The inverse of `book_demand`."""
+    refund(app.pending_total, items)
     for queue in leaf.lineage:
         totals = queue.pending
         for name, value in items:

@@ -38,7 +38,6 @@ from typing import Protocol
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import BOOKED, RequestState
 from licorne_core.apps.states import SCHEDULABLE, AppState
-from licorne_core.apps.usage import pending_of
 from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.gang_invariants import check_gang
@@ -175,7 +174,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     wanted = sum_of(request.ask.ask_class.resources for request in pending)
     _equal("A4", f"{at}: allocated", app.allocated, sum_of(real))
     _equal("A4", f"{at}: placeholders allocated", app.placeholder_allocated, sum_of(kept))
-    _equal("A4", f"{at}: pending", pending_of(app), wanted)
+    _equal("A4", f"{at}: pending", app.pending_total, wanted)
     _same("A4", f"{at}: pending asks", len(pending), app.pending_count)
     _same("A4", f"{at}: allocations", len(booked), app.allocation_count)
     _same("A4", f"{at}: assumed asks", len(assumed), app.assumed_count)
@@ -185,7 +184,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     _same("A4", f"{at}: assumed in groups", len(assumed + matched), sum(g.assumed for g in groups))
     _same("A4", f"{at}: top priority", _top(r.ask.priority for r in pending), app.priorities.top)
     _in_range(at, app.allocated)
-    _in_range(at, pending_of(app))
+    _in_range(at, app.pending_total)
     _require("A6", app.state in _LIVE, f"{at} is {app.state.value} and still there")
     if not _fits_state(app):
         raise InvariantBroken(f"A6: {app!r} is in a state that does not fit")
@@ -216,7 +215,7 @@ def _check_queue(queue: Queue) -> None:
     if queue.is_leaf:
         apps = queue.applications.values()
         allocated = _usage_of(apps)
-        pending = sum_of(pending_of(app) for app in apps)
+        pending = sum_of(app.pending_total for app in apps)
         running = sum(app.state is AppState.RUNNING for app in apps)
         top = _top(app.priorities.top for app in apps)
         _require("A3", not queue.children, f"{at} is a leaf and has children")
@@ -308,8 +307,8 @@ def _check_trackers(partition: Partition) -> None:
         bound = [tracker for tracker in app.trackers if tracker.bounds]
         booked = [quota for quota in app.quotas if isinstance(quota, Tracker)]
         # In the middle of a reload it may not be booked yet where it is bound by now.
-        follows = bound == booked or Hold.UNFINISHED in partition.holds
-        _require("A5", follows, f"{app!r} is bound by {bound}, and booked in {booked}")
+        if bound != booked and Hold.UNFINISHED not in partition.holds:
+            raise InvariantBroken(f"A5: {app!r} is bound by {bound}, and booked in {booked}")
     known = 0
     for book in (partition.limits.users, partition.limits.groups):
         for trackers in book.values():

@@ -59,7 +59,7 @@ class PendingAsks:
         if not (group.waiting or group.assumed):
             self._changes.class_came(ask.ask_class)
         was_first = app.enqueue(group, request, now)
-        book_demand(ask.ask_class.items, leaf)
+        book_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.add(ask.priority):
             settle_priority(leaf)
         if was_first:
@@ -79,7 +79,7 @@ class PendingAsks:
         leaf: Queue = app.leaf
         ask = request.ask
         group = app.dequeue(request)
-        unbook_demand(ask.ask_class.items, leaf)
+        unbook_demand(ask.ask_class.items, app, leaf)
         if leaf.priorities.remove(ask.priority):
             settle_priority(leaf)
         if group.waiting:

@@ -15,12 +15,17 @@ class Tally:
         self.allocations = 0
         """Requests among them that are booked and that the RM knows to be."""
         self.largest = 0
-        """The largest amount of any type that a request ever had: no total exceeds this times the
-        number of requests."""
+        """The largest amount of any type that a request had since there was none: no total exceeds
+        this times the number of requests."""
         self.sizes: dict[Shape, None] = {}
         """Some of the sizes of asks that were taken, so that more of them need no look."""
         self.states: dict[str, int] = {}
         """Applications by state, those that are over and can still be seen among them."""
+
+    def forget_sizes(self) -> None:
+        """There are no requests, and there were none so far."""
+        self.largest = 0
+        self.sizes.clear()
 
     @property
     def asks(self) -> int:

@@ -32,7 +32,7 @@ from licorne_core.tuning import Tuning
 from support.parts import attributes_of
 from support.trees import whole_tree
 
-AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending"}
+AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
 """The slots in which the books keep amounts."""
 
 kinds = st.sampled_from(["book", "demand", "on node", "foreign"])
@@ -54,7 +54,7 @@ class World(NamedTuple):
             case "book":
                 book(items, node, app)
             case "demand":
-                book_demand(items, app.leaf)
+                book_demand(items, app, app.leaf)
             case "on node":
                 book_on_node(items, node)
             case _:
@@ -67,7 +67,7 @@ class World(NamedTuple):
             case "book":
                 unbook(items, node, app)
             case "demand":
-                unbook_demand(items, app.leaf)
+                unbook_demand(items, app, app.leaf)
             case "on node":
                 unbook_on_node(items, node)
             case _:
@@ -176,12 +176,12 @@ def test_a_booking_counts_in_every_quota_on_its_way_and_in_no_other() -> None:
     assert second.trackers[0].allocated == {}
 
 
-def test_demand_counts_in_the_queues_up_to_root() -> None:
+def test_demand_counts_in_the_application_and_in_its_queues() -> None:
     """What is pending is nobody's usage: no user and no node has it."""
     world = new_world()
     world.book("demand", {"vcore": 4}, 2)
     first, second = world.apps
-    assert second.leaf.pending == world.tree.root.pending == {"vcore": 4}
+    assert second.pending_total == second.leaf.pending == world.tree.root.pending == {"vcore": 4}
     assert (first.leaf.pending, second.allocated) == ({}, {})
     assert all(not quota.allocated for quota in second.quotas)
 

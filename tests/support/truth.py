@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from licorne_core.apps.application import Application
-from licorne_core.apps.usage import pending_of
 from licorne_core.asks import Allocation, Ask
 from licorne_core.commands import (
     BeginReplay,
@@ -59,7 +58,7 @@ def digest(partition: Partition) -> dict[str, Any]:
             app.app_id: (
                 app.queue_path,
                 _less(sum_of([app.allocated, app.placeholder_allocated]), _assumed(app)),
-                _more(pending_of(app), _unknown(app)),
+                _more(app.pending_total, _unknown(app)),
                 sorted([*pending(app), *assumed(app), *replacing(app)]),
                 sorted(allocations(app).keys() - assumed(app).keys()),
             )

@@ -72,6 +72,7 @@ class Application:
         "message",
         "owner",
         "pending_count",
+        "pending_total",
         "placeholder_allocated",
         "placeholder_count",
         "priorities",
@@ -122,6 +123,8 @@ class Application:
     """Requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
     """The requests with a reservation: pending ones, and assumed ones whose promise rests."""
+    pending_total: dict[str, int]
+    """What its pending requests want, by resource name."""
     allocated: dict[str, int]
     """What is booked for it without its placeholders, by resource name."""
     placeholder_allocated: dict[str, int]
@@ -184,6 +187,7 @@ class Application:
         self.allocation_count = 0
         self.assumed_count = 0
         self.reserved = {}
+        self.pending_total = {}
         self.allocated = {}
         self.placeholder_allocated = {}
         self.placeholder_count = 0

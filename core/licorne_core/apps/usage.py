@@ -1,16 +1,10 @@
-"""What an application wants and had at the most: read by reports, and derived for them.
+"""What an application had at the most: read by reports, and derived for them.
 
-Neither is kept up to date for each ask and allocation, as nothing is decided by it.
+It is not kept up to date for each allocation, as nothing is decided by it.
 """
 
 from licorne_core.apps.application import Application
-from licorne_core.resources import Items, Resources, multiply, sum_of
-
-
-def pending_of(app: Application) -> Resources:
-    """What the pending requests of the application want, by resource name."""
-    waiting = [group for group in app.groups.values() if group.waiting]
-    return sum_of(multiply(group.ask_class.resources, group.waiting) for group in waiting)
+from licorne_core.resources import Items, Resources
 
 
 def most_allocated(app: Application) -> Resources:

@@ -14,8 +14,9 @@ from licorne_core.rm_caps import RmCaps
 MAX_RESOURCE_TYPES = 4096
 """Resource types that a partition may ever hear of: all of them count in every queue's key."""
 
-MOST_SIZES = 1000
-"""Sizes of asks that a partition keeps in mind."""
+MOST_SIZES, MOST_TYPES = 1000, 16
+"""Sizes of asks that a partition keeps in mind, and their resource types: they take next to no
+memory, so that they count for no cap."""
 
 MAX_TASK_GROUPS = 1000
 """Task groups that an application may ever name: all of them are kept until it ends."""
@@ -80,17 +81,23 @@ def check_new(partition: Partition, ask: Ask) -> None:
     so many requests of the largest amount stay within int64, every total does.
     """
     shape, tally = ask.ask_class.shape, partition.tally
-    if shape in tally.sizes and (tally.requests + 1) * tally.largest <= INT64_MAX:
+    if not tally.requests:
+        tally.forget_sizes()
+    elif shape in tally.sizes and (tally.requests + 1) * tally.largest <= INT64_MAX:
         return
     check_growth(partition, ask.key, (), shape.items)
-    if len(tally.sizes) >= MOST_SIZES:
-        tally.sizes.clear()
-    tally.sizes[shape] = None
+    if len(shape.items) <= MOST_TYPES:
+        if len(tally.sizes) >= MOST_SIZES:
+            tally.sizes.clear()
+        tally.sizes[shape] = None
 
 
 def check_node_growth(key: str, before: Items, after: Items, node: Node) -> None:
     """The same for what only counts on a node, as foreign allocations do."""
-    _check_sums(key, before, after, node.allocated, node.occupied)
+    known = dict(before) if before else EMPTY
+    for name, value in after:
+        taken = node.capacity.get(name, 0) - node.available.get(name, 0)
+        _check_total(key, name, value, taken - known.get(name, 0))
 
 
 def check_capacity(partition: Partition, node_id: str, before: Resources, after: Resources) -> None:
@@ -108,9 +115,13 @@ def check_capacity(partition: Partition, node_id: str, before: Resources, after:
 def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Resources) -> None:
     known = dict(before) if before else EMPTY
     for name, value in after:
-        total = one.get(name, 0) + other.get(name, 0) + value
-        if total > INT64_MAX and total - known.get(name, 0) > INT64_MAX:
-            raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64")
+        others = one.get(name, 0) + other.get(name, 0) - known.get(name, 0)
+        _check_total(key, name, value, others)
+
+
+def _check_total(key: str, name: str, value: int, others: int) -> None:
+    if others + value > INT64_MAX:
+        raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64")
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:

@@ -143,11 +143,7 @@ class Node:
         """Replace the capacity; what runs goes on running."""
         allocated = self.allocated
         self.capacity = capacity
-        self.derive_available(allocated)
-
-    def derive_available(self, allocated: Resources) -> None:
-        """Work out anew what is left beside what is booked."""
-        self.available = dict(self.capacity)
+        self.available = dict(capacity)
         for taken in (allocated, self.occupied):
             for name, value in taken.items():
                 self.available[name] = self.available.get(name, 0) - value

@@ -12,7 +12,7 @@ from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
 from licorne_core.apps.groups import AskGroup, group_key
 from licorne_core.apps.requests import SHOWN_AS_ASKS, Place, Request, RequestState
-from licorne_core.apps.usage import most_allocated, pending_of
+from licorne_core.apps.usage import most_allocated
 from licorne_core.asks import Allocation
 from licorne_core.errors import NotFound, shown
 from licorne_core.explain import why_stopped
@@ -84,7 +84,7 @@ def app_report(
         backoff_until=app.backoff_until,
         allocated=dict(app.allocated),
         max_allocated=most_allocated(app),
-        pending=pending_of(app),
+        pending=dict(app.pending_total),
         max_priority=app.priorities.top,
         pending_count=app.pending_count + app.assumed_count + app.replacing_count,
         allocation_count=app.allocation_count - app.assumed_count,
