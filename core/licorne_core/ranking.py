@@ -125,6 +125,10 @@ class Ranking(Generic[T]):
         """Whether the item can be looked at."""
         return item in self._active
 
+    def has_only(self, item: T) -> bool:
+        """Whether the item is active, and no other one is ranked: then its key decides nothing."""
+        return len(self._active) == 1 and not self._aside and item in self._active
+
     def top(self) -> T | None:
         """The active item with the smallest key."""
         heap = self._heap
