@@ -230,8 +230,12 @@ class Changes:
         self._tree.shares_stale = False
         self._wakeups.all_keys_changed()
         queues = list(self._tree.walk())
+        for queue in queues:
+            found, parent = denominators(queue), queue.parent
+            # Most queues have those of their parent: one mapping for all takes less memory.
+            known = parent is not None and parent.denominators == found
+            queue.denominators = parent.denominators if parent is not None and known else found
         for queue in reversed(queues):
-            queue.denominators = denominators(queue)
             settle_priority(queue)
             if queue.is_leaf:
                 self._leaves[queue] = None
