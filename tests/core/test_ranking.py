@@ -33,6 +33,14 @@ def test_a_new_key_replaces_the_old_one() -> None:
     assert len(ranking) == 2
 
 
+def test_an_item_that_is_not_first_moves_back_too() -> None:
+    """Its former place does not count, even when all that stood before it is gone."""
+    ranking = ranked(1, 2, 3)
+    ranking.put("item-2", (9,))
+    ranking.discard("item-1")
+    assert first(ranking) == "item-3"
+
+
 def test_discarded_items_are_gone() -> None:
     """An item that was taken out is neither first nor counted, active or set aside."""
     ranking = ranked(1, 2, 3)
@@ -89,6 +97,31 @@ def test_equal_keys_do_not_compare_items() -> None:
     ranking.discard(old)
     ranking.put(new, (1,))
     assert ranking.top() is new
+
+
+def test_an_item_that_waits_is_not_alone() -> None:
+    """The key of an item decides nothing only while it is active and no other one is ranked."""
+    ranking = ranked(1, 2)
+    assert not ranking.has_only("item-1")
+    ranking.set_aside("item-2")
+    assert not ranking.has_only("item-1")
+    ranking.discard("item-2")
+    assert ranking.has_only("item-1")
+    ranking.set_aside("item-1")
+    assert not ranking.has_only("item-1")
+
+
+def test_an_entry_is_another_one_under_a_new_key() -> None:
+    """Whoever has kept an entry sees by its number whether it is still the valid one."""
+    ranking = ranked(1)
+    kept = ranking.entry("item-1")
+    assert kept is not None
+    ranking.put("item-1", (1,))
+    assert ranking.entry("item-1") == kept
+    ranking.put("item-1", (2,))
+    renewed = ranking.entry("item-1")
+    assert renewed is not None
+    assert (renewed.key, renewed.serial != kept.serial) == ((2,), True)
 
 
 def test_a_smaller_key_is_told_and_a_larger_one_is_not() -> None:

@@ -9,9 +9,11 @@ _ESCALATION = "core/licorne_core/scheduling/escalation.py"
 _BACK_OFF = "core/licorne_core/scheduling/back_off.py"
 _CHECKS = "core/licorne_core/scheduling/checks.py"
 _CYCLE = "core/licorne_core/scheduling/cycle.py"
+_RANKING = "core/licorne_core/ranking.py"
 
 _TEST_BACK_OFF = "tests/core/scheduling/test_back_off.py"
 _TEST_ESCALATION = "tests/core/scheduling/test_escalation.py"
+_TEST_RANKING = "tests/core/test_ranking.py"
 _TEST_PREDICATES = "tests/core/scheduling/test_predicates.py"
 _TEST_RESERVATIONS = "tests/core/scheduling/test_reservations.py"
 _TEST_RESERVED = "tests/core/scheduling/test_reserved.py"
@@ -19,6 +21,30 @@ _TEST_WAKEUPS = "tests/core/scheduling/test_wakeups.py"
 _TEST_DECISIONS = "tests/properties/test_decisions.py::test_decides_as_the_oracle_does"
 
 PASSES = (
+    Defect(
+        "first-by-former-keys",
+        _RANKING,
+        "if place.active and place.serial == serial:",
+        "if place.active:",
+        "an item whose key has become larger stays where it was",
+        (_TEST_RANKING,),
+    ),
+    Defect(
+        "alone-beside-one-aside",
+        _RANKING,
+        "len(self._places) == 1 and self.is_active(item)",
+        "self._active == 1 and self.is_active(item)",
+        "a queue counts as alone while its sibling waits",
+        (_TEST_RANKING,),
+    ),
+    Defect(
+        "shown-under-a-former-key",
+        _RANKING,
+        "            place.entry = None\n",
+        "",
+        "others are shown the key that an item had before",
+        (_TEST_RANKING,),
+    ),
     Defect(
         "reserved-by-former-keys",
         _FOREMOST,

@@ -22,6 +22,7 @@ _TEST_PREDICATES = "tests/core/scheduling/test_predicates.py"
 _TEST_RESERVATIONS = "tests/core/scheduling/test_reservations.py"
 _TEST_RESERVED_STARTS = "tests/core/scheduling/test_reserved_starts.py"
 _TEST_ROLL_BACKS = "tests/core/scheduling/test_roll_backs.py"
+_TEST_RANKING_WORK = "tests/core/scheduling/test_ranking_work.py"
 _TEST_WAKEUPS = "tests/core/scheduling/test_wakeups.py"
 _TEST_REQUESTS = "tests/core/apps/test_requests.py"
 _TEST_AGENDA = "tests/core/test_agenda.py"
@@ -30,6 +31,14 @@ _TEST_SCHEDULER_NODES = "tests/core/test_scheduler_nodes.py"
 _TEST_DECISIONS = "tests/properties/test_decisions.py::test_decides_as_the_oracle_does"
 
 STEPS = (
+    Defect(
+        "alone-for-ever",
+        _CHANGES,
+        "if self._alone and (self._leaves or self._wakeups.any_foremost):",
+        "if self._alone and self._wakeups.any_foremost:",
+        "a queue that was alone is compared with what it had before",
+        (_TEST_RANKING_WORK,),
+    ),
     Defect(
         "roll-back-starts-nobody",
         _ALLOCATING,

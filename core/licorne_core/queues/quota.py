@@ -75,7 +75,7 @@ def current_share(queue: Queue) -> float:
     return _largest_quotient(queue.allocated, denominators(queue))
 
 
-def _largest_quotient(allocated: Resources, divisors: Resources) -> float:
+def _largest_quotient(allocated: dict[str, int], divisors: dict[str, int]) -> float:
     highest = 0.0
     for name, amount in allocated.items():
         divisor = divisors.get(name)

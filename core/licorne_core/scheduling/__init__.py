@@ -10,7 +10,7 @@ What is kept in order
 ---------------------
 * Every queue ranks its children or applications, every application its groups of alike asks
   (`ranking.py`). The keys are in `order.py`. After a change only the keys on the way to root are
-  derived again (`changes.py`).
+  derived again (`changes.py`), and after an allocation only those of queues with ranked siblings.
 * Nodes stand in heaps by score (`node_heap.py`, `heaps.py`). The node order says which scores a
   change of one node voids (`nodes/sorting.py`); the node index derives those (`candidates.py`).
 * For each resource type, an amount that no open node exceeds (`greatest.py`).

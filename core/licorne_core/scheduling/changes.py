@@ -23,10 +23,12 @@ class Changes:
 
     Always true after `settle`: an application is ranked in its leaf if and only if it has pending
     asks and may be looked at, a queue in its parent if and only if it has; both under the key that
-    their books give.
+    their books give. Only a queue that is ranked alone may have an older key: then it is in
+    `_alone`.
     """
 
     __slots__ = (
+        "_alone",
         "_apps",
         "_index",
         "_leaves",
@@ -44,6 +46,7 @@ class Changes:
         self._index = index
         self._apps: dict[Application, None] = {}
         self._leaves: dict[Queue, None] = {}
+        self._alone: dict[Queue, None] = {}
         self.types: tuple[str, ...] = ()
         """The resource types that asks were heard of with, sorted: all count in queues' keys."""
         self.version = 0
@@ -97,9 +100,9 @@ class Changes:
     def leave(self, leaf: Queue) -> None:
         """An empty queue is about to be removed: nothing of it is noted any more."""
         self._leaves.pop(leaf, None)
+        self._alone.pop(leaf, None)
         for queue in leaf.lineage:
-            queue.share = share(queue)
-            self._rank_queue(queue)
+            self._rank_anew(queue)
 
     def forget(self, app: Application) -> None:
         """The application is gone; in a state-aware leaf the next one may be let in."""
@@ -134,6 +137,11 @@ class Changes:
         """Rank anew what has changed."""
         if self._tree.shares_stale:
             self._derive_shares()
+        if self._alone and (self._leaves or self._wakeups.any_foremost):
+            # A sibling may come, or the queue is ranked among others that come first.
+            for queue in self._alone:
+                self._rank_anew(queue)
+            self._alone.clear()
         if not self._leaves:
             return
         for app in self._apps:
@@ -143,8 +151,7 @@ class Changes:
             for queue in leaf.lineage:
                 queues[queue] = None
         for queue in queues:
-            queue.share = share(queue)
-            self._rank_queue(queue)
+            self._rank_anew(queue)
         self._apps.clear()
         self._leaves.clear()
 
@@ -152,15 +159,22 @@ class Changes:
         """An ask of the application was served: rank what lies between it and root.
 
         In a fifo leaf an application keeps its place as long as its priority is the same. No key
-        becomes smaller by it.
+        becomes smaller by it. The key of a queue that has no ranked siblings decides nothing, so it
+        is left for later: a chain of queues costs little more than one.
         """
         self.version += 1
         stays = same_priority and app.pending_count and leaf.settings.app_sort is AppSortPolicy.FIFO
         if not stays:
             self.rank_app(app)
-        for queue in leaf.lineage[:-1]:
-            queue.share = share(queue)
-            self._rank_queue(queue)
+        late = not self._wakeups.any_foremost
+        for queue in leaf.lineage:
+            parent = queue.parent
+            if parent is None:
+                return
+            if late and queue.pending and parent.ranking.has_only(queue):
+                self._alone[queue] = None
+            else:
+                self._rank_anew(queue)
 
     def rank_app(self, app: Application) -> None:
         """Put the application in its place, or take it out when there is nothing to do for it."""
@@ -198,11 +212,12 @@ class Changes:
         self._wakeups.waiting.unpark(app)
         self._wakeups.waiting.unpark_inside(app)
 
-    def _rank_queue(self, queue: Queue) -> None:
+    def _rank_anew(self, queue: Queue) -> None:
         """Put the queue in its place among its siblings (spec § 4.9: only those with pending)."""
         parent = queue.parent
         if parent is None:
             return
+        queue.share = share(queue)
         key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
         self._wakeups.queue_key_changed(queue, key)
         if queue.pending and queue.state is not QueueState.STOPPED:
@@ -215,8 +230,12 @@ class Changes:
         self._tree.shares_stale = False
         self._wakeups.all_keys_changed()
         queues = list(self._tree.walk())
+        for queue in queues:
+            found, parent = denominators(queue), queue.parent
+            # Most queues have those of their parent: one mapping for all takes less memory.
+            known = parent is not None and parent.denominators == found
+            queue.denominators = parent.denominators if parent is not None and known else found
         for queue in reversed(queues):
-            queue.denominators = denominators(queue)
             settle_priority(queue)
             if queue.is_leaf:
                 self._leaves[queue] = None

@@ -232,22 +232,23 @@ class Cycle:
             if child is None:
                 return None
             if queue.is_leaf:
-                may_be_stopped = child.backoff_until or child.state is AppState.ACCEPTED
-                blocker = self._application_blocker(child) if may_be_stopped else None
+                app: Application = child
+                may_be_stopped = app.backoff_until or app.state is AppState.ACCEPTED
+                blocker = self._application_blocker(app) if may_be_stopped else None
                 if blocker is None:
-                    decision = self._in_app(queue, child)
+                    decision = self._in_app(queue, app)
                     if decision is not None or self.tired:
                         return decision
                     # It may have started a back-off.
-                    blocker = self._application_blocker(child)
+                    blocker = self._application_blocker(app)
                     if blocker is None:
                         blocker = self._answers_for_back_off(queue)
                         if blocker is not None:
-                            self._park(child, blocker)
+                            self._park(app, blocker)
                             continue
                 if blocker is not None:
-                    waiting.unpark_inside(child)
-                    self._park(child, blocker)
+                    waiting.unpark_inside(app)
+                    self._park(app, blocker)
                     continue
             else:
                 decision = self._in_queue(child)

@@ -108,6 +108,11 @@ class Wakeups:
         if self.replacing.ready:
             self.replacing.queue_key_changed(queue, key)
 
+    @property
+    def any_foremost(self) -> bool:
+        """Whether anything comes before the regular pass, and is ranked by queues' keys as well."""
+        return bool(self.reserved.ready or self.replacing.ready)
+
     def all_keys_changed(self) -> None:
         """Every key may be another one, and of another form."""
         self.reserved.everything_changed()
