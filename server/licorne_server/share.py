@@ -33,9 +33,10 @@ class Share:
         self._debt = 0.0
 
     @asynccontextmanager
-    async def slice(self, party: str) -> AsyncIterator[Callable[[], bool]]:
+    async def slice(self, party: str, more: float = 0.0) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice; it gets a function that tells whether the slice is over.
 
+        What is made inside takes `more` seconds of the loop later, such as to send it.
         Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
         whoever comes next, so nobody can leave it out by going away.
         """
@@ -44,7 +45,7 @@ class Share:
         try:
             yield lambda: perf_counter() - begin >= SLICE_SECONDS
         finally:
-            pause = self._owed(perf_counter() - begin)
+            pause = self._owed(perf_counter() - begin + more)
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._next)
             else:
