@@ -115,7 +115,7 @@ class Server:
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
-        self._share = Share(lambda: self.engine.busy)
+        self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
