@@ -82,7 +82,7 @@ class Watch:
     async def next(
         self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES
     ) -> Batch:
-        """The next events, as soon as there is one: as many as a slice suffices for.
+        """The next events, as soon as there is one, and as many as fit in a message.
 
         At most `count` events are read, and none after `size` bytes are reached.
 
@@ -94,12 +94,13 @@ class Watch:
         if self._gather_until > loop.time():
             await asyncio.sleep(self._gather_until - loop.time())
         await self.arrival()
-        first_id = self.next_id
+        first_id = next_id = self.next_id
+        # What comes meanwhile is for the next message: a message must not wait until it is full.
+        stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
-        next_id = first_id
-        while next_id == first_id:
+        while next_id < stop and room > 0:
             async with self._share.slice(self._party, SENDING_SECONDS) as over:
-                next_id = self._read(parts, encode, count, size, over)
+                next_id, room = self._read(parts, encode, range(next_id, stop), room, over)
         self.next_id = next_id
         self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS
         return Batch(first_id, next_id - first_id, b"".join(parts))
@@ -108,25 +109,30 @@ class Watch:
         self,
         parts: list[bytes],
         encode: Encode,
-        count: int,
-        size: int,
+        wanted: range,
+        room: int,
         over: Callable[[], bool],
-    ) -> int:
-        """Take parts, block by block, until the slice is over; the id behind what was taken.
+    ) -> tuple[int, int]:
+        """Take parts, block by block, until the slice is over.
+
+        Returns the id behind what was taken, and the bytes that are left; none if the next event
+        is lost.
 
         Raises:
-            Overtaken: events are lost.
+            Overtaken: the first event is lost.
         """
-        log, next_id = self._log, self.next_id
+        log, next_id = self._log, wanted.start
         if next_id < log.lowest_id:
+            if parts:
+                return next_id, 0
             raise Overtaken(log.lowest_id)
-        while next_id < log.next_id and count > 0 and size > 0:
+        while next_id < wanted.stop and room > 0:
             written = log.written(next_id, encode)
             written.write(over)
-            events, data = written.take(next_id, count, size)
+            events, data = written.take(next_id, wanted.stop - next_id, room)
             if events:
                 parts.append(data)
-            next_id, count, size = next_id + events, count - events, size - len(data)
+            next_id, room = next_id + events, room - len(data)
             if over():
                 break
-        return next_id
+        return next_id, room
