@@ -28,6 +28,7 @@ COMPILED = (
     "server/licorne_server/wire.py",
     "server/licorne_server/convert_*.py",
     "server/licorne_server/outbox.py",
+    "server/licorne_server/event_blocks.py",
     "server/licorne_server/event_log.py",
 )
 """What is done for every ask and allocation: the core, and the way between it and the wire."""

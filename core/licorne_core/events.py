@@ -4,11 +4,10 @@ The core notes *facts*: small typed values that cost next to nothing where decis
 Whoever wants to show them turns each into its records, the published events in their order.
 """
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from licorne_core.resources import Resources
+from licorne_core.resources import EMPTY, Resources
 
 MAX_MESSAGE = 1024
 """Characters of a message that are kept (spec § 12.1.1)."""
@@ -82,30 +81,62 @@ class EventDetail(Enum):
     UG_GROUP_RESOURCE = 604
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
     """One published event; `time` is in unix seconds, what ids mean depends on type (§ 12.1.2).
 
-    A message longer than `MAX_MESSAGE` is cut.
+    Never changed after it was made. It is no dataclass, because watchers have several made for
+    every allocation. A message longer than `MAX_MESSAGE` is cut.
     """
 
-    type: EventType
-    object_id: str
-    time: float
-    change: EventChange = EventChange.NONE
-    detail: EventDetail = EventDetail.DETAILS_NONE
-    reference_id: str = ""
-    message: str = ""
-    resource: Resources = field(default_factory=dict)
+    __slots__ = (
+        "change",
+        "detail",
+        "message",
+        "object_id",
+        "reference_id",
+        "resource",
+        "time",
+        "type",
+    )
 
-    def __post_init__(self) -> None:
-        """Cut the message."""
-        if len(self.message) > MAX_MESSAGE:
-            object.__setattr__(self, "message", self.message[:MAX_MESSAGE])
+    def __init__(
+        self,
+        *,
+        type: EventType,
+        object_id: str,
+        time: float,
+        change: EventChange = EventChange.NONE,
+        detail: EventDetail = EventDetail.DETAILS_NONE,
+        reference_id: str = "",
+        message: str = "",
+        resource: Resources = EMPTY,
+    ) -> None:
+        """Take what the event says."""
+        self.type = type
+        self.object_id = object_id
+        self.time = time
+        self.change = change
+        self.detail = detail
+        self.reference_id = reference_id
+        self.message = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE]
+        self.resource = resource
+
+    def __repr__(self) -> str:
+        """All that it says."""
+        return (
+            f"EventRecord({self.type.name}, {self.object_id!r}, {self.time!r}, "
+            f"{self.change.name}, {self.detail.name}, {self.reference_id!r}, {self.message!r}, "
+            f"{self.resource!r})"
+        )
 
 
 class Fact(Protocol):
     """Something that happened. `count` says how many records it makes, without making them."""
+
+    @property
+    def time(self) -> float:
+        """When it happened, in unix seconds."""
+        ...
 
     @property
     def count(self) -> int:

@@ -97,7 +97,7 @@ class Server:
             rm_caps=settings.rms.each,
         )
         self.engine = Engine(self.scheduler, self.clock)
-        self.events = EventLogs(self._extra)
+        self.events = EventLogs(self._extra, settings.rms.events)
         self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events)
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.departures = Departures(
@@ -115,7 +115,7 @@ class Server:
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
-        self._share = Share(lambda: self.engine.busy)
+        self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None

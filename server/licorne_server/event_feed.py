@@ -57,6 +57,10 @@ class Feed:
 
     async def run(self) -> None:
         """Tell what happens until the log ends."""
+        with self._events.reading():
+            await self._tell_all()
+
+    async def _tell_all(self) -> None:
         while True:
             try:
                 await self._due()

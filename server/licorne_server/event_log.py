@@ -7,8 +7,7 @@ from 0 again with every registration of the RM.
 
 import asyncio
 import uuid
-from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,12 +18,27 @@ from licorne_core.effects import Happened
 from licorne_core.errors import NotFound, shown
 from licorne_core.events import EventRecord, Fact
 from licorne_core.ids import RmId
+from licorne_server.event_blocks import Block, Encode, Written
+from licorne_server.rm_bounds import EventBounds
 
 FACT_BYTES = 300
 """Memory of a fact without the ask that it is about, as reckoned."""
 
-MAX_BYTES = 512 * 1024 * 1024
-"""Reckoned memory of the events of one RM; beyond it the oldest go, however many may be kept."""
+BLOCK_FACTS = 512
+"""Facts of a block, or more if they came together."""
+
+BLOCKS_IN_MEMORY = 64
+"""A block that takes one part in so many of the memory is full as well."""
+
+DROPPED_BLOCKS = 8
+"""Blocks that are dropped at a time, so that a ring that shrinks keeps nobody waiting."""
+
+WRITTEN_BYTES = 4 * 1024 * 1024
+"""Bytes of events that were written for readers of one RM and are kept for others."""
+
+
+USUAL = EventBounds()
+"""How much is kept unless the server was told otherwise."""
 
 
 class Ending(Enum):
@@ -40,8 +54,11 @@ class TooManyStreams(Exception):
 
 
 class EventLog:
-    """The newest events of one registration of an RM, as many as its settings say.
+    """The newest events of one registration of an RM.
 
+    As many are kept as its settings say. While somebody reads, those of the last seconds are kept
+    as well, however many they are, and for as long again after the last reader has gone: a reader
+    has that time to catch up, or to come back. Both are bounded by the memory that events take.
     There is no buffer for each reader: all read from the ring, each at its own speed.
     """
 
@@ -55,8 +72,10 @@ class EventLog:
     """Id of the oldest event that is kept."""
     next_id: int
     """Id that the next event will get."""
+    memory: int
+    """Bytes that the events take, as reckoned."""
 
-    def __init__(self, rm_id: RmId, settings: ExtraConfig) -> None:
+    def __init__(self, rm_id: RmId, settings: ExtraConfig, bounds: EventBounds = USUAL) -> None:
         """Empty; the first id will be 0."""
         self.rm_id = rm_id
         self.instance = str(uuid.uuid4())
@@ -64,13 +83,18 @@ class EventLog:
         self.ending = None
         self.lowest_id = 0
         self.next_id = 0
-        # The facts, and for each the id of its first record. Those before `_begin` are gone.
-        self._firsts = array("q")
-        self._facts: list[Fact | None] = []
+        self.memory = 0
+        self._bounds = bounds
+        # Those before `_begin` are gone, and those before `_young` are older than the seconds.
+        self._blocks: list[Block | None] = []
         self._begin = 0
-        # For each call of `append` that is kept, the id of its first event and its memory in bytes.
-        self._appended: deque[tuple[int, int]] = deque()
-        self._bytes = 0
+        self._young = 0
+        # When the last fact happened, and until when the seconds count without a reader.
+        self._time = 0.0
+        self._grows_until = 0.0
+        self._readers = 0
+        # What was written for readers, oldest first: its block, and its form.
+        self._written: deque[tuple[Block, Encode]] = deque()
         # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
         # How many watch, by party.
@@ -81,15 +105,16 @@ class EventLog:
 
         The asks that they are about take so many bytes of memory, as reckoned.
         """
-        next_id = self.next_id
+        if not facts:
+            return
+        block = self._open_block()
+        block.facts += facts
         size = FACT_BYTES * len(facts) + footprint
-        self._appended.append((next_id, size))
-        self._bytes += size
+        block.size += size
+        self.memory += size
         for fact in facts:
-            self._firsts.append(next_id)
-            self._facts.append(fact)
-            next_id += fact.count
-        self.next_id = next_id
+            self.next_id += fact.count
+        block.time = self._time = facts[-1].time
         self._trim()
         self._tell()
 
@@ -113,9 +138,19 @@ class EventLog:
         stop = min(start + count, self.next_id)
         if start >= stop:
             return iter(())
-        first = bisect_right(self._firsts, start, self._begin) - 1
-        last = bisect_left(self._firsts, stop, first)
-        return _expanded(self._firsts[first:last], self._facts[first:last], start, stop)
+        blocks = self._blocks[self._place_of(start) : self._place_of(stop - 1) + 1]
+        return _expanded(blocks, start, stop)
+
+    def written(self, event_id: int, encode: Encode) -> Written:
+        """The block that has an event that is kept, in the form in which somebody reads it."""
+        block = self._blocks[self._place_of(event_id)]
+        assert block is not None, "the event is kept"
+        written = block.forms.get(encode)
+        if written is None:
+            written = block.forms[encode] = Written(block, encode)
+            self._written.append((block, encode))
+            self._forget_written(WRITTEN_BYTES)
+        return written
 
     async def news(self) -> None:
         """Wait until something comes in, or the log ends."""
@@ -137,45 +172,90 @@ class EventLog:
             raise TooManyStreams(f"{settings.event_max_streams_per_host} for peer {party}")
         self._watchers[party] += 1
         try:
-            yield
+            with self.reading():
+                yield
         finally:
             self._watchers[party] -= 1
             if not self._watchers[party]:
                 del self._watchers[party]
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Inside the block somebody reads what happens: the events of the last seconds are kept."""
+        self._readers += 1
+        try:
+            yield
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._grows_until = self._time + self._bounds.seconds
+                self._forget_written(0)
 
     @property
     def watchers(self) -> int:
         """How many watch."""
         return self._watchers.total()
 
+    def _open_block(self) -> Block:
+        """The last block, or a new one if that is full."""
+        last = self._blocks[-1] if self._blocks else None
+        most = self._bounds.memory // BLOCKS_IN_MEMORY
+        if last is None or len(last.facts) >= BLOCK_FACTS or last.size >= most:
+            last = Block(self.next_id)
+            self._blocks.append(last)
+        return last
+
+    def _place_of(self, event_id: int) -> int:
+        """Where the block is that has an event that is kept."""
+        return bisect_right(self._blocks, event_id, self._begin, key=_first_id) - 1
+
     def _trim(self) -> None:
-        """Drop facts of which no record is kept.
-
-        Their places in the lists are removed when they are the half of all, which is cheaper than
-        to move the others each time.
-        """
-        lowest = max(self.next_id - self.settings.event_ring_capacity, self._lowest_in_memory())
-        if lowest <= self.lowest_id:
+        """Drop what is too old by number and by age, or has no room, a few blocks at a time."""
+        if not self._blocks:
             return
-        self.lowest_id = lowest
-        firsts, facts, begin = self._firsts, self._facts, self._begin
-        last = len(facts) - 1
-        while begin < last and firsts[begin + 1] <= lowest:
-            facts[begin] = None
-            begin += 1
-        if 2 * begin > last:
-            del firsts[:begin]
-            del facts[:begin]
-            begin = 0
-        self._begin = begin
+        lowest = self.next_id - self.settings.event_ring_capacity
+        if self._readers or self._time < self._grows_until:
+            lowest = min(lowest, self._lowest_in_time())
+        self.lowest_id = max(self.lowest_id, lowest)
+        last = len(self._blocks) - 1
+        while self.memory > self._bounds.memory and self._begin < last:
+            self._drop_block()
+        most = self._begin + DROPPED_BLOCKS
+        while (
+            self._begin < min(last, most) and self._first_id_at(self._begin + 1) <= self.lowest_id
+        ):
+            self._drop_block()
+        if 2 * self._begin > last:
+            del self._blocks[: self._begin]
+            self._young = max(0, self._young - self._begin)
+            self._begin = 0
 
-    def _lowest_in_memory(self) -> int:
-        """The id of the oldest event that there is memory for."""
-        appended, lowest = self._appended, self.lowest_id
-        while len(appended) > 1 and (self._bytes > MAX_BYTES or appended[1][0] <= lowest):
-            self._bytes -= appended.popleft()[1]
-            lowest = max(lowest, appended[0][0])
-        return lowest
+    def _lowest_in_time(self) -> int:
+        """The id of the first event of a block that is not older than the seconds."""
+        oldest = self._time - self._bounds.seconds
+        young = max(self._young, self._begin)
+        while _kept(self._blocks[young]).time < oldest:
+            young += 1
+        self._young = young
+        return self._first_id_at(young)
+
+    def _first_id_at(self, place: int) -> int:
+        return _kept(self._blocks[place]).first_id
+
+    def _drop_block(self) -> None:
+        """Drop the oldest block. Its place is removed together with others, which is cheaper."""
+        block = _kept(self._blocks[self._begin])
+        self._blocks[self._begin] = None
+        self._begin += 1
+        self.memory -= block.size
+        self.lowest_id = max(self.lowest_id, self._first_id_at(self._begin))
+
+    def _forget_written(self, most: int) -> None:
+        """Forget what was written first, until the rest has no more bytes than `most`."""
+        size = sum(len(block.forms[encode]) for block, encode in self._written)
+        while size > most or (self._written and not most):
+            block, encode = self._written.popleft()
+            size -= len(block.forms.pop(encode))
 
     def _tell(self) -> None:
         """Wake those who wait."""
@@ -185,21 +265,30 @@ class EventLog:
 
 
 def _expanded(
-    firsts: Sequence[int], facts: Sequence[Fact | None], start: int, stop: int
+    blocks: Sequence[Block | None], start: int, stop: int
 ) -> Iterator[tuple[int, EventRecord]]:
-    for first, fact in zip(firsts, facts, strict=True):
-        if fact is not None:
-            for event_id, record in enumerate(fact.records(), first):
-                if start <= event_id < stop:
-                    yield event_id, record
+    for block in blocks:
+        yield from _kept(block).events(start, stop)
+
+
+def _kept(block: Block | None) -> Block:
+    assert block is not None, "only those before the first that is kept are gone"
+    return block
+
+
+def _first_id(block: Block | None) -> int:
+    return _kept(block).first_id
 
 
 class EventLogs:
     """The logs of all RMs, by RM in order of first registration."""
 
-    def __init__(self, settings: Callable[[RmId], ExtraConfig]) -> None:
+    def __init__(
+        self, settings: Callable[[RmId], ExtraConfig], bounds: EventBounds = USUAL
+    ) -> None:
         """`settings` gives what an RM's extra configuration says at the moment."""
         self._settings = settings
+        self._bounds = bounds
         self._logs: dict[RmId, EventLog] = {}
 
     def get(self, rm_id: str = "") -> EventLog:
@@ -229,7 +318,7 @@ class EventLogs:
     def begin(self, rm_id: RmId) -> None:
         """Begin a log for a registration of the RM; one of an earlier registration ends."""
         before = self._logs.get(rm_id)
-        self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id))
+        self._logs[rm_id] = EventLog(rm_id, self._settings(rm_id), self._bounds)
         if before is not None:
             before.end(Ending.REPLACED)
 

@@ -1,15 +1,16 @@
 """Reading a log of events as it grows, without keeping the scheduler waiting (spec § 12.1).
 
 Making records of facts costs more than noting the facts. So watchers are readers like all others,
-and have the share of the loop's time that all readers have together. Events that a watcher cannot
-read in time are lost to it.
+and have the share of the loop's time that all readers have together. What one of them has had
+written serves the others that want the same form. Events that a watcher cannot read before they
+are gone from the ring are lost to it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
-from licorne_core.events import EventRecord
+from licorne_server.event_blocks import Encode
 from licorne_server.event_log import Ending, EventLog
 from licorne_server.share import Share
 
@@ -17,11 +18,12 @@ GATHER_SECONDS = 0.02
 """How long events gather after a batch that left none waiting. An event that comes later than that
 leaves at once."""
 
-BATCH_EVENTS = 1_000
+BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
 
-Encode = Callable[[int, EventRecord], bytes]
-"""Turns an event and its id into the bytes that a reader wants."""
+SENDING_SECONDS = 0.0001
+"""What it takes of the loop's time to send a batch. It counts for the share of the readers, though
+it is not done in the slice."""
 
 
 class Overtaken(Exception):
@@ -80,7 +82,7 @@ class Watch:
     async def next(
         self, encode: Encode, count: int = BATCH_EVENTS, size: int = BATCH_BYTES
     ) -> Batch:
-        """The next events, as soon as there is one.
+        """The next events, as soon as there is one, and as many as fit in a message.
 
         At most `count` events are read, and none after `size` bytes are reached.
 
@@ -92,36 +94,45 @@ class Watch:
         if self._gather_until > loop.time():
             await asyncio.sleep(self._gather_until - loop.time())
         await self.arrival()
-        if self.next_id < self._log.lowest_id:
-            raise Overtaken(self._log.lowest_id)
-        first_id = self.next_id
+        first_id = next_id = self.next_id
+        # What comes meanwhile is for the next message: a message must not wait until it is full.
+        stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
-        more = _encoded(self._log.read(first_id, count), encode, size)
-        done = False
-        while not done:
-            async with self._share.slice(self._party) as over:
-                done = _fill(parts, more, over)
-        self.next_id += len(parts)
+        while next_id < stop and room > 0:
+            async with self._share.slice(self._party, SENDING_SECONDS) as over:
+                next_id, room = self._read(parts, encode, range(next_id, stop), room, over)
+        self.next_id = next_id
         self._gather_until = 0.0 if self.waiting else loop.time() + GATHER_SECONDS
-        return Batch(first_id, len(parts), b"".join(parts))
+        return Batch(first_id, next_id - first_id, b"".join(parts))
 
+    def _read(
+        self,
+        parts: list[bytes],
+        encode: Encode,
+        wanted: range,
+        room: int,
+        over: Callable[[], bool],
+    ) -> tuple[int, int]:
+        """Take parts, block by block, until the slice is over.
 
-def _encoded(
-    events: Iterator[tuple[int, EventRecord]], encode: Encode, size: int
-) -> Iterator[bytes]:
-    """The bytes of each event, until `size` of them were given."""
-    for event_id, record in events:
-        part = encode(event_id, record)
-        yield part
-        size -= len(part)
-        if size <= 0:
-            return
+        Returns the id behind what was taken, and the bytes that are left; none if the next event
+        is lost.
 
-
-def _fill(parts: list[bytes], more: Iterator[bytes], over: Callable[[], bool]) -> bool:
-    """Take parts until the slice is over; whether there are no more."""
-    for part in more:
-        parts.append(part)
-        if over():
-            return False
-    return True
+        Raises:
+            Overtaken: the first event is lost.
+        """
+        log, next_id = self._log, wanted.start
+        if next_id < log.lowest_id:
+            if parts:
+                return next_id, 0
+            raise Overtaken(log.lowest_id)
+        while next_id < wanted.stop and room > 0:
+            written = log.written(next_id, encode)
+            written.write(over)
+            events, data = written.take(next_id, wanted.stop - next_id, room)
+            if events:
+                parts.append(data)
+            next_id, room = next_id + events, room - len(data)
+            if over():
+                break
+        return next_id, room

@@ -11,6 +11,16 @@ RESERVED_PART = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventBounds:
+    """How much the events of one RM may take, beside what its own configuration says."""
+
+    seconds: float = 10.0
+    """How long events are kept for those who read them, however many they are; 0 for not at all."""
+    memory: int = 512 * 1024**2
+    """Bytes, as reckoned, beyond which the oldest go, however young and however few they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RmBounds:
     """What `serve` is told about RMs."""
 
@@ -18,6 +28,8 @@ class RmBounds:
     """How many RMs there may be."""
     each: RmCaps = field(default_factory=RmCaps)
     """How much one of them may have."""
+    events: EventBounds = EventBounds()
+    """How much is kept of the events of each."""
     memory: int = 0
     """Bytes of resident memory above which the process takes no new work; 0 for any number."""
     forget_after: float = 3600.0
@@ -36,6 +48,10 @@ class RmBounds:
         for option, value in least.items():
             if value < 1:
                 return f"{option} must be 1 or more: {value}"
+        if not (math.isfinite(self.events.seconds) and self.events.seconds >= 0):
+            return f"--event-seconds must be a number of seconds from 0 up: {self.events.seconds}"
+        if self.events.memory < 1:
+            return f"--event-memory must be 1 or more: {self.events.memory}"
         if self.memory < 0:
             return f"--max-memory must be 0 or more: {self.memory}"
         if not (math.isfinite(self.forget_after) and self.forget_after >= 0):

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 SLICE_SECONDS = 0.001
-"""How long a reader works at a time."""
+"""How long a reader works at a time, unless the turns of the engine are longer."""
 
 PAUSE_FACTOR = 3.0
 """How many times as long no reader works after that, while the engine is busy."""
@@ -22,9 +22,17 @@ PAUSE_FACTOR = 3.0
 class Share:
     """Deals out slices of the loop's time to all readers."""
 
-    def __init__(self, busy: Callable[[], bool]) -> None:
-        """`busy` tells whether there is scheduling to do; without that there are no pauses."""
+    def __init__(
+        self, busy: Callable[[], bool], turn: Callable[[], float] = lambda: SLICE_SECONDS
+    ) -> None:
+        """`busy` tells whether there is scheduling to do; without that there are no pauses.
+
+        `turn` gives the seconds that a turn of the engine takes: no slice is longer.
+        """
         self._busy = busy
+        self._turn_seconds = turn
+        # When the last slice ended.
+        self._ended = perf_counter()
         # Who waits for a slice, by party; the first party is the next. None is there without one.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         # Whether a slice is taken, or the pause behind one is not over.
@@ -33,18 +41,21 @@ class Share:
         self._debt = 0.0
 
     @asynccontextmanager
-    async def slice(self, party: str) -> AsyncIterator[Callable[[], bool]]:
+    async def slice(self, party: str, more: float = 0.0) -> AsyncIterator[Callable[[], bool]]:
         """Give the caller a slice; it gets a function that tells whether the slice is over.
 
+        What is made inside takes `more` seconds of the loop later, such as to send it.
         Nothing may be awaited inside. What is done inside counts, also if it fails. A pause is for
         whoever comes next, so nobody can leave it out by going away.
         """
         await self._turn(party)
         begin = perf_counter()
+        length = self._length(begin - self._ended)
         try:
-            yield lambda: perf_counter() - begin >= SLICE_SECONDS
+            yield lambda: perf_counter() - begin >= length
         finally:
-            pause = self._owed(perf_counter() - begin)
+            self._ended = perf_counter()
+            pause = self._owed(self._ended - begin + more)
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._next)
             else:
@@ -86,6 +97,15 @@ class Share:
                 turn.set_result(None)
                 return
         self._taken = False
+
+    def _length(self, gap: float) -> float:
+        """How long a slice is that begins so many seconds after the last one.
+
+        A slice begins between two rounds of the engine only. Where these are long, as with one RM
+        alone, a longer slice gives the readers the time that their share is, and a watcher keeps up
+        with what is decided.
+        """
+        return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
     def _owed(self, spent: float) -> float:
         """The pause behind a slice that took so many seconds."""

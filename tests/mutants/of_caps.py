@@ -59,8 +59,8 @@ CAPS = (
     Defect(
         "large-asks-stay-in-events",
         _EVENT_LOG,
-        "self._bytes > MAX_BYTES or",
-        "False or",
+        "self.memory > self._bounds.memory and",
+        "False and",
         "asks that came and went fill the memory as events",
         ("tests/server/test_event_log.py",),
     ),

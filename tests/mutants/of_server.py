@@ -7,6 +7,7 @@ _RM = "server/licorne_server/rm.py"
 _RMS = "server/licorne_server/rms.py"
 _SESSIONS = "server/licorne_server/sessions.py"
 _CONVERSATION = "server/licorne_server/services/conversation.py"
+_EVENT_BLOCKS = "server/licorne_server/event_blocks.py"
 _EVENT_LOG = "server/licorne_server/event_log.py"
 _UNITS = "server/licorne_server/http/units.py"
 
@@ -206,18 +207,50 @@ SERVER = (
     Defect(
         "ring-one-larger",
         _EVENT_LOG,
-        "max(self.next_id - self.settings.event_ring_capacity, ",
-        "max(self.next_id - self.settings.event_ring_capacity - 1, ",
+        "lowest = self.next_id - self.settings.event_ring_capacity",
+        "lowest = self.next_id - self.settings.event_ring_capacity - 1",
         "the ring keeps an event more than it may",
         ("tests/server/test_event_log.py",),
     ),
     Defect(
         "one-event-too-many",
-        _EVENT_LOG,
+        _EVENT_BLOCKS,
         "if start <= event_id < stop:",
         "if start <= event_id <= stop:",
         "more events are read than were asked for",
         ("tests/server/test_event_log.py",),
+    ),
+    Defect(
+        "ring-without-seconds",
+        _EVENT_LOG,
+        "lowest = min(lowest, self._lowest_in_time())",
+        "lowest = max(lowest, 0)",
+        "a watcher that reads promptly is cut off in a burst",
+        ("tests/server/test_event_log.py", "tests/server/test_event_watch.py"),
+    ),
+    Defect(
+        "nobody-comes-back",
+        _EVENT_LOG,
+        "self._grows_until = self._time + self._bounds.seconds",
+        "self._grows_until = self._time",
+        "a watcher whose connection has broken finds that too much is gone",
+        ("tests/server/test_event_log.py",),
+    ),
+    Defect(
+        "ring-shrinks-at-once",
+        _EVENT_LOG,
+        "self._begin < min(last, most)",
+        "self._begin < last",
+        "a ring that shrinks keeps the engine waiting",
+        ("tests/server/test_event_log.py",),
+    ),
+    Defect(
+        "written-for-each-reader",
+        _EVENT_LOG,
+        "written = block.forms[encode] = Written(block, encode)",
+        "written = Written(block, encode)",
+        "events are written anew for each who watches",
+        ("tests/server/test_event_watch.py",),
     ),
     Defect(
         "nobody-is-woken",

@@ -66,6 +66,15 @@ def test_kinds_have_the_numbers_of_the_wire(record: EventRecord) -> None:
     assert si.EventRecord.ChangeDetail.Name(message.eventChangeDetail) == record.detail.name
 
 
+@given(RECORDS)
+def test_a_line_is_the_json_of_its_event(record: EventRecord) -> None:
+    """A line says the same as an event of a batch, whatever is in it."""
+    line = convert_events.record_line(7, record)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == convert_events.record_json(record)
+
+
 def test_json_has_the_published_names() -> None:
     """Kinds are numbers, amounts stand as in the published messages, nothing is left out."""
     record = EventRecord(

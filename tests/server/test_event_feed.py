@@ -15,7 +15,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server import event_feed
 from licorne_server.app import Server
 from licorne_server.outbox import Bounds
-from support.facts import happened
+from support.facts import START, happened
 from support.shim import (
     LOOPBACK,
     Call,
@@ -66,9 +66,9 @@ async def listed(channel: grpc.aio.Channel, start: int = 0) -> dict[int, si.Even
     return {event.id: event.record for event in answer.events}
 
 
-def play(server: Server, count: int) -> int:
-    """So many events happen; the id of the last."""
-    server.rms.route([happened("rm", 0, count)])
+def play(server: Server, count: int, *, time: float = START) -> int:
+    """So many events happen, at a time in unix seconds; the id of the last."""
+    server.rms.route([happened("rm", 0, count, time=time)])
     return server.events.get("rm").next_id - 1
 
 
@@ -186,7 +186,8 @@ async def test_events_that_were_not_sent_in_time_leave_a_gap(
     )
     ear = Ear(session, call)
     await ear.hear(play(server, 1))
-    last = play(server, 100)
+    play(server, 1000)
+    last = play(server, 1, time=START + 10.5)
     await ear.hear(last)
     assert sorted(ear.records)[-20:] == list(range(last - 19, last + 1))
     assert last - 20 not in ear.records

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import nullcontext
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -13,14 +15,19 @@ from licorne_core.events import EventRecord
 from licorne_core.ids import RmId
 from licorne_server import event_log
 from licorne_server.event_log import Ending, EventLog, EventLogs, TooManyStreams
-from support.facts import Counted, counted, happened
+from licorne_server.rm_bounds import EventBounds
+from support.facts import START, Counted, counted, happened
 
 RM, OTHER = RmId("rm"), RmId("other")
 
 
-def log_of(capacity: int = 100_000) -> EventLog:
-    """An empty log that keeps so many."""
-    return EventLog(RM, ExtraConfig(event_ring_capacity=capacity))
+MEMORY = 1_000_000
+
+
+def log_of(capacity: int = 100_000, *, seconds: float = 10.0, memory: int = 2**30) -> EventLog:
+    """An empty log that keeps so many, of so many seconds while somebody reads."""
+    bounds = EventBounds(seconds=seconds, memory=memory)
+    return EventLog(RM, ExtraConfig(event_ring_capacity=capacity), bounds)
 
 
 def numbers(events: Iterable[tuple[int, EventRecord]]) -> list[tuple[int, int]]:
@@ -57,11 +64,11 @@ def test_what_is_not_kept_is_left_out() -> None:
 
 def test_large_asks_leave_room_for_fewer_events() -> None:
     """The oldest events go once those that are kept hold too much memory."""
-    log = log_of()
+    log = log_of(memory=MEMORY)
     for first in range(0, 10, 2):
-        log.append(counted(first, 2), footprint=event_log.MAX_BYTES // 3)
+        log.append(counted(first, 2), footprint=MEMORY // 3)
     assert [number for number, _ in numbers(log.read(0, 100))] == [6, 7, 8, 9]
-    log.append(counted(10, 2), footprint=2 * event_log.MAX_BYTES)
+    log.append(counted(10, 2), footprint=2 * MEMORY)
     assert numbers(log.read(0, 100)) == [(10, 10), (11, 11)]
     assert (log.lowest_id, log.next_id) == (10, 12)
 
@@ -69,9 +76,9 @@ def test_large_asks_leave_room_for_fewer_events() -> None:
 @pytest.mark.parametrize("capacity", [3, 100])
 def test_memory_is_counted_for_what_is_kept(capacity: int) -> None:
     """Events that went for their number do not count, so the last ones stay."""
-    log = log_of(capacity)
+    log = log_of(capacity, memory=MEMORY)
     for first in range(0, 60, 3):
-        log.append(counted(first, 3), footprint=event_log.MAX_BYTES // 100)
+        log.append(counted(first, 3), footprint=MEMORY // 100)
     assert log.lowest_id == max(0, 60 - capacity)
 
 
@@ -103,13 +110,94 @@ def test_the_newest_are_kept(turns: list[list[int]], capacities: list[int]) -> N
             assert numbers(log.read(event_id, 1)) == [(event_id, number)]
 
 
+class Noted(Counted):
+    """A fact whose end is noticed."""
+
+    __slots__ = ("__weakref__",)
+
+
 def test_what_is_dropped_is_let_go() -> None:
     """Facts without a kept record take no room: a ring that turns does not grow."""
     log = log_of(capacity=100)
+    kept: WeakSet[Noted] = WeakSet()
     for turn in range(1000):
-        log.append(counted(turn * 10, 10))
-        assert len(log._facts) <= 212
-        assert sum(fact is not None for fact in log._facts) <= 101
+        facts = [Noted(turn * 10 + number) for number in range(10)]
+        kept.update(facts)
+        log.append(facts)
+        del facts
+        assert len(kept) < 100 + 2 * event_log.BLOCK_FACTS
+
+
+def play(log: EventLog, seconds: float, count: int) -> None:
+    """So many events happen at once, so many seconds after the start."""
+    log.append(counted(log.next_id, count, time=START + seconds))
+
+
+def test_those_of_the_last_seconds_are_kept_for_readers() -> None:
+    """While somebody reads, the ring is as large as the last seconds need; then as many as before.
+
+    Whoever reads promptly has that time to catch up, however much happens.
+    """
+    log = log_of(capacity=1000, seconds=10.0)
+    play(log, 0, 3000)
+    assert (log.lowest_id, log.next_id) == (2000, 3000)
+    with log.reading():
+        for second in range(1, 11):
+            play(log, second, 3000)
+            assert log.lowest_id == 2000
+        found = numbers(log.read(2000, 10**6))
+        assert found == [(number, number) for number in range(2000, 33_000)]
+        play(log, 20.5, 1)
+        assert log.lowest_id == log.next_id - 1000
+
+
+def test_readers_may_come_back() -> None:
+    """The last seconds are kept for as long again after the last reader has gone."""
+    log = log_of(capacity=1000, seconds=10.0)
+    with log.reading():
+        play(log, 0, 5000)
+    play(log, 9.5, 5000)
+    assert log.lowest_id == 0
+    play(log, 10.5, 5000)
+    assert log.lowest_id == log.next_id - 1000
+
+
+@pytest.mark.parametrize("readers", [0, 1])
+def test_without_seconds_the_number_counts_alone(readers: int) -> None:
+    """A ring of no seconds keeps no more for those who read."""
+    log = log_of(capacity=1000, seconds=0.0)
+    with log.reading() if readers else nullcontext():
+        for turn in range(20):
+            play(log, turn * 0.001, 700)
+            assert log.lowest_id == max(0, log.next_id - 1000)
+
+
+def test_the_memory_bounds_the_seconds() -> None:
+    """What is kept for readers never takes more than the bound, and no id is left out."""
+    log = log_of(capacity=1000, seconds=10.0, memory=MEMORY)
+    with log.reading():
+        for turn in range(100):
+            play(log, turn * 0.01, 600)
+            assert log.memory <= MEMORY
+    found = numbers(log.read(0, 10**6))
+    assert found == [(number, number) for number in range(log.lowest_id, 60_000)]
+    assert len(found) > 1000
+
+
+def test_a_ring_that_shrinks_does_so_step_by_step() -> None:
+    """Old events are out of sight at once, and their memory goes a few blocks at a time."""
+    log = log_of(capacity=10, seconds=10.0)
+    with log.reading():
+        for turn in range(100):
+            play(log, turn * 0.01, event_log.BLOCK_FACTS)
+    before = log.memory
+    play(log, 60, 1)
+    assert log.lowest_id == log.next_id - 10
+    block = event_log.BLOCK_FACTS * event_log.FACT_BYTES
+    assert before - log.memory <= event_log.DROPPED_BLOCKS * block
+    for turn in range(100):
+        play(log, 61 + turn, 1)
+    assert log.memory <= 2 * block
 
 
 async def test_news_wakes_all_who_wait() -> None:

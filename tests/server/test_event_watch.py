@@ -7,10 +7,12 @@ import pytest
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.events import EventRecord
 from licorne_core.ids import RmId
+from licorne_server import event_watch
+from licorne_server import share as shares
 from licorne_server.event_log import Ending, EventLog
 from licorne_server.event_watch import Over, Overtaken, Watch
 from licorne_server.share import Share
-from support.facts import counted
+from support.facts import START, counted
 
 
 def log_of(capacity: int = 100_000) -> EventLog:
@@ -67,6 +69,68 @@ async def test_a_reader_may_begin_ahead() -> None:
     assert (await asyncio.wait_for(coming, 1)).first_id == 2
 
 
+async def test_whoever_reads_promptly_loses_nothing() -> None:
+    """A burst much larger than the ring is read whole and in order, if it is read in time."""
+    log = log_of(capacity=100)
+    watch = Watch(log, 0, Share(idle), "host")
+    with log.reading():
+        told = b""
+        for burst in range(5):
+            log.append(counted(burst * 3000, 3000, time=START + 2 * burst))
+            told += (await watch.next(shown)).data
+        while watch.waiting:
+            told += (await watch.next(shown)).data
+    assert told == b"".join(b"%d:app-%d " % (number, number) for number in range(15_000))
+
+
+async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
+    """The ring keeps what happened in the last seconds, and not what happened before that."""
+    log = log_of(capacity=100)
+    watch = Watch(log, 0, Share(idle), "host")
+    with log.reading():
+        log.append(counted(0, 3000))
+        log.append(counted(3000, 3000, time=START + 10.5))
+        with pytest.raises(Overtaken) as overtaken:
+            await watch.next(shown)
+        assert overtaken.value.next_id == 3000
+
+
+async def test_events_are_written_once_for_all_who_read_them() -> None:
+    """However many watch, and wherever each begins, an event is turned into bytes once."""
+    log = log_of()
+    written: list[int] = []
+
+    def noting(event_id: int, record: EventRecord) -> bytes:
+        written.append(event_id)
+        return shown(event_id, record)
+
+    watches = [Watch(log, start, Share(idle), "host") for start in (0, 700, 1, 0)]
+    with log.reading():
+        for turn in range(3):
+            log.append(counted(turn * 1000, 1000))
+            for watch in watches:
+                while watch.waiting:
+                    begin = watch.next_id
+                    batch = await watch.next(noting, 300)
+                    numbers = range(begin, begin + batch.events)
+                    assert batch.data == b"".join(b"%d:app-%d " % (n, n) for n in numbers)
+    assert written == list(range(3000))
+
+
+async def test_a_batch_counts_for_the_share_beside_its_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To send a batch takes time of the loop as well, also if nothing has to be written for it."""
+    monkeypatch.setattr(shares, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(event_watch, "SENDING_SECONDS", shares.SLICE_SECONDS)
+    log, pauses = log_of(), list[float]()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_later", lambda pause, _: pauses.append(pause))
+    log.append(counted(0, 10))
+    await Watch(log, 0, Share(lambda: True), "host").next(shown)
+    assert pauses == [shares.PAUSE_FACTOR * shares.SLICE_SECONDS]
+
+
 async def test_lost_events_are_said() -> None:
     """Who fell behind the ring learns where it can go on, and can."""
     log = log_of(capacity=3)
@@ -100,5 +164,8 @@ async def test_a_cancelled_read_loses_nothing() -> None:
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    batch = await watch.next(shown, 20_000, 10**9)
-    assert (batch.first_id, batch.events) == (0, 20_000)
+    read = 0
+    while read < 20_000:
+        batch = await watch.next(shown, 20_000, 10**9)
+        assert batch.first_id == read
+        read += batch.events

@@ -14,6 +14,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.peers import host_of
 from licorne_server.services import events
+from support.facts import START
 from support.shim import (
     Shim,
     application,
@@ -236,13 +237,26 @@ async def test_a_watcher_that_the_ring_overtakes_is_cut_off(
     tape.play(1)
     await watcher.hear(1)
     tape.play(5000)
+    tape.play(1, time=START + 10.5)
     code, reason, metadata = await watcher.ending()
     assert (code, reason) == (grpc.StatusCode.ABORTED, "SLOW_WATCHER")
     assert tape.numbers(watcher.events) == [0]
     next_id = int(metadata["next_id"])
-    assert next_id == tape.base + 3001
+    assert next_id == tape.base + 3002
     again = Watcher(state, start=next_id, instance=watcher.instance)
-    assert tape.numbers(await again.hear(2000)) == list(range(3001, 5001))
+    assert tape.numbers(await again.hear(2000)) == list(range(3002, 5002))
+
+
+async def test_a_burst_larger_than_the_ring_is_told_whole(
+    tape: Tape, channel: grpc.aio.Channel, state: "StateAsyncStub"
+) -> None:
+    """Whoever reads promptly is not cut off, however much happens at once and however they read."""
+    await configure(channel, ringBufferCapacity="100")
+    watchers = [await Watcher(state).begin() for _ in range(3)]
+    for turn in range(10):
+        tape.play(4000, time=START + turn)
+    for watcher in watchers:
+        assert tape.numbers(await watcher.hear(40_000)) == list(range(40_000))
 
 
 async def test_a_watcher_that_takes_nothing_is_cut_off(

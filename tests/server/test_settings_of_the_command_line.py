@@ -8,7 +8,7 @@ from licorne_core.config import DEFAULT_CONFIG, load
 from licorne_core.rm_caps import RmCaps
 from licorne_server.__main__ import parser_for, settings_of
 from licorne_server.peer_bounds import PeerBounds
-from licorne_server.rm_bounds import RmBounds
+from licorne_server.rm_bounds import EventBounds, RmBounds
 from licorne_server.settings import Settings, SettingsError
 
 
@@ -60,6 +60,7 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
         *("--max-applications", "7", "--max-asks", "8", "--max-ended", "9"),
         *("--max-rm-memory", "512Mi", "--max-ended-memory", "3Ki"),
         *("--max-memory", "2Gi", "--forget-after", "1.5"),
+        *("--event-seconds", "2.5", "--event-memory", "1Mi"),
     )
     each = RmCaps(
         partitions=4,
@@ -71,7 +72,10 @@ def test_bounds_of_rms(monkeypatch: pytest.MonkeyPatch) -> None:
         memory=512 * 2**20,
         ended_memory=3072,
     )
-    assert given.rms == RmBounds(number=3, each=each, memory=2 * 2**30, forget_after=1.5)
+    events = EventBounds(seconds=2.5, memory=2**20)
+    assert given.rms == RmBounds(
+        number=3, each=each, events=events, memory=2 * 2**30, forget_after=1.5
+    )
     assert settings().rms == RmBounds(memory=77, each=RmCaps(memory=38))
     assert settings("--max-memory", "0").rms == RmBounds(memory=0)
 
@@ -100,6 +104,15 @@ def test_what_is_no_size_is_named(text: str, capsys: pytest.CaptureFixture[str])
         (("--max-asks", "-5"), "--max-asks must be 1 or more: -5"),
         (("--max-rm-memory", "0"), "--max-rm-memory must be 1 or more: 0"),
         (("--max-ended-memory", "0"), "--max-ended-memory must be 1 or more: 0"),
+        (
+            ("--event-seconds", "-1"),
+            "--event-seconds must be a number of seconds from 0 up: -1.0",
+        ),
+        (
+            ("--event-seconds", "nan"),
+            "--event-seconds must be a number of seconds from 0 up: nan",
+        ),
+        (("--event-memory", "0"), "--event-memory must be 1 or more: 0"),
         (("--forget-after", "inf"), "--forget-after must be a number of seconds from 0 up: inf"),
         (("--rm-token", "a"), "--rm-token: RM=FILE was expected: a"),
         (("--rm-token", "=file"), "--rm-token: RM=FILE was expected: =file"),

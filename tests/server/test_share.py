@@ -72,6 +72,24 @@ async def test_a_slice_is_over_after_a_millisecond(monkeypatch: pytest.MonkeyPat
         assert over()
 
 
+@pytest.mark.parametrize(
+    ("turn", "gap", "length"),
+    [(0.003, 0.0, 0.001), (0.003, 0.006, 0.002), (0.003, 0.5, 0.003), (0.0003, 0.5, 0.001)],
+)
+async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn(
+    turn: float, gap: float, length: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between long rounds of the engine readers still have a quarter of the time."""
+    time = Time(monkeypatch)
+    share = Share(yes, lambda: turn)
+    time.now += gap
+    async with share.slice("p") as over:
+        time.work(length * 0.9)
+        assert not over()
+        time.work(length * 0.2)
+        assert over()
+
+
 async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
     """Between two slices of however many readers everything else goes on once at least."""
     share, done = Share(no), 0

@@ -6,6 +6,9 @@ from licorne_core.effects import Happened
 from licorne_core.events import EventChange, EventDetail, EventRecord, EventType
 from licorne_core.ids import RmId
 
+START = 1_700_000_000.0
+"""When facts happen unless something else is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counted:
@@ -13,7 +16,7 @@ class Counted:
 
     first: int
     count: int = 1
-    time: float = 1_700_000_000.0
+    time: float = START
 
     def records(self) -> list[EventRecord]:
         """Each about its own application."""
@@ -31,11 +34,11 @@ class Counted:
         ]
 
 
-def counted(first: int, count: int, *, each: int = 1) -> list[Counted]:
+def counted(first: int, count: int, *, each: int = 1, time: float = START) -> list[Counted]:
     """So many facts of `each` events, their numbers going on from one to the next."""
-    return [Counted(first + i * each, each) for i in range(count)]
+    return [Counted(first + i * each, each, time) for i in range(count)]
 
 
-def happened(rm_id: str, first: int, count: int, *, each: int = 1) -> Happened:
+def happened(rm_id: str, first: int, count: int, *, each: int = 1, time: float = START) -> Happened:
     """What a core would say of them."""
-    return Happened(rm_id=RmId(rm_id), facts=counted(first, count, each=each))
+    return Happened(rm_id=RmId(rm_id), facts=counted(first, count, each=each, time=time))

@@ -11,7 +11,7 @@ from licorne.v1 import admin_pb2 as ap
 from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
-from support.facts import happened
+from support.facts import START, happened
 from support.shim import PATIENCE
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class Tape:
         self.base = server.events.get(rm_id).next_id
         self.count = 0
 
-    def play(self, count: int, *, each: int = 1) -> None:
-        """So many facts of `each` events happen in one turn."""
-        self.server.rms.route([happened(self.rm_id, self.count, count, each=each)])
+    def play(self, count: int, *, each: int = 1, time: float = START) -> None:
+        """So many facts of `each` events happen in one turn, at a time in unix seconds."""
+        self.server.rms.route([happened(self.rm_id, self.count, count, each=each, time=time)])
         self.count += count * each
 
     def numbers(self, found: Any) -> list[int]:

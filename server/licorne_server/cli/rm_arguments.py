@@ -5,7 +5,7 @@ import argparse
 from licorne_core.rm_caps import RmCaps
 from licorne_server.cli.arguments import size
 from licorne_server.machine_memory import USUAL_PERCENT, usual_limit
-from licorne_server.rm_bounds import RmBounds
+from licorne_server.rm_bounds import EventBounds, RmBounds
 
 _USUAL = RmBounds()
 _CAPS = {
@@ -47,6 +47,21 @@ def add_rm_arguments(parser: argparse.ArgumentParser) -> None:
         help="and memory of its applications that are over; the oldest is dropped (64Mi)",
     )
     add(
+        "--event-seconds",
+        type=float,
+        default=_USUAL.events.seconds,
+        metavar="SECONDS",
+        help="events of an RM are kept for so long while somebody reads them, however many they "
+        "are; 0 for not at all (%(default)s)",
+    )
+    add(
+        "--event-memory",
+        type=size,
+        default=_USUAL.events.memory,
+        metavar="SIZE",
+        help="memory of the events of one RM, as reckoned; the oldest go (512Mi)",
+    )
+    add(
         "--max-memory",
         type=size,
         metavar="SIZE",
@@ -71,6 +86,7 @@ def rm_bounds(args: argparse.Namespace) -> RmBounds:
     return RmBounds(
         number=args.max_rms,
         each=RmCaps(**counted, memory=memory, ended_memory=args.max_ended_memory),
+        events=EventBounds(seconds=args.event_seconds, memory=args.event_memory),
         memory=limit,
         forget_after=args.forget_after,
     )

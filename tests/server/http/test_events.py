@@ -13,7 +13,7 @@ from licorne_core.ids import RmId
 from licorne_server.event_log import EventLog
 from licorne_server.http import events
 from support.builders import RM, register, reload
-from support.facts import happened
+from support.facts import START, happened
 from support.http_site import Site
 from support.shim import PATIENCE, eventually
 
@@ -37,9 +37,9 @@ def change(site: Site, **extra: str) -> None:
     site.events.follow(RmId(RM))
 
 
-def play(site: Site, first: int, count: int, rm: str = RM) -> None:
+def play(site: Site, first: int, count: int, rm: str = RM, *, time: float = START) -> None:
     """So many events happen."""
-    site.events.add(happened(rm, first, count))
+    site.events.add(happened(rm, first, count, time=time))
 
 
 def subjects(records: list[Any]) -> list[int]:
@@ -244,11 +244,21 @@ async def test_a_stream_that_falls_behind_is_cut_off(site: Site) -> None:
     begin(site, ringBufferCapacity="10")
     async with stream(site) as lines:
         await lines.next()
-        play(site, 0, 100)
+        play(site, 0, 1000)
+        play(site, 1000, 1, time=START + 10.5)
         last = await lines.next()
         assert await lines.next() is None
     assert last["status_code"] == 503
-    assert last["message"].endswith("the first event that is kept is 90")
+    assert last["message"].endswith("the first event that is kept is 991")
+
+
+async def test_a_stream_tells_a_burst_larger_than_the_ring(site: Site) -> None:
+    """Whoever reads promptly is not cut off."""
+    begin(site, ringBufferCapacity="10")
+    async with stream(site) as lines:
+        await lines.next()
+        play(site, 0, 20_000)
+        assert subjects(await lines.take(20_000)) == list(range(20_000))
 
 
 async def test_a_stream_ends_with_the_registration(site: Site) -> None:
