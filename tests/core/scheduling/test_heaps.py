@@ -15,10 +15,9 @@ from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.scheduling import heap_room, heaps
-from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_heap import NodeHeap
-from licorne_core.scheduling.supply import ReservableSupply, Supply
+from licorne_core.scheduling.supply import NodePool, ReservableSupply, Supply
 
 steps = st.lists(
     st.tuples(
@@ -76,7 +75,7 @@ class CountedWalks(dict[NodeId, Node]):
 
 def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
     """A supply that is not short."""
-    return kind(Shape({"vcore": vcore}), FittingIndex())
+    return kind(Shape({"vcore": vcore}), NodePool(kind.amounts))
 
 
 def has_heap(supply: Supply) -> bool:
@@ -296,8 +295,8 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
 
 
-def test_a_supply_in_short_is_read_its_hopeful_nodes() -> None:
-    """It finds the node that has changed since, whatever else was written into the log."""
+def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
+    """No other node would do, whatever else was written into the log."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None
@@ -307,8 +306,10 @@ def test_a_supply_in_short_is_read_its_hopeful_nodes() -> None:
         if node is hope:
             nodes.book.resize(hope, {"vcore": 9})
         nodes.set_score(node, node.score - 100)
-        supply.offer(node)
+        supply.nodes.improved(node)
+    worked = nodes.heaps.work
     assert nodes.heaps.first(supply) is hope
+    assert nodes.heaps.work - worked <= 3
 
 
 def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
