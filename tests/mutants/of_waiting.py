@@ -144,8 +144,8 @@ WAITING = (
     Defect(
         "least-of-the-last",
         _SHELF,
-        "        elif other < value:",
-        "        elif other > value:",
+        "            if value < known:",
+        "            if value > known:",
         "who wants less than his neighbours is passed over",
         (_TEST_SHELF,),
     ),
@@ -227,6 +227,22 @@ WAITING = (
         "        if node.open or self._required:",
         "        if True:",
         "a drained node makes a pass look at those who wait for open ones",
+        (_TEST_SUPPLY,),
+    ),
+    Defect(
+        "ruled-out-for-ever",
+        _SUPPLY,
+        "                if supply.is_short:\n                    return True",
+        "                return True",
+        "what was looked for in vain long ago counts as not there",
+        (_TEST_HEAPS,),
+    ),
+    Defect(
+        "ruled-out-by-refusals",
+        _SUPPLY,
+        "if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):",
+        "if not self.rules_out(supply.items):",
+        "who wants more than a class that the RM refuses is not placed",
         (_TEST_SUPPLY,),
     ),
     Defect(

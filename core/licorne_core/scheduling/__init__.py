@@ -41,9 +41,9 @@ is active and what leads to an open blocker, and asks the blocker before it goes
 node may open the way for many and have room for one. A blocker that lets nobody through is shut.
 
 Supplies and shortages are many, one for each size. So those who wait for them stand in one line,
-that of the *pool*: the open nodes, or a quota. A shelf of the pool (`shelf.py`) knows the least that
-anybody wants in each stretch of it, so that the first whose size fits is found without a look at
-those who want more, and a change costs the same however many sizes wait.
+that of the *pool*: the open nodes, or a quota. A shelf of the pool (`shelf.py`) knows the least
+that anybody wants in each stretch of it, so that the first whose size fits is found without a look
+at those who want more, and a change costs the same however many sizes wait.
 
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
@@ -59,7 +59,8 @@ What is never looked at
 * Queues and applications in which nothing is active and that lead to no open blocker.
 * Nodes that have not changed since a supply was found short. Those that have are noted once, in the
   pool of all supplies (`supply.py`).
-* Any node, for a shape that wants more of a resource type than the greatest amount.
+* Any node, for a shape that wants more of a resource type than the greatest amount, or no less of
+  any type than one that was just looked for in vain (`NodePool.rules_out`).
 * Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
   asks, the type that rules out most decides (`fitting.py`).
 * Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).

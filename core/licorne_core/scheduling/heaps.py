@@ -116,6 +116,8 @@ class NodeHeaps:
             node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
             if node is not None or self._is_ruled_out(supply):
                 return node
+            if not supply.is_short and supply.nodes.rules_out(supply.items):
+                supply.run_short()
             heap = self._start(supply)
         else:
             self._room.used(heap)
@@ -177,10 +179,12 @@ class NodeHeaps:
             heap.read = len(log)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """Whether it wants more of a resource type than any open node has."""
+        """Whether no open node has that much of a type, or less was just looked for in vain."""
         greatest = self._greatest[type(supply)]
         self._read_sizes(greatest)
-        return greatest.rules_out(supply.items)
+        if greatest.rules_out(supply.items):
+            return True
+        return not supply.nodes.rooms and supply.nodes.rules_out(supply.items)
 
     def _read_sizes(self, greatest: Greatest) -> None:
         if greatest.read < len(self._log):

@@ -5,7 +5,7 @@ of, so that most chunks of which no item fits are passed over by one comparison.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from licorne_core.ranking import Ranked, Ranking
@@ -286,16 +286,20 @@ def _last(chunk: Chunk) -> Ranked:
     return chunk.entries[-1]
 
 
-def lower(least: Amounts, wanted: Iterable[tuple[str, int]]) -> bool:
+def lower(least: Amounts, wanted: Collection[tuple[str, int]]) -> bool:
     """Let nobody who wants this want less than the least; whether that has changed it."""
     changed = False
-    amounts = dict(wanted)
-    for name, value in list(least.items()):
-        other = amounts.get(name)
-        if other is None:
+    seen = 0
+    for name, value in wanted:
+        known = least.get(name)
+        if known is not None:
+            seen += 1
+            if value < known:
+                least[name] = value
+                changed = True
+    if seen < len(least):
+        names = {name for name, _ in wanted}
+        for name in [name for name in least if name not in names]:
             del least[name]
-            changed = True
-        elif other < value:
-            least[name] = other
-            changed = True
+        return True
     return changed

@@ -29,6 +29,9 @@ SIFTED_TYPES = 4
 MAX_ROOMS = 16
 """Nodes that are looked at one by one for a supply that is short of all others."""
 
+MAX_SHORT = 16
+"""Shapes of which it is remembered that they were looked for in vain, the latest."""
+
 
 class NodePool(Pool):
     """The open nodes, for the supplies of one kind that are short of them.
@@ -37,7 +40,7 @@ class NodePool(Pool):
     a supply that is short. A pass that is through has shown that of them for all who wait.
     """
 
-    __slots__ = ("_amounts", "_required", "passes_ended", "rooms", "supplies")
+    __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
 
     def __init__(
         self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False
@@ -49,11 +52,31 @@ class NodePool(Pool):
         super().__init__()
         self._amounts = amounts
         self._required = required
+        self._short: list[Supply] = []
         self.passes_ended = 0
         """How many passes were through since the first change of a node."""
         self.rooms: dict[Node, None] = {}
         self.supplies = 0
         """How many are of this pool."""
+
+    def ran_short(self, supply: "Supply") -> None:
+        """A look at all nodes was in vain: so is one for whoever wants more."""
+        # What the RM says of one class says nothing of another.
+        if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):
+            known = [other for other in self._short if other.is_short]
+            self._short = [*known[1 - MAX_SHORT :], supply]
+
+    def rules_out(self, wanted: Items) -> bool:
+        """Whether less was looked for in vain: then no node would do but those in `rooms`."""
+        amounts = dict(wanted)
+        for supply in self._short:
+            for name, value in supply.items:
+                if amounts.get(name, 0) < value:
+                    break
+            else:
+                if supply.is_short:
+                    return True
+        return False
 
     def may_fit(self, least: Amounts) -> bool:
         """Whether a node that has changed has so much."""
@@ -146,8 +169,11 @@ class Supply(Shortage):
 
     def run_short(self) -> None:
         """A look at all nodes was in vain."""
+        was_short = self.is_short
         self._short_in = self.nodes.passes_ended
         self.nodes.lower(self.items)
+        if not was_short:
+            self.nodes.ran_short(self)
 
     def retire(self) -> None:
         """Nobody waits for it any more: it is short until the end of the pass."""

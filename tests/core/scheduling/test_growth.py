@@ -143,3 +143,24 @@ def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
     many = cost_of_a_release(none_fits, layout, MANY, root_is_full=False)
     assert (few.served, many.served) == ([], [])
     assert many.lines <= 2 * few.lines
+
+
+def test_sizes_that_fit_nowhere_cost_the_same_however_many_nodes_there_are() -> None:
+    """One is looked for in vain, and those that want no less of any type are not looked for.
+
+    No type alone rules them out: half of the nodes have enough of one, the others of the other.
+    """
+    costs = []
+    for count in (20, 1000):
+        core = Core()
+        core.do(register(config("[{name: a}]")), apps(app("own", "root.a")))
+        amounts = [{"vcore": 10 + 990 * (n % 2), "memory": 1000 - 990 * (n % 2)} for n in (0, 1)]
+        core.do(nodes(*(node(f"n{n}", size=amounts[n % 2]) for n in range(count))))
+        core.do(asks(ask("own", "first", vcore=100, memory=100)))
+        sizes = [(100 + number, 300 - number) for number in range(200)]
+        wanted = (ask("own", f"k{n}", vcore=n, memory=other) for n, other in sizes)
+        cost = core.cost_of(asks(*wanted, ask("own", "fits", vcore=10, memory=10)))
+        assert cost.served == ["fits"]
+        costs.append(cost.lines)
+    few, many = costs
+    assert many <= 1.1 * few

@@ -156,6 +156,37 @@ def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
     assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
 
 
+def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
+    """Though no single type rules it out: the nodes that have it lack the other one."""
+    nodes = Nodes(2 * heaps.PROBES)
+    for number, node in enumerate(nodes.all):
+        nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
+        nodes.set_score(node, -1 - number)
+    pool = NodePool(Supply.amounts)
+
+    def look(vcore: int, memory: int) -> int:
+        supply = Supply(Shape({"vcore": vcore, "memory": memory}), pool)
+        before = nodes.heaps.work
+        assert nodes.heaps.first(supply) is None
+        supply.run_short()
+        nodes.heaps.drop(supply)
+        return nodes.heaps.work - before
+
+    assert look(2, 2) > 0
+    assert [look(2, 3), look(3, 2), look(2, 2), look(8, 8)] == [0, 0, 0, 0]
+    assert look(1, 3) > 0
+    assert look(1, 4) == 0
+    grown = nodes.all[0]
+    nodes.book.resize(grown, {"vcore": 4, "memory": 4})
+    nodes.set_score(grown, -100)
+    pool.improved(grown)
+    fits, large = (Supply(Shape({"vcore": n, "memory": n}), pool) for n in (4, 5))
+    assert nodes.heaps.first(fits) is grown
+    assert nodes.heaps.first(large) is None
+    pool.end_pass()
+    assert not pool.rules_out((("vcore", 4), ("memory", 4)))
+
+
 def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
     """The greatest amounts rise with every node that has more, whoever has read the log before."""
     nodes = Nodes(2 * heaps.PROBES)

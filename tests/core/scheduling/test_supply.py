@@ -98,6 +98,15 @@ def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
     assert (small.lets_through(), large.lets_through()) == (True, False)
 
 
+def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
+    """A class for which all nodes are refused says nothing of others that want more."""
+    pool = NodePool(Supply.amounts)
+    Supply(CLASSES[2], pool).run_short()
+    assert not pool.rules_out((("vcore", 3),))
+    Supply(CLASSES[2].shape, pool).run_short()
+    assert pool.rules_out((("vcore", 3),))
+
+
 def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
     """Whatever the nodes look like: a pass asks nobody twice."""
     supply = run_short()
