@@ -25,7 +25,10 @@ def item_of(shelf: Shelf, ranking: Ranking[Any]) -> Any:
 
 
 class Sizes(Line):
-    """Items that want so much vcore and memory each, of a room that has so much."""
+    """Items that want so much vcore and memory each, of a room that has so much.
+
+    It inherits from the core, so tests with it are for the pure form.
+    """
 
     def __init__(self) -> None:
         """No items, and no room; `asked` counts the comparisons with the room."""
@@ -149,6 +152,7 @@ sized = st.lists(
 )
 
 
+@pytest.mark.pure
 @given(sized, st.sampled_from([2, 64]))
 def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
     history: list[tuple[str, int, int, int]], chunk: int
@@ -185,6 +189,7 @@ def test_the_first_that_fits_is_the_one_that_a_look_at_all_finds(
                 assert key_of(shelf, ranking, limit) == expected
 
 
+@pytest.mark.pure
 def test_of_very_many_sizes_few_are_compared() -> None:
     """With those that do not fit all in front, one comparison passes over very many of them."""
     ranking: Ranking[int] = Ranking()
@@ -206,6 +211,7 @@ def test_of_very_many_sizes_few_are_compared() -> None:
     assert line.asked < 200
 
 
+@pytest.mark.pure
 def test_a_shelf_forgets_those_that_have_left() -> None:
     """However many came and went while nobody looked, it is as small as what is there."""
     ranking: Ranking[int] = Ranking()
@@ -221,6 +227,7 @@ def test_a_shelf_forgets_those_that_have_left() -> None:
     assert sum(len(chunk.entries) for chunk in shelf._chunks) < 100
 
 
+@pytest.mark.pure
 def test_who_was_small_and_has_gone_is_forgotten() -> None:
     """Those beside him are not compared one by one for his sake for ever."""
     ranking: Ranking[int] = Ranking()
