@@ -32,12 +32,14 @@ def _parked(partition: Partition) -> Iterator[Parked]:
 
 
 def _check_parked(item: Parked) -> None:
-    """W2: the blocker has the item, and all that leads to it, on its shelves; none is active."""
+    """W2: the line has the item, and all that leads to it, on its shelves; none is active."""
     blocker = item.blocker
     for level, (ranking, member) in enumerate(way_up(item)):
-        shelf = blocker.shelves.get(ranking)
+        shelf = blocker.line.shelves.get(ranking)
         if shelf is None or member not in shelf.members:
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r}, which has not {member!r}")
+        if not shelf.knows(member, blocker.items):
+            raise InvariantBroken(f"W2: {member!r} leads to {item!r}, who wants less than is known")
         if not level and ranking.is_active(member):
             raise InvariantBroken(f"W2: {item!r} waits for {blocker!r} and is active")
 
@@ -46,7 +48,7 @@ def _check_shelves(partition: Partition) -> None:
     """W2 the other way round: what is on a shelf leads to somebody who waits for its blocker."""
     leading: dict[Blocker, set[tuple[Any, object]]] = {}
     for item in _parked(partition):
-        known = leading.setdefault(item.blocker, set())
+        known = leading.setdefault(item.blocker.line, set())
         known.update((ranking, member) for ranking, member in way_up(item))
     for blocker, known in leading.items():
         for ranking, shelf in blocker.shelves.items():

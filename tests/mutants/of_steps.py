@@ -237,8 +237,8 @@ STEPS = (
     Defect(
         "node-wakes-nobody",
         _WAKEUPS,
-        "            self.waiting.changed(supply)\n        if node.reservations:\n",
-        "            self.waiting.changed(supply)\n        if node.foreign:\n",
+        "            self.waiting.changed(blocker)\n        if node.reservations:\n",
+        "            self.waiting.changed(blocker)\n        if node.foreign:\n",
         "what comes free on a reserved node is not used",
         (_TEST_RESERVATIONS,),
     ),

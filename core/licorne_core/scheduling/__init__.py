@@ -27,7 +27,7 @@ one question: would it let somebody through now? The kinds, and what changes the
 
     blocker               in the way of              may let somebody through when
     OpenPlaceholders      real asks of a task group  no placeholder of the group is open
-    QuotaShortage         a shape, in a quota        something of the quota is freed, or it grows
+    QuotaShortage         amounts, in a quota        something of the quota is freed, or it grows
     RunningLimit          accepted applications      an application of the quota stops running
     BackOff               one application            its deadline has come
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
@@ -39,6 +39,11 @@ Whoever changes the books says so to `Changes`, which finds the blockers concern
 `Waiting.changed`. Nobody is woken by that. The next pass takes, at each level, the smaller of what
 is active and what leads to an open blocker, and asks the blocker before it goes that way: one freed
 node may open the way for many and have room for one. A blocker that lets nobody through is shut.
+
+Supplies and shortages are many, one for each size. So those who wait for them stand in one line,
+that of the *pool*: the open nodes, or a quota. A shelf of the pool (`shelf.py`) knows the least
+that anybody wants in each stretch of it, so that the first whose size fits is found without a look
+at those who want more, and a change costs the same however many sizes wait.
 
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
@@ -52,9 +57,12 @@ or an ask of a group that found no node is old enough to have one reserved, or t
 What is never looked at
 -----------------------
 * Queues and applications in which nothing is active and that lead to no open blocker.
-* Nodes that have not changed since a supply was found short.
-* Any node, for a shape that wants more of a resource type than the greatest amount.
-* Shapes that are larger than what was freed, by the type that rules out most (`fitting.py`).
+* Nodes that have not changed since a supply was found short. Those that have are noted once, in the
+  pool of all supplies (`supply.py`).
+* Any node, for a shape that wants more of a resource type than the greatest amount, or no less of
+  any type than one that was just looked for in vain (`NodePool.rules_out`).
+* Sizes that are larger than what was freed, but for a few neighbours of one that fits. Of reserved
+  asks, the type that rules out most decides (`fitting.py`).
 * Root itself, once a pass has found nothing and until somebody calls `Changes` (`runnable`).
 
 Invariants

@@ -9,34 +9,61 @@ from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
-from licorne_core.quotas import Quota, headroom, may_run_one_more, within_max
+from licorne_core.queues.queue import Queue
+from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Items
 from licorne_core.scheduling.fitting import FittingIndex
-from licorne_core.scheduling.shelf import Shelf
+from licorne_core.scheduling.shelf import Amounts, Line, Shelf, lower
 
 
-class Blocker:
+class Blocker(Line):
     """Something that is in the way of those who wait for it.
 
     `shelves` has, for each ranking on the way from root to those who wait, the items that lead to
-    them. `foremost` has the items that come before the regular pass and wait for it, each with the
-    collection that it is in (`scheduling/foremost.py`).
+    them; `waiting` says how many wait. `foremost` has the items that come before the regular pass
+    and wait for it, each with the collection that it is in (`scheduling/foremost.py`).
     """
 
-    __slots__ = ("foremost", "shelves")
+    __slots__ = ("foremost", "items", "shelves", "waiting")
 
-    def __init__(self) -> None:
-        """It blocks nobody yet."""
+    def __init__(self, items: Items = ()) -> None:
+        """It blocks nobody yet. `items` are amounts of which there is too little."""
+        super().__init__()
+        self.items = items
         self.shelves: dict[Ranking[Any], Shelf] = {}
         self.foremost: dict[Any, Any] = {}
+        self.waiting = 0
+
+    @property
+    def line(self) -> "Blocker":
+        """Whose shelves those who wait stand on."""
+        return self
 
     def lets_through(self) -> bool:
         """Whether it would let one of those who wait through now: each kind has a rule."""
         return True
 
+    def open(self) -> None:
+        """It has changed so that it may let somebody through."""
+        self.changes += 1
+
+    def shut(self) -> None:
+        """Somebody was tried who waits for it, in vain."""
+
+    def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
+        """The first of all waits for it, or somebody who wants less; `top` is above all of them."""
+
+    def watch(self, item: Any, collection: Any) -> None:
+        """An item of the collection, which comes before the regular pass, waits for it."""
+        self.foremost[item] = collection
+
+    def unwatch(self, item: Any) -> None:
+        """The item waits for it no more."""
+        del self.foremost[item]
+
     def end_pass(self) -> None:
-        """A pass is through, and nobody who waits needed it although it was open."""
+        """A pass is through: nobody who waits could be let through."""
 
     def retire(self) -> None:
         """Nobody waits for it any more."""
@@ -49,29 +76,107 @@ class Blocker:
     @property
     def blocks_nobody(self) -> bool:
         """Whether nobody waits for it."""
-        return not (self.shelves or self.foremost)
+        return not (self.waiting or self.foremost)
 
 
-class QuotaShortage(Blocker):
-    """The maximum of a queue, a user or a group is in the way of amounts (spec § 8.3c, e)."""
+class Pool(Blocker):
+    """Something of which there is too little for many sizes: room on nodes, or under a maximum.
 
-    __slots__ = ("_all", "items", "quota")
+    Each size has a `Shortage`. All who wait stand on the shelves of the pool, so that a change
+    costs nothing for the sizes that it does not help.
+    Always true: nobody who waits wants less than `least`, and if it is None nobody waits.
+    """
 
-    def __init__(self, quota: Quota, items: Items, shortages: "QuotaShortages") -> None:
-        """It is one of those shortages."""
+    __slots__ = ("least", "top", "watched")
+
+    def __init__(self) -> None:
+        """Nobody has asked yet."""
         super().__init__()
-        self.quota = quota
-        self.items = items
-        """The amounts that do not fit; zero for what is kept free for the ask, and is not there."""
-        self._all = shortages
+        self.least: Amounts | None = None
+        self.top: Ranking[Any] | None = None
+        """The ranking of root's children, on whose shelf everybody is who waits."""
+        self.watched = FittingIndex()
+        """The shortages that somebody waits for who comes before the regular pass."""
 
     def lets_through(self) -> bool:
-        """Whether the amounts fit under the maximum."""
-        return within_max(self.quota, self.items)
+        """Whether somebody of those who wait may be let through."""
+        return self.least is not None and self.may_fit(self.least)
 
-    def retire(self) -> None:
-        """Forget it."""
-        self._all.drop(self)
+    def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
+        """The first of all waits for it, or somebody who wants less; `top` is above all of them."""
+        self.top = top
+        self.lower(wanted)
+
+    def wanted_by(self, item: Any) -> Items:
+        """Amounts that nobody whom the item leads to wants less of."""
+        if isinstance(item, Queue | Application):
+            return tuple(self.shelves[item.ranking].least().items())
+        shortage: Shortage = item.blocker
+        return shortage.items
+
+    def passes(self, item: Any) -> bool:
+        """Whether somebody whom the item leads to is let through."""
+        if isinstance(item, Queue | Application):
+            inside = self.shelves.get(item.ranking)
+            return inside is not None and inside.first(item.ranking) is not None
+        shortage: Shortage = item.blocker
+        return shortage.lets_through()
+
+    def lower(self, items: Items) -> None:
+        """Somebody may come to wait who wants these amounts."""
+        if self.least is None:
+            self.least = dict(items)
+        elif self.least:
+            lower(self.least, items)
+
+    def end_pass(self) -> None:
+        """A pass is through: the least is that of those who wait now."""
+        if not len(self.watched):
+            shelf = None if self.top is None else self.shelves.get(self.top)
+            self.least = None if shelf is None else shelf.least()
+
+
+class Shortage(Blocker):
+    """There is too little in a pool for these amounts."""
+
+    __slots__ = ("pool", "shut_at")
+
+    def __init__(self, pool: Pool, items: Items) -> None:
+        """Of the pool."""
+        super().__init__(items)
+        self.pool = pool
+        self.shelves = pool.shelves
+        self.shut_at = -1
+
+    @property
+    def line(self) -> Blocker:
+        """All who wait for something of the pool stand in one line."""
+        return self.pool
+
+    def lets_through(self) -> bool:
+        """Whether there is enough now, and nobody has tried it in vain since the pool changed."""
+        return self.shut_at != self.pool.changes and self.is_covered()
+
+    def shut(self) -> None:
+        """Somebody was tried who waits for it, in vain."""
+        self.shut_at = self.pool.changes
+
+    def is_covered(self) -> bool:
+        """Whether there is enough now."""
+        raise NotImplementedError
+
+    def watch(self, item: Any, collection: Any) -> None:
+        """The pool knows which shortages those wait for who come before the regular pass."""
+        if not self.foremost:
+            self.pool.watched.add(self)
+            self.pool.lower(self.items)
+        super().watch(item, collection)
+
+    def unwatch(self, item: Any) -> None:
+        """The item waits for it no more."""
+        super().unwatch(item)
+        if not self.foremost:
+            self.pool.watched.remove(self)
 
 
 class RunningLimit(Blocker):
@@ -156,47 +261,6 @@ class GangWaits:
     def __iter__(self) -> Iterator[OpenPlaceholders]:
         """All of them."""
         return iter(self._by_group.values())
-
-
-class QuotaShortages:
-    """The shortages of all quotas, by quota and amounts; only those that block somebody stay."""
-
-    __slots__ = ("_by_quota",)
-
-    def __init__(self) -> None:
-        """None."""
-        self._by_quota: dict[Quota, tuple[dict[Items, QuotaShortage], FittingIndex]] = {}
-
-    def get(self, quota: Quota, items: Items) -> QuotaShortage:
-        """The shortage of the quota for the amounts."""
-        known, index = self._by_quota.setdefault(quota, ({}, FittingIndex()))
-        shortage = known.get(items)
-        if shortage is None:
-            shortage = known[items] = QuotaShortage(quota, items, self)
-            index.add(shortage)
-        return shortage
-
-    def that_fit(self, quota: Quota) -> Iterator[QuotaShortage]:
-        """Those that would let somebody through now that something of the quota is free."""
-        entry = self._by_quota.get(quota)
-        if entry is None:
-            return
-        for shortage in entry[1].that_may_fit(headroom(quota)):
-            if shortage.lets_through():
-                yield shortage
-
-    def drop(self, shortage: QuotaShortage) -> None:
-        """It blocks nobody any more."""
-        known, index = self._by_quota[shortage.quota]
-        del known[shortage.items]
-        index.remove(shortage)
-        if not known:
-            del self._by_quota[shortage.quota]
-
-    def __iter__(self) -> Iterator[QuotaShortage]:
-        """All of them."""
-        for known, _ in self._by_quota.values():
-            yield from known.values()
 
 
 class RunningLimits:

@@ -8,16 +8,15 @@ from licorne_core.config.schema import NodeSortPolicy
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import NO_ANSWER, Node
 from licorne_core.nodes.sorting import NodeOrder
-from licorne_core.scheduling.fitting import FittingIndex
+from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.heaps import NodeHeaps
-from licorne_core.scheduling.supply import ReservableSupply, Supply
+from licorne_core.scheduling.supplies import Supplies
+from licorne_core.scheduling.supply import MAX_ROOMS, Supply
 from licorne_core.scheduling.walking import parts_of
 from licorne_core.tuning import Tuning
 
 WORK_OF_A_TRY = 10
 """Trying an ask costs as much as so much work, which is about microseconds."""
-
-_Supplies = dict[AskClass | Shape, Supply]
 
 
 class NodeIndex:
@@ -33,10 +32,7 @@ class NodeIndex:
         "_indexed",
         "_nodes",
         "_rescored",
-        "_reservables",
-        "_short",
         "_supplies",
-        "_unreservable",
         "version",
     )
 
@@ -50,10 +46,7 @@ class NodeIndex:
         for _ in self._score_all():
             pass
         self._heaps = NodeHeaps(nodes, tuning.fill_work)
-        self._supplies: _Supplies = {}
-        self._reservables: _Supplies = {}
-        self._short = FittingIndex()
-        self._unreservable = FittingIndex()
+        self._supplies = Supplies()
 
     @property
     def work(self) -> int:
@@ -78,9 +71,9 @@ class NodeIndex:
 
     def class_came(self, ask_class: AskClass) -> None:
         """One more group asks for the class."""
-        self._supply(ask_class.shape).asks += 1
+        self._supplies.get(ask_class.shape).asks += 1
         if ask_class.predicate is not None:
-            self._supply(ask_class).asks += 1
+            self._supplies.get(ask_class).asks += 1
 
     def class_went(self, ask_class: AskClass) -> None:
         """One group less asks for the class."""
@@ -90,25 +83,25 @@ class NodeIndex:
 
     def is_wanted(self, ask_class: AskClass) -> bool:
         """Whether any group asks for the class."""
-        supply = self._supplies.get(ask_class)
+        supply = self._supplies.find(ask_class)
         return supply is not None and supply.asks > 0
 
     def clear(self) -> Iterator[int]:
         """The partition is gone, and nobody asks any more: forget all nodes, step by step."""
         yield from self._heaps.close()
         self._supplies.clear()
-        self._reservables.clear()
-        self._short = FittingIndex()
-        self._unreservable = FittingIndex()
+
+    def end_pass(self) -> None:
+        """Nobody who waits could use the nodes that have changed so far."""
+        self._supplies.end_pass()
 
     def _drop(self, wanted: AskClass | Shape) -> None:
-        supply = self._supplies[wanted]
+        supply = self._supplies.find(wanted)
+        assert supply is not None, "somebody has asked for it"
         supply.asks -= 1
         if not supply.asks:
-            for known in (self._supplies.pop(wanted), self._reservables.pop(wanted, None)):
-                if known is not None:
-                    known.end_shortage()
-                    self._heaps.drop(known)
+            for dropped in self._supplies.drop(wanted):
+                self._heaps.drop(dropped)
 
     # Questions
 
@@ -119,14 +112,11 @@ class NodeIndex:
             StillLooking: not all nodes were looked at yet.
         """
         shape = ask_class.shape
-        supply = self._supplies.get(shape) or self._supply(shape)
+        supply = self._supplies.get(shape)
         if ask_class.predicate is None:
             return self._find(supply) or supply
-        own = self._supply(ask_class)
+        own = self._supplies.get(ask_class)
         if self._find(supply) is None:
-            if own.is_short:
-                # Somebody may be waiting for the class itself.
-                own.run_short()
             return supply
         node = self._find(own)
         return own if node is None else node
@@ -137,12 +127,12 @@ class NodeIndex:
         Raises:
             StillLooking: not all nodes were looked at yet.
         """
-        supply = self._reservable(ask_class.shape)
+        supply = self._supplies.reservable(ask_class.shape)
         node = self._find(supply)
         if node is None:
             return supply
         if ask_class.predicate is not None:
-            supply = self._reservable(ask_class)
+            supply = self._supplies.reservable(ask_class)
             node = self._find(supply)
         return supply if node is None else node
 
@@ -153,21 +143,17 @@ class NodeIndex:
         if not self._indexed:
             fitting = (node for node in self._nodes.by_id.values() if node.takes(ask_class))
             return sorted(fitting, key=lambda node: (node.score, node.node_id))[:count]
-        found = self._heaps.ahead(self._supply(ask_class), count)
+        found = self._heaps.ahead(self._supplies.get(ask_class), count)
         return [node for node in found if node.takes(ask_class)]
 
     # Changes
 
-    def improved(self, node: Node) -> list[Supply]:
-        """The node is new, has more room or may be chosen again: the supplies that it gives hope.
+    def improved(self, node: Node) -> list[Blocker]:
+        """The node is new, has more room or may be chosen again: what may let somebody through.
 
         The nodes that may be reserved and those that an ask may go to are different supplies.
         """
-        # First: the log may be read to its end now, and a short supply reads its hopeful nodes.
-        found = [s for s in self._short.that_may_fit(node.available, strict=True) if s.offer(node)]
-        if self._unreservable:
-            may_hold = self._unreservable.that_may_fit(node.capacity, strict=True)
-            found += [supply for supply in may_hold if supply.offer(node)]
+        found = self._supplies.improved(node)
         self.took(node)
         self._heaps.write(node)
         return found
@@ -183,6 +169,7 @@ class NodeIndex:
     def took(self, node: Node) -> None:
         """The node has less room: its score is void, and maybe those of others."""
         self._nodes.changed.note(node)
+        self._supplies.took(node)
         self._void_scores(node)
 
     def victims_changed(self, node: Node) -> None:
@@ -194,6 +181,7 @@ class NodeIndex:
         self._void_scores(node)
         node.version += 1
         self._heaps.write(node)
+        self._supplies.left(node)
 
     def _void_scores(self, node: Node) -> None:
         order = self._nodes.order
@@ -214,37 +202,30 @@ class NodeIndex:
 
     # How it is found
 
-    def _supply(self, wanted: AskClass | Shape) -> Supply:
-        supply = self._supplies.get(wanted)
-        if supply is None:
-            supply = self._supplies[wanted] = Supply(wanted, self._short)
-        return supply
-
-    def _reservable(self, wanted: AskClass | Shape) -> Supply:
-        supply = self._reservables.get(wanted)
-        if supply is None:
-            supply = self._reservables[wanted] = ReservableSupply(wanted, self._unreservable)
-        return supply
-
     def _find(self, supply: Supply) -> Node | None:
         """The first node of the supply, which is short from now on if there is none."""
         required = supply.wanted.required_node
-        if supply.is_short and not supply.hopeful and self._indexed:
-            return None
         if required is not None:
             node = self._nodes.by_id.get(required)
             if node is not None and not supply.takes(node):
                 node = None
-        elif self._indexed:
-            node = self._heaps.first(supply)
+        elif not self._indexed:
+            node = _first(supply, self._nodes.by_id.values())
+        elif supply.heap is None and supply.is_short and len(supply.nodes.rooms) <= MAX_ROOMS:
+            node = _first(supply, supply.nodes.rooms)
         else:
-            nodes = (node for node in self._nodes.by_id.values() if supply.takes(node))
-            node = min(nodes, key=lambda n: (supply.rank(n), n.node_id), default=None)
+            node = self._heaps.first(supply)
         if node is None:
             supply.run_short()
-        elif supply.is_short:
-            supply.end_shortage()
+            # It is empty, and the next one is made of the nodes that change.
+            self._heaps.drop(supply)
         return node
+
+
+def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
+    """By a look at each node: the first of those that the supply takes."""
+    found = [node for node in nodes if supply.takes(node)]
+    return min(found, key=lambda node: (supply.rank(node), node.node_id), default=None)
 
 
 def _score_afresh(node: Node, order: NodeOrder) -> None:

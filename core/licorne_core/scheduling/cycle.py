@@ -19,7 +19,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.reservations import Reservation
 from licorne_core.scheduling.back_off import backs_off
-from licorne_core.scheduling.blockers import Blocker, QuotaShortage
+from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex, refusals
 from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
 from licorne_core.scheduling.heaps import StillLooking
@@ -31,6 +31,7 @@ from licorne_core.scheduling.replacing import (
     Replacement,
     ReplacementSearch,
 )
+from licorne_core.scheduling.shortages import QuotaShortage
 from licorne_core.scheduling.supply import Supply
 from licorne_core.scheduling.waiting import Parked
 from licorne_core.scheduling.watching import Watch
@@ -149,6 +150,7 @@ class Cycle:
             decision = self._in_queue(self._root)
             if decision is None and not self.tired:
                 wakeups.waiting.end_pass()
+                self._index.end_pass()
         return decision
 
     @property

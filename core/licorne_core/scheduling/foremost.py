@@ -62,7 +62,7 @@ class Foremost(ABC, Generic[T]):
         if found:
             self._blockers[item] = found
             for blocker in found:
-                blocker.foremost[item] = self
+                blocker.watch(item, self)
 
     def first(self, root: Queue, types: tuple[str, ...]) -> T:
         """The first of those ready; all keys are up to date."""
@@ -92,7 +92,7 @@ class Foremost(ABC, Generic[T]):
     def unblock(self, item: T) -> None:
         """It waits for its blockers no more."""
         for blocker in self._blockers.pop(item, ()):
-            del blocker.foremost[item]
+            blocker.unwatch(item)
             if blocker.blocks_nobody:
                 blocker.retire()
 

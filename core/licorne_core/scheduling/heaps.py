@@ -116,11 +116,13 @@ class NodeHeaps:
             node = None if isinstance(supply, ReservableSupply) else self._probe(supply)
             if node is not None or self._is_ruled_out(supply):
                 return node
+            if not supply.is_short and supply.nodes.rules_out(supply.items):
+                supply.run_short()
             heap = self._start(supply)
         else:
             self._room.used(heap)
             if heap.read < len(self._log):
-                self._read_for(supply, heap)
+                self._read_for(heap)
                 self._room.check(supply)
         if heap.is_filling:
             self._fill_on(supply, heap)
@@ -137,7 +139,7 @@ class NodeHeaps:
             if all(node.takes(supply.wanted) for node in found):
                 return found
             heap = self._start(supply)
-        self._read_for(supply, heap)
+        self._read_for(heap)
         while heap.is_filling:
             self._fill_on(supply, heap)
         return heap.first(count)
@@ -165,14 +167,8 @@ class NodeHeaps:
             heappush(everything.entries, entry)
         return node if node is not None and node.takes(wanted) else None
 
-    def _read_for(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Read on; of what a short supply would read, its hopeful nodes are all that matters."""
-        if supply.is_short:
-            for node in supply.hopeful:
-                heap.offer(node)
-            heap.read = len(self._log)
-        else:
-            self._read(heap)
+    def _read_for(self, heap: SupplyHeap) -> None:
+        self._read(heap)
         self._room.count(heap)
 
     def _read(self, heap: NodeHeap) -> None:
@@ -183,10 +179,12 @@ class NodeHeaps:
             heap.read = len(log)
 
     def _is_ruled_out(self, supply: Supply) -> bool:
-        """Whether it wants more of a resource type than any open node has."""
+        """Whether no open node has that much of a type, or less was just looked for in vain."""
         greatest = self._greatest[type(supply)]
         self._read_sizes(greatest)
-        return greatest.rules_out(supply.items)
+        if greatest.rules_out(supply.items):
+            return True
+        return not supply.nodes.rooms and supply.nodes.rules_out(supply.items)
 
     def _read_sizes(self, greatest: Greatest) -> None:
         if greatest.read < len(self._log):
@@ -201,10 +199,10 @@ class NodeHeaps:
     def _start(self, supply: Supply) -> SupplyHeap:
         """Begin with a heap of the supply's own.
 
-        Of a short supply no other nodes would do than the hopeful ones. If all nodes have to be
-        looked at, the greatest amounts may be found anew with them.
+        Of a short supply no other nodes would do than those that have changed. If all nodes have
+        to be looked at, the greatest amounts may be found anew with them.
         """
-        nodes = list(supply.hopeful) if supply.is_short else self._room.all_nodes()
+        nodes = list(supply.nodes.rooms) if supply.is_short else self._room.all_nodes()
         sizes = None
         if not supply.is_short and self._greatest[type(supply)].exact_at != self._changes:
             sizes = Greatest(supply.amounts, self._changes)
@@ -231,7 +229,7 @@ class NodeHeaps:
             self._read(self._everything)
         for supply in self._room.supplies:
             assert supply.heap is not None, "a supply among the heaps has one"
-            self._read_for(supply, supply.heap)
+            self._read_for(supply.heap)
             supply.heap.read = 0
             if supply.heap.sizes is not None:
                 self._read_sizes(supply.heap.sizes)

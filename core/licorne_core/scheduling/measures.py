@@ -19,10 +19,11 @@ from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.preemption import Refusal, required_node_victims
 from licorne_core.queues.queue import Queue
-from licorne_core.scheduling.blockers import Blocker, QuotaShortage
+from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.checks import Asking, Scene, ask_blocker
 from licorne_core.scheduling.preempting import DOES_NOT_HELP, REASONS, ToClear, ToPreempt
+from licorne_core.scheduling.shortages import QuotaShortage
 from licorne_core.scheduling.watching import Watch
 
 REFUSAL_TIME = 15.0

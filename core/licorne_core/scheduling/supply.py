@@ -1,12 +1,13 @@
 """Nodes that would take a class of asks, and who waits while there are none (spec §§ 8.4-8.8).
 
 A supply is asked for its first node. When it has none it is *short*: from then on it blocks those
-who ask, and notes the nodes that have changed since and would do, its *hopeful* nodes. Asks that
-the RM has no say in share the supply of their shape; the others have one each, which matters only
-where the shape's has nodes.
+who ask, and of nodes only those matter that have changed since. These are noted once, in the pool
+of all supplies that are short, so that a change of a node costs the same however many wait. Asks
+that the RM has no say in share the supply of their shape; the others have one each, which matters
+only where the shape's has nodes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -14,10 +15,10 @@ from typing import Any, ClassVar
 from licorne_core.asks import AskClass, Shape
 from licorne_core.nodes.node import Node
 from licorne_core.resources import Items
-from licorne_core.scheduling.blockers import Blocker
-from licorne_core.scheduling.fitting import FittingIndex
+from licorne_core.scheduling.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.greatest import Greatest
 from licorne_core.scheduling.node_heap import NodeHeap
+from licorne_core.scheduling.shelf import Amounts
 
 SIFTED = 512
 """Nodes whose room is compared in one go."""
@@ -25,40 +26,131 @@ SIFTED = 512
 SIFTED_TYPES = 4
 """Resource types by which they are compared; most asks want no more."""
 
-MAX_HOPEFUL = 8
-"""Hopeful nodes that a supply notes; with more it is not thought to be short any more."""
+MAX_ROOMS = 16
+"""Nodes that are looked at one by one for a supply that is short of all others."""
+
+MAX_SHORT = 16
+"""Shapes of which it is remembered that they were looked for in vain, the latest."""
 
 
-class Supply(Blocker):
-    """The nodes for one shape or ask class.
+class NodePool(Pool):
+    """The open nodes, for the supplies of one kind that are short of them.
 
-    Always true: it is in the index of those in short supply if and only if it `is_short`, and then
-    every node that would do has changed since and is in `hopeful`.
+    `rooms` are nodes that have changed since the last pass. Always true: no other node would do for
+    a supply that is short. A pass that is through has shown that of them for all who wait.
     """
 
-    __slots__ = ("_shortages", "asks", "heap", "hopeful", "is_short", "wanted")
+    __slots__ = ("_amounts", "_required", "_short", "passes_ended", "rooms", "supplies")
+
+    def __init__(
+        self, amounts: Callable[[Node], Mapping[str, int]], *, required: bool = False
+    ) -> None:
+        """`amounts` are what of a node the amounts wanted have to fit in.
+
+        With `required` it is about one node, and about asks that require that.
+        """
+        super().__init__()
+        self._amounts = amounts
+        self._required = required
+        self._short: list[Supply] = []
+        self.passes_ended = 0
+        """How many passes were through since the first change of a node."""
+        self.rooms: dict[Node, None] = {}
+        self.supplies = 0
+        """How many are of this pool."""
+
+    def ran_short(self, supply: "Supply") -> None:
+        """A look at all nodes was in vain: so is one for whoever wants more."""
+        # What the RM says of one class says nothing of another.
+        if isinstance(supply.wanted, Shape) and not self.rules_out(supply.items):
+            known = [other for other in self._short if other.is_short]
+            self._short = [*known[1 - MAX_SHORT :], supply]
+
+    def rules_out(self, wanted: Items) -> bool:
+        """Whether less was looked for in vain: then no node would do but those in `rooms`."""
+        amounts = dict(wanted)
+        for supply in self._short:
+            for name, value in supply.items:
+                if amounts.get(name, 0) < value:
+                    break
+            else:
+                if supply.is_short:
+                    return True
+        return False
+
+    def may_fit(self, least: Amounts) -> bool:
+        """Whether a node that has changed has so much."""
+        for node in self.rooms:
+            if (node.open or self._required) and self._has(node, least):
+                return True
+        return False
+
+    def improved(self, node: Node) -> list[Blocker]:
+        """The node has changed: what may let somebody through by that."""
+        found: list[Blocker] = []
+        if self.least is None or not self._has(node, self.least):
+            return found
+        self.rooms[node] = None
+        if node.open or self._required:
+            found.append(self)
+        if len(self.watched):
+            may_fit = self.watched.that_may_fit(self._amounts(node), strict=True)
+            found += [supply for supply in may_fit if supply.takes(node)]
+        return found
+
+    def took(self, node: Node) -> None:
+        """The node has less: forget it if nobody could use what is left."""
+        if node in self.rooms and not (self.least is not None and self._has(node, self.least)):
+            del self.rooms[node]
+
+    def left(self, node: Node) -> None:
+        """The node is gone."""
+        self.rooms.pop(node, None)
+
+    def end_pass(self) -> None:
+        """A pass is through: of those who wait nobody could use what has changed."""
+        if self.rooms:
+            super().end_pass()
+            self.passes_ended += 1
+            self.rooms.clear()
+
+    def _has(self, node: Node, least: Amounts) -> bool:
+        amounts = self._amounts(node)
+        for name, value in least.items():
+            if amounts.get(name, 0) < value:
+                return False
+        return True
+
+
+class Supply(Shortage):
+    """The nodes for one shape or ask class.
+
+    Always true: if it `is_short`, no other node would do than those in `nodes.rooms`.
+    """
+
+    __slots__ = ("_short_in", "asks", "heap", "nodes", "wanted")
 
     amounts: "ClassVar[attrgetter[Mapping[str, int]]]" = attrgetter("available")
     """What of a node the amounts wanted have to fit in."""
 
-    def __init__(self, wanted: AskClass | Shape, shortages: FittingIndex) -> None:
-        """Nobody has asked for it yet. `shortages` has the supplies of its kind that are short."""
-        super().__init__()
+    def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
+        """Nobody has asked for it yet. `nodes` are those of the supplies of its kind."""
+        super().__init__(nodes, wanted.items)
         self.wanted = wanted
-        self._shortages = shortages
+        self.nodes = nodes
+        self._short_in = -1
         self.asks = 0
         """Groups of asks that want it."""
         self.heap: SupplyHeap | None = None
         """Its nodes in order, once somebody needed more than the first few of all nodes."""
-        self.is_short = False
-        """Whether a look at all nodes was in vain."""
-        self.hopeful: dict[Node, None] = {}
-        """The nodes that would do and have changed since, in the order in which they changed."""
 
     @property
-    def items(self) -> Items:
-        """The amounts wanted."""
-        return self.wanted.items
+    def is_short(self) -> bool:
+        """Whether a look at all nodes was in vain.
+
+        That stands as long as somebody waits for it, and to the end of the pass in any case.
+        """
+        return not self.blocks_nobody or self._short_in == self.nodes.passes_ended
 
     def takes(self, node: Node) -> bool:
         """Whether the node would do now."""
@@ -77,39 +169,19 @@ class Supply(Blocker):
 
     def run_short(self) -> None:
         """A look at all nodes was in vain."""
-        self.hopeful.clear()
-        if not self.is_short:
-            self.is_short = True
-            self._shortages.add(self)
+        was_short = self.is_short
+        self._short_in = self.nodes.passes_ended
+        self.nodes.lower(self.items)
+        if not was_short:
+            self.nodes.ran_short(self)
 
-    def end_shortage(self) -> None:
-        """A node was found, or a look at all nodes is worth it again."""
-        if self.is_short:
-            self.is_short = False
-            self.hopeful.clear()
-            self._shortages.remove(self)
+    def retire(self) -> None:
+        """Nobody waits for it any more: it is short until the end of the pass."""
+        self._short_in = self.nodes.passes_ended
 
-    def offer(self, node: Node) -> bool:
-        """The node has changed: whether it is the first hope of a supply that is short."""
-        if not self.takes(node):
-            return False
-        is_first = not self.hopeful
-        self.hopeful[node] = None
-        if len(self.hopeful) > MAX_HOPEFUL:
-            self.end_shortage()
-        return is_first
-
-    def end_pass(self) -> None:
-        """Nobody who could be tried waits for it: its hopeful nodes are not kept for them."""
-        if self.hopeful:
-            self.end_shortage()
-
-    def lets_through(self) -> bool:
-        """Whether a look is worth it: no node would do, but one that has changed since."""
-        if not self.is_short or any(self.takes(node) for node in self.hopeful):
-            return True
-        self.hopeful.clear()
-        return False
+    def is_covered(self) -> bool:
+        """Whether a node would do that has changed."""
+        return any(self.takes(node) for node in self.nodes.rooms)
 
 
 class ReservableSupply(Supply):
@@ -119,10 +191,11 @@ class ReservableSupply(Supply):
 
     amounts = attrgetter("capacity")
 
-    @property
-    def items(self) -> Items:
-        """The amounts that the node has to hold: none for asks that require it (spec § 8.7)."""
-        return () if self.wanted.required_node is not None else self.wanted.items
+    def __init__(self, wanted: AskClass | Shape, nodes: NodePool) -> None:
+        """The node has to hold the amounts, but not if the asks require it (spec § 8.7)."""
+        super().__init__(wanted, nodes)
+        if wanted.required_node is not None:
+            self.items = ()
 
     def takes(self, node: Node) -> bool:
         """Open, with the capacity, and a reservation not refused; or the node required."""

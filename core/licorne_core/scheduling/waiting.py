@@ -13,29 +13,22 @@ it asks the blocker, as one freed node may open the way for many and has room fo
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
-from typing import Any, NamedTuple
+from typing import Any
 
 from licorne_core.apps.application import Application, GroupItem
 from licorne_core.queues.queue import Queue
 from licorne_core.ranking import Ranked, Ranking
+from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.shelf import Shelf
 
 Parked = GroupItem | Application
 HEAD_COST = 4
-"""Looking at the first who waits for a blocker costs as much as looking at so many items."""
+"""Looking at the first who waits in a line costs as much as looking at so many items."""
 
 _Path = Iterator[tuple[Ranking[Any], Any]]
 _Blocked = dict[Any, dict[Blocker, None]]
-"""The items of a ranking that lead to somebody who waits, each with the blockers concerned."""
-
-
-class _Head(NamedTuple):
-    """The first item that waits for an open blocker; no two have the same `number`."""
-
-    entry: Ranked
-    number: int
-    blocker: Blocker
+"""The items of a ranking that lead to somebody who waits, each with the lines concerned."""
 
 
 class Waiting:
@@ -50,7 +43,7 @@ class Waiting:
     def __init__(self) -> None:
         """Nobody waits. `runnable` is whether a pass could find something."""
         self.opened: dict[Blocker, None] = {}
-        """The blockers that have changed, until a look shows that they let nobody through."""
+        """The lines that have changed, until a look shows that they let nobody through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
         self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
         self._openings = 0
@@ -63,11 +56,12 @@ class Waiting:
         self._heaps.clear()
 
     def changed(self, blocker: Blocker) -> None:
-        """The blocker may let somebody through now."""
+        """The blocker may let somebody through now; of a shortage those are foremost only."""
         self.runnable = True
-        if blocker.shelves:
+        if blocker.line is blocker and blocker.shelves:
             self._openings += 1
             self.opened[blocker] = None
+            blocker.open()
         for item, foremost in list(blocker.foremost.items()):
             foremost.wake((item,))
 
@@ -75,23 +69,45 @@ class Waiting:
         """The item waits for the blocker, and for nothing else, until it is unparked."""
         if item.blocker is blocker:
             _ranking_of(item).set_aside(item)
-            self.opened.pop(blocker, None)
+            self._shut(blocker)
             return
         if item.blocker is not None:
             self.unpark(item)
         item.blocker = blocker
-        for ranking, member in way_up(item):
-            shelf = blocker.shelves.get(ranking)
-            is_new = shelf is None
-            if shelf is None:
-                shelf = blocker.shelves[ranking] = Shelf(ranking)
-            shelf.add(member, ranking)
-            known = self._blocked.setdefault(ranking, {})
-            known.setdefault(member, {})[blocker] = None
-            if not is_new:
-                break
+        blocker.waiting += 1
+        self._note(item, blocker.line, blocker.items)
         _ranking_of(item).set_aside(item)
-        self.opened.pop(blocker, None)
+        self._shut(blocker)
+
+    def _note(self, item: Parked, line: Blocker, wanted: Items) -> None:
+        """Put the item, and all that leads to it, on the shelves of the line."""
+        is_first = is_less = True
+        inner: Shelf | None = None
+        for ranking, member in way_up(item):
+            shelf = line.shelves.get(ranking)
+            was_empty = shelf is None
+            if shelf is None:
+                shelf = line.shelves[ranking] = Shelf(ranking, line)
+            if is_first:
+                is_less = shelf.add(member, ranking, wanted)
+                if inner is not None:
+                    inner.stands_below(shelf, member)
+                known = self._blocked.setdefault(ranking, {})
+                known.setdefault(member, {})[line] = None
+            else:
+                is_less = shelf.lower(member, wanted)
+            is_first = was_empty
+            if not (is_first or is_less):
+                return
+            inner = shelf
+        line.is_noted(wanted, ranking)
+
+    def _shut(self, blocker: Blocker) -> None:
+        """The blocker was found to let nobody through who waits for it."""
+        if blocker.line is blocker:
+            self.opened.pop(blocker, None)
+        else:
+            blocker.shut()
 
     def unpark(self, item: Parked) -> None:
         """A parked item is to be tried again, and so is what leads to it."""
@@ -102,23 +118,25 @@ class Waiting:
             # The application may be parked as well (`Cycle._answers_for_back_off`).
             self.unpark(item.app)
         item.blocker = None
+        blocker.waiting -= 1
+        line = blocker.line
         noted = True
         for ranking, member in way_up(item):
             if noted:
-                shelf = blocker.shelves[ranking]
+                shelf = line.shelves[ranking]
                 if shelf.remove(member):
-                    self._forget(ranking, member, blocker)
+                    self._forget(ranking, member, line)
                 noted = not shelf.members
                 if noted:
-                    del blocker.shelves[ranking]
+                    del line.shelves[ranking]
             ranking.activate(member)
         if blocker.blocks_nobody:
             blocker.retire()
 
-    def _forget(self, ranking: Ranking[Any], member: Any, blocker: Blocker) -> None:
-        """The member leads to nobody any more who waits for the blocker."""
+    def _forget(self, ranking: Ranking[Any], member: Any, line: Blocker) -> None:
+        """The member leads to nobody any more who waits in the line."""
         blocked = self._blocked[ranking]
-        del blocked[member][blocker]
+        del blocked[member][line]
         if not blocked[member]:
             del blocked[member]
             if not blocked:
@@ -180,7 +198,7 @@ class Waiting:
             elif valid.serial != entry.serial:
                 # Its key has become larger.
                 heapreplace(heap, valid)
-            elif any(self._lets_through(blocker) for blocker in known):
+            elif any(self._is_open(line) and line.passes(entry.item) for line in known):
                 return entry.item
             else:
                 heappop(heap)
@@ -203,26 +221,23 @@ class Waiting:
         return heap
 
     def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
-        """The same, found by the first item that waits for each open blocker."""
-        heads = []
-        for number, blocker in enumerate(self.opened):
-            shelf = blocker.shelves.get(ranking)
-            if shelf is not None:
-                heads.append(_Head(shelf.first(ranking), number, blocker))
-        for head in sorted(heads):
-            if limit is not None and limit < head.entry:
-                return None
-            if self._lets_through(head.blocker):
-                return head.entry.item
-        return None
+        """The same, found by the first item that is let through of each open line."""
+        found: Any = None
+        for line in list(self.opened):
+            shelf = line.shelves.get(ranking)
+            if shelf is not None and self._is_open(line):
+                entry = shelf.first(ranking, limit)
+                if entry is not None:
+                    limit, found = entry, entry.item
+        return found
 
-    def _lets_through(self, blocker: Blocker) -> bool:
-        """Whether the blocker is open; one that lets nobody through is shut."""
-        if blocker not in self.opened:
+    def _is_open(self, line: Blocker) -> bool:
+        """Whether the line may let somebody through; one that lets nobody through is shut."""
+        if line not in self.opened:
             return False
-        if blocker.lets_through():
+        if line.lets_through():
             return True
-        del self.opened[blocker]
+        del self.opened[line]
         return False
 
 

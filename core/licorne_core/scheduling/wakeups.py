@@ -8,14 +8,11 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Key
-from licorne_core.scheduling.blockers import (
-    GangWaits,
-    QuotaShortages,
-    RunningLimits,
-)
+from licorne_core.scheduling.blockers import GangWaits, RunningLimits
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reserved import ReservedAsks
+from licorne_core.scheduling.shortages import QuotaShortages
 from licorne_core.scheduling.waiting import Waiting
 
 
@@ -53,8 +50,8 @@ class Wakeups:
 
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
-        for supply in self._index.improved(node):
-            self.waiting.changed(supply)
+        for blocker in self._index.improved(node):
+            self.waiting.changed(blocker)
         if node.reservations:
             self.reserved.wake_on(node)
             self.waiting.runnable = True
@@ -80,8 +77,8 @@ class Wakeups:
     def room_in(self, quotas: Iterable[Quota]) -> None:
         """Something was freed below these maxima: which shapes fit now?"""
         for quota in quotas:
-            for shortage in list(self.shortages.that_fit(quota)):
-                self.waiting.changed(shortage)
+            for blocker in self.shortages.that_may_fit(quota):
+                self.waiting.changed(blocker)
 
     def may_run_again(self, quotas: Iterable[Quota]) -> None:
         """One application less runs in these quotas: may another one start?"""

@@ -12,7 +12,8 @@ from licorne_core.facts.preemption import NoVictimsOnRequiredNode
 from licorne_core.ids import NodeId
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import may_start, room_for
-from licorne_core.scheduling.blockers import Blocker, QuotaShortage
+from licorne_core.scheduling.blockers import Blocker
+from licorne_core.scheduling.shortages import QuotaShortage
 from licorne_core.trackers import Tracker
 
 

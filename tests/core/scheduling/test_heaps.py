@@ -15,10 +15,9 @@ from licorne_core.ids import NodeId
 from licorne_core.nodes.book import NodeBook
 from licorne_core.nodes.node import Node
 from licorne_core.scheduling import heap_room, heaps
-from licorne_core.scheduling.fitting import FittingIndex
 from licorne_core.scheduling.heaps import NodeHeaps, StillLooking
 from licorne_core.scheduling.node_heap import NodeHeap
-from licorne_core.scheduling.supply import ReservableSupply, Supply
+from licorne_core.scheduling.supply import NodePool, ReservableSupply, Supply
 
 steps = st.lists(
     st.tuples(
@@ -76,7 +75,7 @@ class CountedWalks(dict[NodeId, Node]):
 
 def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
     """A supply that is not short."""
-    return kind(Shape({"vcore": vcore}), FittingIndex())
+    return kind(Shape({"vcore": vcore}), NodePool(kind.amounts))
 
 
 def has_heap(supply: Supply) -> bool:
@@ -155,6 +154,37 @@ def test_after_a_look_in_vain_the_greatest_amounts_are_known_again() -> None:
     assert nodes.heaps.first(supply_of(5)) is None
     assert nodes.heaps.work == worked
     assert nodes.heaps.first(supply_of(3)) is nodes.all[0]
+
+
+def test_who_wants_more_than_one_that_was_looked_for_in_vain_is_ruled_out() -> None:
+    """Though no single type rules it out: the nodes that have it lack the other one."""
+    nodes = Nodes(2 * heaps.PROBES)
+    for number, node in enumerate(nodes.all):
+        nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
+        nodes.set_score(node, -1 - number)
+    pool = NodePool(Supply.amounts)
+
+    def look(vcore: int, memory: int) -> int:
+        supply = Supply(Shape({"vcore": vcore, "memory": memory}), pool)
+        before = nodes.heaps.work
+        assert nodes.heaps.first(supply) is None
+        supply.run_short()
+        nodes.heaps.drop(supply)
+        return nodes.heaps.work - before
+
+    assert look(2, 2) > 0
+    assert [look(2, 3), look(3, 2), look(2, 2), look(8, 8)] == [0, 0, 0, 0]
+    assert look(1, 3) > 0
+    assert look(1, 4) == 0
+    grown = nodes.all[0]
+    nodes.book.resize(grown, {"vcore": 4, "memory": 4})
+    nodes.set_score(grown, -100)
+    pool.improved(grown)
+    fits, large = (Supply(Shape({"vcore": n, "memory": n}), pool) for n in (4, 5))
+    assert nodes.heaps.first(fits) is grown
+    assert nodes.heaps.first(large) is None
+    pool.end_pass()
+    assert not pool.rules_out((("vcore", 4), ("memory", 4)))
 
 
 def test_a_size_that_was_ruled_out_is_found_on_a_node_that_has_grown() -> None:
@@ -296,8 +326,8 @@ def test_another_order_of_all_nodes_voids_every_heap() -> None:
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
 
 
-def test_a_supply_in_short_is_read_its_hopeful_nodes() -> None:
-    """It finds the node that has changed since, whatever else was written into the log."""
+def test_the_heap_of_a_supply_in_short_is_made_of_what_has_changed() -> None:
+    """No other node would do, whatever else was written into the log."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None
@@ -307,8 +337,10 @@ def test_a_supply_in_short_is_read_its_hopeful_nodes() -> None:
         if node is hope:
             nodes.book.resize(hope, {"vcore": 9})
         nodes.set_score(node, node.score - 100)
-        supply.offer(node)
+        supply.nodes.improved(node)
+    worked = nodes.heaps.work
     assert nodes.heaps.first(supply) is hope
+    assert nodes.heaps.work - worked <= 3
 
 
 def test_no_change_is_lost_when_the_log_is_full(monkeypatch: pytest.MonkeyPatch) -> None:

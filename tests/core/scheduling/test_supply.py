@@ -1,7 +1,6 @@
 """Nodes for a class of asks, and who waits while there are none (spec §§ 8.4-8.8)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -16,8 +15,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.reservations import Reservation
 from licorne_core.resources import Items
 from licorne_core.scheduling.candidates import NodeIndex
-from licorne_core.scheduling.fitting import FittingIndex
-from licorne_core.scheduling.supply import MAX_HOPEFUL, ReservableSupply, Supply, fit_score
+from licorne_core.scheduling.supply import NodePool, ReservableSupply, Supply, fit_score
 from licorne_core.tuning import Tuning
 
 CLASSES = [
@@ -34,87 +32,135 @@ def node_of(number: int = 0, **capacity: int) -> Node:
     return Node(NodeId(f"n{number}"), capacity, {}, schedulable=True)
 
 
-class Short(NamedTuple):
-    """A supply that has run short, and the index that knows so."""
-
-    supply: Supply
-    all_short: FittingIndex
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the index has it."""
-        return self.supply in list(self.all_short)
-
-
-def run_short(ask_class: AskClass = CLASSES[0]) -> Short:
+def run_short(ask_class: AskClass = CLASSES[0]) -> Supply:
     """A supply after a look at all nodes in vain."""
-    index = FittingIndex()
-    supply = Supply(ask_class.shape, index)
-    assert supply.lets_through()
-    assert not len(index)
+    supply = Supply(ask_class.shape, NodePool(Supply.amounts))
+    assert not supply.is_short
     supply.run_short()
-    return Short(supply, index)
+    return supply
 
 
 def test_a_short_supply_lets_nobody_through() -> None:
-    """And it is among those that lack room, once, however often it runs short."""
-    short = run_short()
-    short.supply.run_short()
-    assert (short.supply.is_short, short.is_known, len(short.all_short)) == (True, True, 1)
-    assert not short.supply.lets_through()
+    """However often it runs short."""
+    supply = run_short()
+    supply.run_short()
+    assert supply.is_short
+    assert not supply.lets_through()
 
 
-def test_only_the_first_hope_is_told() -> None:
-    """Who waits is woken by the first node; the following ones are noted without a word."""
-    supply = run_short().supply
+def test_a_node_that_could_help_opens_the_pool() -> None:
+    """One that has less than anybody wants who is short is not even noted."""
+    supply = run_short()
+    pool = supply.nodes
     roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
-    assert not supply.offer(full)
-    assert supply.offer(roomy)
-    assert not supply.offer(other)
-    assert list(supply.hopeful) == [roomy, other]
+    assert pool.improved(full) == []
+    assert pool.improved(roomy) == [pool]
+    assert pool.improved(other) == [pool]
+    assert list(pool.rooms) == [roomy, other]
     assert supply.lets_through()
 
 
-def test_hopes_that_are_gone_let_nobody_through() -> None:
-    """A look is worth it as long as one hopeful node would do; otherwise all are forgotten."""
-    short = run_short()
+def test_nothing_is_noted_while_no_supply_is_short() -> None:
+    """Nodes come and go for nothing then."""
+    pool = NodePool(Supply.amounts)
+    assert pool.improved(node_of(0, vcore=5)) == []
+    assert not pool.rooms
+
+
+def test_rooms_that_are_gone_let_nobody_through() -> None:
+    """A look is worth it as long as one node that has changed would do."""
+    supply = run_short()
+    pool = supply.nodes
     first, second = node_of(0, vcore=5), node_of(1, vcore=5)
-    short.supply.offer(first)
-    short.supply.offer(second)
+    pool.improved(first)
+    pool.improved(second)
     first.set_schedulable(schedulable=False)
-    assert short.supply.lets_through()
+    assert supply.lets_through()
+    assert pool.lets_through()
     book_on_node((("vcore", 4),), second)
-    assert not short.supply.lets_through()
-    assert (short.supply.hopeful, short.is_known) == ({}, True)
+    pool.took(second)
+    assert list(pool.rooms) == [first]
+    assert not supply.lets_through()
+    assert not pool.lets_through()
     unbook_on_node((("vcore", 4),), second)
-    assert short.supply.offer(second)
+    assert pool.improved(second) == [pool]
+    assert supply.lets_through()
 
 
-def test_with_many_hopes_a_supply_is_not_short() -> None:
-    """Then a look at all nodes is worth it, and nothing more is noted."""
-    short = run_short()
-    for number in range(MAX_HOPEFUL):
-        short.supply.offer(node_of(number, vcore=5))
-    assert (short.supply.is_short, short.is_known) == (True, True)
-    short.supply.offer(node_of(MAX_HOPEFUL, vcore=5))
-    assert (short.supply.is_short, short.is_known) == (False, False)
-    assert short.supply.hopeful == {}
-    assert short.supply.lets_through()
+def test_the_smallest_that_is_short_decides_which_nodes_are_noted() -> None:
+    """What is too little for one supply may be enough for another one of the pool."""
+    large = run_short()
+    pool = large.nodes
+    small = Supply(AskClass.of({"vcore": 2}).shape, pool)
+    small.run_short()
+    node = node_of(0, vcore=2)
+    assert pool.improved(node) == [pool]
+    assert (small.lets_through(), large.lets_through()) == (True, False)
 
 
-def test_hopes_that_nobody_could_use_are_not_kept() -> None:
-    """After a pass the supply with hopes counts as one that was not looked at yet."""
-    short = run_short()
-    short.supply.end_pass()
-    assert short.supply.is_short
-    short.supply.offer(node_of(0, vcore=5))
-    short.supply.end_pass()
-    assert (short.supply.is_short, short.is_known) == (False, False)
+def test_what_an_rm_refuses_rules_nobody_else_out() -> None:
+    """A class for which all nodes are refused says nothing of others that want more."""
+    pool = NodePool(Supply.amounts)
+    Supply(CLASSES[2], pool).run_short()
+    assert not pool.rules_out((("vcore", 3),))
+    Supply(CLASSES[2].shape, pool).run_short()
+    assert pool.rules_out((("vcore", 3),))
+
+
+def test_who_was_tried_in_vain_is_let_through_by_the_next_change_only() -> None:
+    """Whatever the nodes look like: a pass asks nobody twice."""
+    supply = run_short()
+    pool = supply.nodes
+    pool.improved(node_of(0, vcore=5))
+    supply.shut()
+    assert not supply.lets_through()
+    pool.open()
+    assert supply.lets_through()
+
+
+def test_what_is_known_of_a_supply_that_nobody_waits_for_ends_with_the_pass() -> None:
+    """The nodes that have changed are forgotten then, and it might have used one of them."""
+    supply = run_short()
+    supply.nodes.end_pass()
+    assert supply.is_short
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert not supply.nodes.rooms
+    assert not supply.is_short
+
+
+def test_a_supply_that_somebody_waits_for_stays_short() -> None:
+    """The pass has shown that nobody who waits could use what has changed."""
+    supply = run_short()
+    supply.waiting = 1
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert supply.is_short
+    supply.waiting = 0
+    supply.retire()
+    assert supply.is_short
+    supply.run_short()
+    supply.nodes.improved(node_of(0, vcore=5))
+    supply.nodes.end_pass()
+    assert not supply.is_short
+
+
+def test_a_drained_node_opens_only_the_pool_of_those_who_require_it() -> None:
+    """It takes nobody else (spec § 7.4)."""
+    drained = node_of(1, vcore=5)
+    drained.set_schedulable(schedulable=False)
+    for ask_class in (CLASSES[0], CLASSES[4]):
+        required = ask_class.required_node is not None
+        pool = NodePool(Supply.amounts, required=required)
+        supply = Supply(ask_class.shape, pool)
+        supply.run_short()
+        assert pool.improved(drained) == [pool] * required
+        assert supply.lets_through() is required
 
 
 def test_what_may_be_reserved_goes_by_capacity() -> None:
     """The node may be full, but neither drained, reserved already nor too small (spec § 8.5)."""
-    supply = ReservableSupply(CLASSES[0], FittingIndex())
+    supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     node = node_of(0, vcore=5)
     book_on_node((("vcore", 5),), node)
     assert supply.takes(node)
@@ -133,7 +179,7 @@ def test_what_may_be_reserved_goes_by_capacity() -> None:
 
 def test_a_required_node_may_be_reserved_whatever_it_holds() -> None:
     """Its amounts do not count, and no other node does (spec § 8.7)."""
-    supply = ReservableSupply(CLASSES[4], FittingIndex())
+    supply = ReservableSupply(CLASSES[4], NodePool(ReservableSupply.amounts))
     node = node_of(1, vcore=1)
     node.set_schedulable(schedulable=False)
     assert (supply.items, supply.takes(node), supply.takes(node_of(2, vcore=9))) == (
@@ -161,7 +207,7 @@ def test_how_short_a_node_is_adds_up_over_the_types(left: Mapping[str, int], sco
 
 def test_the_least_short_node_is_reserved_and_of_equals_the_first_in_node_order() -> None:
     """How much is missing comes before how full the node is."""
-    supply = ReservableSupply(CLASSES[0], FittingIndex())
+    supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
     book_on_node((("vcore", 1),), empty_small)
     book_on_node((("vcore", 29),), full)
@@ -182,7 +228,7 @@ def test_who_finds_no_node_to_reserve_hears_of_one_that_could_hold_the_ask() -> 
     assert isinstance(to_reserve, ReservableSupply)
     book_on_node((("vcore", 4),), node)
     book.resize(node, {"vcore": 9})
-    assert index.improved(node) == [to_reserve]
+    assert index.improved(node) == [to_reserve.line]
     assert index.to_reserve(CLASSES[3]) is node
     assert index.best(CLASSES[3]) is to_go
 
@@ -249,14 +295,13 @@ class Cluster:
         """What holds of every supply at any time."""
         for supply in self.seen:
             if supply.is_short:
-                assert {n for n in self.nodes if supply.takes(n)} <= set(supply.hopeful)
-            else:
-                assert not supply.hopeful
-                assert supply.lets_through()
+                taking = {node for node in self.nodes if supply.takes(node)}
+                assert supply.wanted.required_node is not None or taking <= {*supply.nodes.rooms}
+                assert supply.lets_through() == bool(taking)
 
 
 @given(steps)
-def test_every_node_that_a_short_supply_would_take_is_hopeful(
+def test_every_node_that_a_short_supply_would_take_is_noted(
     history: list[tuple[str, int, int]],
 ) -> None:
     """So whoever waits for the supply cannot miss a node, after any history of nodes and looks."""
@@ -266,8 +311,7 @@ def test_every_node_that_a_short_supply_would_take_is_hopeful(
         if what in ("ask", "reserve", "place"):
             cluster.look(what, ask_class)
         elif what == "end":
-            for supply in cluster.seen:
-                supply.end_pass()
+            cluster.index.end_pass()
         elif what == "refuse":
             node.results[ask_class, bool(number % 2)] = "no"
         else:

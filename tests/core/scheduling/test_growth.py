@@ -1,0 +1,166 @@
+"""What a decision costs however many sizes wait: counted in lines of Python."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from licorne_core.commands import Command, Tick
+from licorne_core.effects import Effect
+from licorne_core.scheduler import Scheduler
+from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.driver import START, keys
+from support.lines import lines_run
+
+pytestmark = pytest.mark.pure
+
+FEW, MANY = 10, 1000
+HOLE = 10_000
+"""What each release frees of both types, on a node that has no more."""
+
+Amounts = tuple[int, int]
+
+
+def all_fit(count: int) -> Iterator[Amounts]:
+    """Each takes more than half of what is freed, so that only one goes in."""
+    for number in range(count):
+        yield HOLE - number, HOLE // 2 + 1 + number
+
+
+def the_last_fits(count: int) -> Iterator[Amounts]:
+    """All in front want more than is freed."""
+    for number in range(count - 1):
+        yield HOLE + 1 + number, HOLE + count - number
+    yield HOLE, HOLE
+
+
+def none_fits(count: int) -> Iterator[Amounts]:
+    """Each wants a little more than is freed."""
+    for number in range(count):
+        yield HOLE + 1 + number, HOLE + count - number
+
+
+def in_one_application(count: int) -> tuple[str, list[str]]:
+    """All sizes are asked for by one application."""
+    return "{name: a}", ["root.a"]
+
+
+def in_many_applications(count: int) -> tuple[str, list[str]]:
+    """Each size has an application in one leaf."""
+    return "{name: a}", ["root.a"] * count
+
+
+def in_many_queues(count: int) -> tuple[str, list[str]]:
+    """Each size has an application in one of ten leaves."""
+    leaves = [f"q{number}" for number in range(10)]
+    return (
+        ", ".join(f"{{name: {leaf}}}" for leaf in leaves),
+        [f"root.{leaves[number % 10]}" for number in range(count)],
+    )
+
+
+class Cost(NamedTuple):
+    """What a release and what it lets in have cost, and who was let in."""
+
+    lines: int
+    served: list[str]
+
+
+class Core:
+    """A core under a clock that stands still; the books are not added up after every step."""
+
+    def __init__(self) -> None:
+        """Without reservations, which would be made in time."""
+        self.scheduler = Scheduler(reservations=False)
+        self.effects: list[Effect] = []
+
+    def do(self, *commands: Command) -> None:
+        """Hand in the commands, and let it come to rest."""
+        for command in commands:
+            self.effects += self.scheduler.handle(command, START)
+        while (due := self.scheduler.next_deadline()) is not None and due <= START:
+            self.effects += self.scheduler.handle(Tick(decisions=256), START)
+
+    def cost_of(self, command: Command) -> Cost:
+        """Of the command, and of all that is decided then."""
+        self.effects.clear()
+        lines = lines_run(lambda: self.do(command))
+        return Cost(lines, keys(self.effects))
+
+
+def cost_of_a_release(
+    sizes: Callable[[int], Iterator[Amounts]],
+    layout: Callable[[int], tuple[str, list[str]]],
+    count: int,
+    *,
+    root_is_full: bool,
+) -> Cost:
+    """Nodes with one hole each are full, and asks of so many sizes wait; the third release counts.
+
+    If root is not full as well, other nodes have room of which each has too little.
+    """
+    queues, paths = layout(count)
+    core = Core()
+    core.do(register(config(f"[{{name: f}}, {queues}]")), apps(app("fill", "root.f")))
+    core.do(nodes(*(node(f"n{number}", vcore=HOLE, memory=HOLE) for number in range(20))))
+    core.do(asks(*(ask("fill", f"f{n}", vcore=HOLE, memory=HOLE) for n in range(20))))
+    if not root_is_full:
+        core.do(nodes(*(node(f"x{n}", vcore=HOLE // 2, memory=HOLE) for n in range(10))))
+    core.do(apps(*(app(f"w{number}", path) for number, path in enumerate(paths))))
+    wanted = [
+        ask(f"w{number % len(paths)}", f"k{number}-{again}", vcore=vcore, memory=memory)
+        for number, (vcore, memory) in enumerate(sizes(count))
+        for again in range(4)
+    ]
+    core.do(asks(*wanted))
+    for number in range(2):
+        core.do(releases(release("fill", f"f{number}")))
+    return core.cost_of(releases(release("fill", "f2")))
+
+
+@pytest.mark.parametrize("root_is_full", [True, False])
+@pytest.mark.parametrize("layout", [in_one_application, in_many_applications, in_many_queues])
+@pytest.mark.parametrize("sizes", [all_fit, the_last_fits])
+def test_a_release_costs_the_same_however_many_sizes_wait(
+    sizes: Callable[[int], Iterator[Amounts]],
+    layout: Callable[[int], tuple[str, list[str]]],
+    *,
+    root_is_full: bool,
+) -> None:
+    """Whether each of them would fit, or only the last in order: a thousand cost as ten do."""
+    few = cost_of_a_release(sizes, layout, FEW, root_is_full=root_is_full)
+    many = cost_of_a_release(sizes, layout, MANY, root_is_full=root_is_full)
+    assert (len(few.served), len(many.served)) == (1, 1)
+    assert many.lines <= 2 * few.lines
+
+
+@pytest.mark.parametrize("layout", [in_one_application, in_many_applications, in_many_queues])
+def test_a_release_that_helps_nobody_costs_the_same_however_many_sizes_wait(
+    layout: Callable[[int], tuple[str, list[str]]],
+) -> None:
+    """All of them want more than is free."""
+    few = cost_of_a_release(none_fits, layout, FEW, root_is_full=False)
+    many = cost_of_a_release(none_fits, layout, MANY, root_is_full=False)
+    assert (few.served, many.served) == ([], [])
+    assert many.lines <= 2 * few.lines
+
+
+def test_sizes_that_fit_nowhere_cost_the_same_however_many_nodes_there_are() -> None:
+    """One is looked for in vain, and those that want no less of any type are not looked for.
+
+    No type alone rules them out: half of the nodes have enough of one, the others of the other.
+    """
+    costs = []
+    for count in (20, 1000):
+        core = Core()
+        core.do(register(config("[{name: a}]")), apps(app("own", "root.a")))
+        amounts = [{"vcore": 10 + 990 * (n % 2), "memory": 1000 - 990 * (n % 2)} for n in (0, 1)]
+        core.do(nodes(*(node(f"n{n}", size=amounts[n % 2]) for n in range(count))))
+        core.do(asks(ask("own", "first", vcore=100, memory=100)))
+        sizes = [(100 + number, 300 - number) for number in range(200)]
+        wanted = (ask("own", f"k{n}", vcore=n, memory=other) for n, other in sizes)
+        cost = core.cost_of(asks(*wanted, ask("own", "fits", vcore=10, memory=10)))
+        assert cost.served == ["fits"]
+        costs.append(cost.lines)
+    few, many = costs
+    assert many <= 1.1 * few
