@@ -1,15 +1,11 @@
 """What an ask and an allocation cost does not grow with what nobody limits or reads."""
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
-
 import pytest
 
 from licorne_core.commands import Tick
 from licorne_core.scheduler import Scheduler
 from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.counted import lines_of_core
 
 pytestmark = pytest.mark.pure
 
@@ -22,24 +18,6 @@ and one to spare."""
 PER_ALLOCATION = 45
 """The same for an allocation: booked and asked for in both queues, on the node and in the
 application; compared with root's maximum, the node and the queue's share. It is 40 now."""
-
-
-def lines(work: Callable[[], object]) -> int:
-    """How many lines of Python run while the work is done."""
-    count = 0
-
-    def trace(_: FrameType, event: str, __: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tuple[int, int]:
@@ -61,8 +39,8 @@ def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tu
     ):
         scheduler.handle(command, 1.0)
     late = asks(ask("one", "late", size=size))
-    asked = lines(lambda: scheduler.handle(late, 1.0))
-    return asked, lines(lambda: scheduler.handle(Tick(decisions=1), 1.0))
+    asked = lines_of_core(lambda: scheduler.handle(late, 1.0))
+    return asked, lines_of_core(lambda: scheduler.handle(Tick(decisions=1), 1.0))
 
 
 def test_a_member_costs_nothing_in_queues_without_a_limit() -> None:

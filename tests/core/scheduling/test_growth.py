@@ -9,8 +9,8 @@ from licorne_core.commands import Command, Tick
 from licorne_core.effects import Effect
 from licorne_core.scheduler import Scheduler
 from support.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.counted import lines_of_core
 from support.driver import START, keys
-from support.lines import lines_run
 
 pytestmark = pytest.mark.pure
 
@@ -84,7 +84,7 @@ class Core:
     def cost_of(self, command: Command) -> Cost:
         """Of the command, and of all that is decided then."""
         self.effects.clear()
-        lines = lines_run(lambda: self.do(command))
+        lines = lines_of_core(lambda: self.do(command))
         return Cost(lines, keys(self.effects))
 
 
