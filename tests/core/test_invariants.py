@@ -60,7 +60,8 @@ SLIPS: dict[str, tuple[str, Slip]] = {
     "priority": ("A3: ", lambda p: p.tree.root.children["a"].priorities.add(7)),
     "tree": ("A3: ", lambda p: p.tree.root.children.pop("a")),
     "app allocated": ("A4: ", lambda p: p.applications[APP].allocated.clear()),
-    "app pending": ("A4: .*pending", lambda p: setattr(group_of(p), "waiting", 2)),
+    "app pending": ("A4: .*pending", lambda p: p.applications[APP].pending_total.clear()),
+    "group": ("A4: .*waiting", lambda p: setattr(group_of(p), "waiting", 2)),
     "app groups": ("A4: ", lambda p: p.applications[APP].groups.clear()),
     "user": ("A5: .*allocated", lambda p: p.limits.users["ann"][LEAF].allocated.clear()),
     "unlimited user": (

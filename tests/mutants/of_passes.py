@@ -220,7 +220,7 @@ PASSES = (
     Defect(
         "parked-inside-and-out",
         _CYCLE,
-        "waiting.unpark_inside(child)",
+        "waiting.unpark_inside(app)",
         "pass",
         "what is inside a parked application waits for something, too",
         (_TEST_WAKEUPS,),

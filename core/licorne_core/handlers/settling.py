@@ -107,7 +107,7 @@ def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator
     leaf, before = partition.leaf_of(app), app.group
     group = group_kept_or_found(leaf, app.user, before)
     yield 1
-    if partition.limits.is_settled(app, leaf, group):
+    if partition.limits.is_booked_right(app, leaf, group):
         return
     # In the quotas that it leaves or enters, other amounts are to be kept free (§ 9.4.8).
     promises = [
@@ -117,7 +117,7 @@ def _follow_limits(act: Act, partition: Partition, app: Application) -> Iterator
     ]
     for promise in promises:
         promise.unbook()
-    partition.limits.settle(app, leaf, group)
+    partition.limits.rebook(app, leaf, group)
     for promise in promises:
         promise.book()
     if group != before:

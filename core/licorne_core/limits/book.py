@@ -96,11 +96,11 @@ class LimitBook:
                 _limit(tracker, limit_of(queue, tracker.name))
                 yield
 
-    def is_settled(self, app: Application, leaf: Queue, group: str) -> bool:
+    def is_booked_right(self, app: Application, leaf: Queue, group: str) -> bool:
         """Whether the application counts for that group, and is booked in all that bounds it."""
         return group == app.group and app.quotas == _quotas(app, leaf)
 
-    def settle(self, app: Application, leaf: Queue, group: str) -> None:
+    def rebook(self, app: Application, leaf: Queue, group: str) -> None:
         """The application counts for the group, or for none, with the usage that it has.
 
         It is booked in all that bounds it by now, and nowhere else.
@@ -132,18 +132,17 @@ def _quotas(app: Application, leaf: Queue) -> tuple[Quota, ...]:
 
 def _count_usage(app: Application, count: Callable[[dict[str, int], Items], None]) -> None:
     """Charge or refund all that the application has in its trackers among its quotas."""
-    items = [
+    stopping = [
         request.ask.ask_class.items
         for request in app.requests.values()
         if request.state is RequestState.PREEMPTING
     ]
-    for tracker in app.quotas:
-        if not isinstance(tracker, Tracker):
-            continue
-        count(tracker.allocated, tuple(app.allocated.items()))
-        count(tracker.allocated, tuple(app.placeholder_allocated.items()))
-        for stopping in items:
-            count(tracker.preempting, stopping)
+    for tracker in app.trackers:
+        if tracker in app.quotas:
+            count(tracker.allocated, tuple(app.allocated.items()))
+            count(tracker.allocated, tuple(app.placeholder_allocated.items()))
+            for items in stopping:
+                count(tracker.preempting, items)
 
 
 def _trackers(

@@ -15,7 +15,7 @@ from licorne.v1 import state_pb2 as pb
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.app import Server
 from licorne_server.settings import Address
-from support.facts import happened
+from support.facts import START, happened
 from support.shim import PATIENCE, Shim, connected, serving
 from support.town import Shell
 
@@ -32,10 +32,10 @@ async def server_with(*rm_ids: str, port: int = 0) -> AsyncIterator[Server]:
         yield server
 
 
-def play(server: Server, first: int, count: int, rm_id: str = "rm") -> int:
+def play(server: Server, first: int, count: int, rm_id: str = "rm", *, time: float = START) -> int:
     """So many events happen; the id of the first."""
     start = server.events.get(rm_id).next_id
-    server.rms.route([happened(rm_id, first, count)])
+    server.rms.route([happened(rm_id, first, count, time=time)])
     return start
 
 
@@ -193,8 +193,10 @@ async def test_following_goes_on_behind_what_it_missed(server: Server) -> None:
     async with following(server.grpc_address, *where) as events:
         assert await events.subjects(5) == names(0, 5)
         play(server, 5, 1000)
-        assert await events.subjects(100) == names(905, 100)
-        missed = f"licorne: events {start + 5} to {start + 904} are not kept any more\n"
+        # Events are kept for ten seconds while somebody follows them.
+        play(server, 1005, 1, time=START + 10.5)
+        assert await events.subjects(100) == names(906, 100)
+        missed = f"licorne: events {start + 5} to {start + 905} are not kept any more\n"
         assert await events.said() == missed
 
 
