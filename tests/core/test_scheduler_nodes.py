@@ -49,6 +49,20 @@ def test_a_node_is_answered() -> None:
 
 
 @pytest.mark.row(115)
+def test_what_others_take_of_a_node_is_told_apart() -> None:
+    """Our own allocations, those of other schedulers, and what is left, also after a new size."""
+    driver = fleet({"vcore": 10})
+    others = ask("", "theirs", on_node="n0", size={"vcore": 3, "gpu": 1})
+    others.tags = {"foreign": "default"}
+    driver.do(asks(ask("app", "ours", vcore=2), others))
+    for capacity in (10, 4):
+        driver.do(nodes(node("n0", NodeAction.UPDATE, vcore=capacity)))
+        told = driver.views.node(DEFAULT, "n0")
+        assert (told.allocated, told.occupied) == ({"vcore": 2}, {"vcore": 3, "gpu": 1})
+        assert told.available == {"vcore": capacity - 5, "gpu": -1}
+
+
+@pytest.mark.row(115)
 def test_a_larger_node_runs_more() -> None:
     """Asks that wait for room run when a node's capacity is raised."""
     driver = fleet({"vcore": 2000})

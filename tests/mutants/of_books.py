@@ -39,7 +39,7 @@ BOOKS = (
         "for left in (self.available, self.occupied):",
         "for left in (self.available,):",
         "what foreign allocations take of a node is reported as allocated",
-        ("tests/core/test_views.py", "tests/core/nodes"),
+        ("tests/core/test_scheduler_nodes.py",),
     ),
     Defect(
         "usage-of-leaves-alone",
