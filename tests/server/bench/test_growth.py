@@ -131,16 +131,37 @@ def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_measured")
-def test_a_folder_that_cannot_be_written_is_a_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_report_has_the_command_that_writes_it_again(tmp_path: Path) -> None:
+    """With the number of runs."""
+    assert main(["bench", "growth", "--runs", "2", "--report", str(tmp_path)]) == 0
+    text = (tmp_path / "performance.md").read_text()
+    assert f"\nlicorne bench growth --runs 2 --report {tmp_path}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"), [(BenchError("the world ended"), 2), (KeyboardInterrupt(), 130)]
+)
+def test_a_report_is_written_only_if_all_dimensions_were_measured(
+    failure: BaseException,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The table was printed before."""
-    file = tmp_path / "file"
-    file.touch()
-    assert main(["bench", "growth", "--only", "asks", "--report", str(file)]) == 2
-    shown = capsys.readouterr()
-    assert "asks" in shown.out
-    assert f"'{file}'" in shown.err
+    """What was measured is printed; the section that is there stays as it is."""
+
+    def measured(name: str, size: int) -> Point:
+        if name == ALL[-1].name:
+            raise failure
+        return point(size, 20.0)
+
+    monkeypatch.setattr(measure, "measured", measured)
+    page = tmp_path / "performance.md"
+    page.write_text("## Growth\n\nmuch\n")
+    assert main(["bench", "growth", "--report", str(tmp_path)]) == code
+    assert FIRST.name in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == [page.name]
+    assert page.read_text() == "## Growth\n\nmuch\n"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +173,10 @@ def test_a_folder_that_cannot_be_written_is_a_failure(
         (("growth", "--only", "asks,ask"), f"--only: 'ask' is none of {', '.join(DIMENSIONS)}"),
         (("core", "--only", "asks"), "--only is for growth only"),
         (("growth", "core"), "growth is measured alone, without core"),
+        (
+            ("growth", "--only", "asks", "--report", "nowhere"),
+            "--report has all dimensions: leave out --only",
+        ),
         (("growth", "--against", "pure"), "--against cannot be used with growth"),
     ],
 )
@@ -233,3 +258,10 @@ def test_a_process_that_fails_is_said() -> None:
     """No dimension has that name, so the process ends at once."""
     with pytest.raises(BenchError, match="nothing 1: the process ended with 1"):
         measure.measured("nothing", 1)
+
+
+def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest can be measured, and the message names the size."""
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.0)
+    with pytest.raises(BenchError, match="gangs 1,000: not done after 0 s"):
+        measure.measured("gangs", 1000)

@@ -1,6 +1,7 @@
 """All sizes of a dimension, each in a fresh process, and what came of it."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -9,6 +10,9 @@ from typing import Any
 
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.dimension import Dimension, allowed
+
+LIMIT_SECONDS = 600.0
+"""For all rounds of one size. The slowest takes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +114,23 @@ def measured(name: str, size: int) -> Point:
     """One size of a dimension, measured by a fresh process, which ends with this one.
 
     Raises:
-        BenchError: it has failed.
+        BenchError: it has failed, or was not done in time and was killed.
     """
     command = [sys.executable, "-m", "licorne_server.bench.growth.point", name, str(size)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        try:
-            answer = process.stdout.read()
-            code = process.wait()
-        except BaseException:
-            process.kill()
-            raise
-    if code:
-        raise BenchError(f"{name} {size:,}: the process ended with {code}")
-    figures: dict[str, Any] = json.loads(answer)
+    # The process ends when nobody holds the other end of its stdin any more.
+    stdin, held = os.pipe()
+    try:
+        done = subprocess.run(
+            command, stdin=stdin, stdout=subprocess.PIPE, timeout=LIMIT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{name} {size:,}: not done after {LIMIT_SECONDS:.0f} s") from None
+    finally:
+        os.close(stdin)
+        os.close(held)
+    if done.returncode:
+        raise BenchError(f"{name} {size:,}: the process ended with {done.returncode}")
+    figures: dict[str, Any] = json.loads(done.stdout)
     if "error" in figures:
         raise BenchError(f"{name} {size:,}: {figures['error']}")
     return Point(size=size, **figures)
