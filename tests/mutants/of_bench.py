@@ -92,9 +92,17 @@ BENCH = (
     Defect(
         "other-sections-lost",
         f"{_BENCH}/markdown.py",
-        "sections = dict(zip(rest[::2], rest[1::2], strict=True))",
-        "sections: dict[str, str] = {}",
+        "*lines[end:]]",
+        "]",
         "what was measured before goes when something else is measured",
+        (f"{_TESTS}/test_markdown.py",),
+    ),
+    Defect(
+        "headings-in-code",
+        f"{_BENCH}/markdown.py",
+        "            code = fence[1]",
+        "            code = ''",
+        "a section is cut at a comment of a command that it shows",
         (f"{_TESTS}/test_markdown.py",),
     ),
     Defect(
