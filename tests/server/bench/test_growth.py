@@ -16,7 +16,7 @@ from licorne_server.bench.growth.catalogue import ALL, DIMENSIONS
 from licorne_server.bench.growth.dimension import allowed
 from licorne_server.bench.growth.measure import Growth, Point, grown
 from licorne_server.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
-from licorne_server.bench.growth.report import FASTER, HEADERS, table
+from licorne_server.bench.growth.report import FASTER, HEADERS, as_json, table
 from licorne_server.bench.growth.section import section
 from licorne_server.bench.growth.world import Cost
 from licorne_server.bench.installation import this_build
@@ -34,7 +34,7 @@ def point(size: int, us: float, ask_us: float = 3.0) -> Point:
 def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
     """What costs so much at 100, 1,000 and 10,000."""
     points = zip((100, 1_000, 10_000), costs, asks, strict=True)
-    return Growth(FIRST, tuple(point(*each) for each in points))
+    return Growth(FIRST, tuple((point(*each),) for each in points))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_what_grows_faster_than_log_n_is_marked(found: Growth, cells: tuple[str,
 def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
     """Nothing is said of asks."""
     points = tuple(replace(each, asks=0, us_per_ask=0.0) for each in growth(1.0, 1.0, 1.0).points)
-    [line] = table([Growth(FIRST, points)])
+    [line] = table([Growth(FIRST, tuple((each,) for each in points))])
     assert line[6:] == ["-", "-", "-", "-", "yes"]
 
 
@@ -110,13 +110,14 @@ def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_page_has_the_table_and_says_what_grows() -> None:
     """What a name means stands below the table, and the note of what grows faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
-    text = section([Growth(noted, growth(10.0, 20.0, 30.0).points)], this_build(), "again").text
+    text = section([Growth(noted, growth(10.0, 20.0, 30.0).runs)], this_build(), "again").text
     assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
     assert f"- `{FIRST.name}`: {FIRST.about}." in text
     assert f"- `{FIRST.name}`: Heaps grow deeper." in text
     assert "(performance-growth.svg)" in text
+    assert "the least of all rounds and runs" in " ".join(text.split())
     assert "\nagain\n" in text
-    calm = section([Growth(noted, growth(10.0, 10.0, 10.0).points)], this_build(), "again").text
+    calm = section([Growth(noted, growth(10.0, 10.0, 10.0).runs)], this_build(), "again").text
     assert "Heaps" not in calm
 
 
@@ -217,7 +218,8 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
         return point(size, *next(costs))
 
     monkeypatch.setattr(measure, "measured", measured)
-    found = grown(FIRST, runs=2).points
+    both = grown(FIRST, runs=2)
+    found = both.points
     assert asked == [*FIRST.sizes, *FIRST.sizes]
     assert [(each.us_per_allocation, each.us_per_ask) for each in found] == [
         (8.0, 3.0),
@@ -225,6 +227,8 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
         (9.0, 3.0),
     ]
     assert [each.rounds for each in found] == [6, 6, 6]
+    spreads = [each["us_per_allocation_of_runs"] for each in as_json(both)["points"]]
+    assert [(spread["min"], spread["max"]) for spread in spreads] == [(8, 9), (9, 10), (9, 9)]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A dimension, and its points by rising size."""
+    """A dimension, and the runs of each size, by rising size."""
 
     dimension: Dimension
-    points: tuple[Point, ...]
+    runs: tuple[tuple[Point, ...], ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """What each size costs: of its runs the least figures."""
+        return tuple(map(least, self.runs))
 
     @property
     def deciding(self) -> Curve:
@@ -88,18 +93,17 @@ def grown(
     Raises:
         BenchError: a process has failed.
     """
-    points: dict[int, Point] = {}
+    found: dict[int, list[Point]] = {size: [] for size in dimension.sizes}
     for _ in range(runs):
         for size in dimension.sizes:
             point = measured(dimension.name, size)
             tell(point)
-            points[size] = least([point, *([points[size]] if size in points else [])])
-    return Growth(dimension, tuple(points[size] for size in dimension.sizes))
+            found[size].append(point)
+    return Growth(dimension, tuple(map(tuple, found.values())))
 
 
-def least(points: Iterable[Point]) -> Point:
+def least(points: Sequence[Point]) -> Point:
     """Of points of one size the least figures."""
-    points = list(points)
     return Point(
         size=points[0].size,
         rounds=sum(point.rounds for point in points),
