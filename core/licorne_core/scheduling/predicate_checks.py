@@ -32,9 +32,11 @@ ALWAYS = 2
 """Asks that a check is for if so many wait, of however little use the last one was."""
 
 TIMES_THE_LAST = 8
-"""A check is for so many times as many asks as the last one of its class has spared a check. Up to
-so many classes that come in turn have few checks, and with more of them few nodes are asked about
-in vain."""
+"""A check is for ALWAYS + TIMES_THE_LAST * n asks at the most, and the first one of a class for all
+that wait. n is how many asks of the class have needed no check of their own since its last check,
+as they could go by what the RM was asked for others. Up to so many classes that come in turn have
+few checks, and with more of them few nodes are asked about in vain. Nodes for refusals come on top.
+"""
 
 MAX_SPARED = 1024
 """Classes of which that is kept; of others a check is for all asks that wait."""
@@ -154,8 +156,8 @@ class PredicateChecks:
         self._waiting: dict[Request, PredicateCheck] = {}
         # What the effects do not say yet.
         self._unsaid: list[AskedCheck] = []
-        # Of classes that were asked about for several asks: how many went by that since the last
-        # check, and were not asked about themselves.
+        # Of classes that were asked about for several asks: how many asks have needed no check of
+        # their own since the last one.
         self._spared: dict[AskClass, int] = {}
         self.is_silent = False
         """Whether the RM let the last deadline pass, and its silence counts as refusal."""
@@ -259,7 +261,7 @@ class PredicateChecks:
         return check
 
     def _likely(self, group: AskGroup) -> int:
-        """How many of the asks that wait a check is for: some times as many as the last one did.
+        """How many of the asks that wait a check is for: see TIMES_THE_LAST.
 
         Where asks of many classes come in turn, each takes nodes that the others have asked about,
         and what is answered about them is void before it is of use.

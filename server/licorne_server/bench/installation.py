@@ -74,7 +74,7 @@ def build_of(installation: Installation) -> Build:
     """What would run there, found by a process that imports it.
 
     Raises:
-        NotUsable: it cannot be imported.
+        NotUsable: it cannot be imported, or does not say what it is.
     """
     try:
         done = subprocess.run(
@@ -90,8 +90,14 @@ def build_of(installation: Installation) -> Build:
     if done.returncode != 0:
         shown = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
         raise NotUsable(f"{installation.python} cannot import the server:\n{shown}")
-    about: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return Build(**about, commit=commit_of(Path(about["folder"])))
+    try:
+        about: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return Build(**about, commit=commit_of(Path(about["folder"])))
+    except (IndexError, KeyError, TypeError, ValueError):
+        shown = "\n".join(done.stdout.splitlines()[-SHOWN_LINES:]) or "nothing"
+        raise NotUsable(
+            f"{installation.python} is asked which server it has, and answers:\n{shown}"
+        ) from None
 
 
 def commit_of(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Pages of figures: tables in Markdown, and sections that are written anew one by one."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,9 @@ from pathlib import Path
 
 PAGE = "performance.md"
 TITLE = "# Performance\n"
-HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
+HEADING = re.compile(r"## +(.+)")
+FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+"""The first or last line of a block that is shown as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,25 +25,53 @@ class Section:
 def put_section(folder: Path, section: Section) -> Path:
     """Write a section into the page of a folder, with its pictures beside it; returns the page.
 
-    It takes the place of the section of the same title, or comes last. What stands before the first
-    section, and all other sections, stay as they are. A folder or page that is missing is made.
+    It takes the place of the first section of the same title, or comes last. What stands before the
+    first section, and all other sections, stay as they are. A folder or page that is missing is
+    made. Each file is exchanged as a whole, so that none is ever found half written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name, picture in section.pictures.items():
-        (folder / name).write_text(picture, encoding="utf-8")
     page = folder / PAGE
     known = page.read_text(encoding="utf-8") if page.exists() else TITLE
-    page.write_text(replaced(known, section), encoding="utf-8")
+    for name, picture in section.pictures.items():
+        exchange(folder / name, picture)
+    exchange(page, replaced(known, section))
     return page
+
+
+def exchange(file: Path, text: str) -> None:
+    """Write a file beside the one that is there, and put it in its place."""
+    new = file.with_name(f"{file.name}.new")
+    new.write_text(text, encoding="utf-8")
+    os.replace(new, file)
 
 
 def replaced(page: str, section: Section) -> str:
     """The text of a page with this section in it."""
-    begin, *rest = HEADING.split(page)
-    sections = dict(zip(rest[::2], rest[1::2], strict=True))
-    sections[section.title] = f"\n\n{section.text.strip()}\n"
-    parts = [begin.strip(), *(f"## {title}\n\n{text.strip()}" for title, text in sections.items())]
-    return "\n\n".join(parts) + "\n"
+    text = f"## {section.title}\n\n{section.text.strip()}\n"
+    lines = page.splitlines(keepends=True)
+    found = headings(lines)
+    ends = [*(begin for begin, _ in found[1:]), len(lines)]
+    for (begin, title), end in zip(found, ends, strict=False):
+        if title == section.title:
+            rest = [text, *["\n"][: len(lines) - end], *lines[end:]]
+            return "".join([*lines[:begin], *rest])
+    return f"{page.rstrip()}\n\n{text}"
+
+
+def headings(lines: Sequence[str]) -> list[tuple[int, str]]:
+    """The numbers and titles of the lines that begin sections; those in code begin none."""
+    found = []
+    code = ""
+    for number, line in enumerate(lines):
+        fence = FENCE.match(line)
+        if code:
+            if fence and fence[1].startswith(code) and not fence[2].strip():
+                code = ""
+        elif fence:
+            code = fence[1]
+        elif heading := HEADING.match(line):
+            found.append((number, heading[1].strip()))
+    return found
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -94,7 +94,7 @@ def labels(builds: Sequence[Build]) -> list[str]:
         [build.commit for build in builds],
         [build.python for build in builds],
     ):
-        if len({*tell}) == len(builds):
+        if all(tell) and len({*tell}) == len(builds):
             return tell
     return ["this", "other"]
 

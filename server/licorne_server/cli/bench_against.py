@@ -6,17 +6,18 @@ from dataclasses import replace
 
 from licorne_server.bench.against import compared
 from licorne_server.bench.driver import BenchError
-from licorne_server.bench.installation import HERE, Build, NotUsable, build_of
+from licorne_server.bench.installation import HERE, Build, Installation, NotUsable, build_of
 from licorne_server.bench.load import Options
 from licorne_server.bench.pair_report import Compared, as_json, table
 from licorne_server.bench.pairs import Pairs, Side, turns
 from licorne_server.bench.report import Run, title
 from licorne_server.bench.scenarios import Scenario
 from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli.bench_outcome import OK, Outcome
 from licorne_server.cli.bench_progress import shown
 from licorne_server.cli.bench_report import Report
-from licorne_server.cli.bench_runs import FAILED, OK, exit_code, one_run
-from licorne_server.cli.output import print_json, print_table, say
+from licorne_server.cli.bench_runs import one_run
+from licorne_server.cli.output import print_json, print_table, say, while_read
 
 WHAT = (
     "measure in turn with another server, pair by pair: a checkout (its .venv runs it, or this "
@@ -41,40 +42,45 @@ def run(
     as_data: bool,
 ) -> int:
     """Measure so many pairs of each scenario, and print what came of it; the exit code."""
+    outcome = Outcome()
     options.progress.begin("looking at both servers")
-    try:
-        with shown(options.progress):
-            this, (installation, other) = build_of(HERE), compared(what)
-    except NotUsable as error:
-        say(f"licorne: --against: {error}")
-        return FAILED
+    with shown(options.progress), outcome:
+        this, installation, other = both(what)
+    if outcome.code != OK:
+        return outcome.code
     say("\n".join(builds(this, other)))
     sides = {
         Side.THIS: replace(options, bare=False),
         Side.OTHER: replace(options, bare=False, installation=installation),
     }
     results: list[Compared] = []
-
-    def measure() -> None:
+    with shown(options.progress), outcome:
         for scenario in scenarios:
             results.append((scenario, found := Pairs()))
             for number, side in turns(pairs):
                 which = f"pair {number} of {pairs}, {side.value}"
                 found.add(side, one_of_pair(scenario, sides[side], side, which))
-
-    with shown(options.progress):
-        code = exit_code(measure)
     complete = [(scenario, found) for scenario, found in results if found.complete]
-    if as_data and complete:
-        objects = [as_json(scenario, found, this, other) for scenario, found in complete]
-        print_json(objects if len(scenarios) > 1 else objects[0])
-    elif complete:
-        show(complete, this, other)
-    if report is not None and code == OK:
-        report.write(
-            [(scenario, [found.this, found.other]) for scenario, found in results], [this, other]
-        )
-    return code
+    if complete:
+        with while_read():
+            show(complete, this, other, as_data=as_data, several=len(scenarios) > 1)
+    if report is not None and outcome.code == OK:
+        measured = [(scenario, [found.this, found.other]) for scenario, found in results]
+        with outcome:
+            report.write(measured, [this, other])
+    return outcome.code
+
+
+def both(what: str) -> tuple[Build, Installation, Build]:
+    """What runs here, and what is compared with it and runs there.
+
+    Raises:
+        BenchError: one of them cannot be used.
+    """
+    try:
+        return build_of(HERE), *compared(what)
+    except NotUsable as error:
+        raise BenchError(f"--against: {error}") from None
 
 
 def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) -> Run:
@@ -96,8 +102,17 @@ def builds(this: Build, other: Build) -> list[str]:
     return lines
 
 
-def show(results: Sequence[Compared], this: Build, other: Build) -> None:
-    """The builds, and a table: of one scenario in full, of several the measures of an overview."""
+def show(
+    results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
+) -> None:
+    """The builds, and a table: of one scenario in full, of several the measures of an overview.
+
+    As data it is complete either way: an object, or an array of them.
+    """
+    if as_data:
+        objects = [as_json(scenario, found, this, other) for scenario, found in results]
+        print_json(objects if several else objects[0])
+        return
     if len(results) == 1:
         print(title(results[0][0]))
     print("\n".join(builds(this, other)))

@@ -1,25 +1,20 @@
 """`licorne bench growth`: what an allocation costs while one thing grows tenfold, twice."""
 
 import argparse
-import shlex
 from functools import partial
 
-from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.catalogue import DIMENSIONS
 from licorne_server.bench.growth.dimension import Dimension
 from licorne_server.bench.growth.measure import Growth, Point, grown
 from licorne_server.bench.growth.report import HEADERS, as_json, table
 from licorne_server.bench.installation import this_build
-from licorne_server.bench.markdown import put_section
 from licorne_server.bench.progress import Progress
+from licorne_server.cli.bench_outcome import OK, Outcome
 from licorne_server.cli.bench_progress import shown
-from licorne_server.cli.bench_report import need_matplotlib
+from licorne_server.cli.bench_report import Report, wanted
 from licorne_server.cli.connection import UsageError
-from licorne_server.cli.output import print_json, print_table, say
+from licorne_server.cli.output import print_json, print_table, say, while_read
 
-OK = 0
-FAILED = 2
-INTERRUPTED = 130
 NAME = "growth"
 GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
 """The scenario, and what it is about. It is not one of `all`."""
@@ -49,24 +44,26 @@ def refuse_elsewhere(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; the exit code as that of `licorne bench`.
 
-    What fails is said and left out of the table, and the rest is measured all the same.
+    What fails is said and left out of the table, and the rest is measured all the same. A report is
+    written only of all there is.
 
     Raises:
         UsageError: the arguments make no sense together.
     """
     dimensions = chosen(args)
-    if args.report is not None:
-        need_matplotlib()
-    growths: list[Growth] = []
+    report = wanted(args)
+    outcome = Outcome()
     say(str(this_build()))
     progress = Progress()
     with shown(progress):
-        code = measure(dimensions, args.runs, growths, progress)
+        growths = measured(dimensions, args.runs, progress, outcome)
     if growths:
-        show(growths, as_data=args.json)
-        if args.report is not None:
-            code = max(code, report(growths, args))
-    return code
+        with while_read():
+            show(growths, as_data=args.json)
+    if report is not None and outcome.code == OK:
+        with outcome:
+            write(report, growths)
+    return outcome.code
 
 
 def chosen(args: argparse.Namespace) -> list[Dimension]:
@@ -82,6 +79,8 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
         raise UsageError(f"{NAME} is measured alone, without {args.more[0]}")
     if args.only is None:
         return list(DIMENSIONS.values())
+    if args.report is not None:
+        raise UsageError("--report has all dimensions: leave out --only")
     names = args.only.split(",")
     for name in names:
         if name not in DIMENSIONS:
@@ -89,24 +88,19 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
     return [dimension for dimension in DIMENSIONS.values() if dimension.name in names]
 
 
-def measure(
-    dimensions: list[Dimension], runs: int, growths: list[Growth], progress: Progress
-) -> int:
-    """Measure one dimension after the other; the exit code."""
-    code = OK
-    try:
-        for number, dimension in enumerate(dimensions, start=1):
+def measured(
+    dimensions: list[Dimension], runs: int, progress: Progress, outcome: Outcome
+) -> list[Growth]:
+    """One dimension after the other, as far as they do not fail."""
+    growths: list[Growth] = []
+    for number, dimension in enumerate(dimensions, start=1):
+        with outcome:
             progress.begin(f"{NAME} {dimension.name}, {number} of {len(dimensions)}")
             progress.step("sizes", runs * len(dimension.sizes))
-            try:
-                growths.append(grown(dimension, runs, partial(tell, dimension, progress)))
-            except BenchError as error:
-                say(f"licorne: {error}")
-                code = FAILED
-    except KeyboardInterrupt:
-        say("stopped")
-        return INTERRUPTED
-    return code
+            growths.append(grown(dimension, runs, partial(tell, dimension, progress)))
+        if outcome.is_interrupted:
+            break
+    return growths
 
 
 def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
@@ -126,22 +120,12 @@ def show(growths: list[Growth], *, as_data: bool) -> None:
     print_table(HEADERS, table(growths))
 
 
-def report(growths: list[Growth], args: argparse.Namespace) -> int:
-    """Write the section of the page, and its picture; the exit code."""
+def write(report: Report, growths: list[Growth]) -> None:
+    """Write the section of the page, and its picture.
+
+    Raises:
+        BenchError: they cannot be written.
+    """
     from licorne_server.bench.growth.section import section
 
-    try:
-        page = put_section(args.report, section(growths, this_build(), shlex.join(command(args))))
-    except OSError as error:
-        say(f"licorne: {error}")
-        return FAILED
-    say(f"written: {page}")
-    return OK
-
-
-def command(args: argparse.Namespace) -> list[str]:
-    """The command that measures the same."""
-    words = ["licorne", "bench", NAME, "--runs", str(args.runs)]
-    if args.only is not None:
-        words += ["--only", args.only]
-    return [*words, "--report", str(args.report)]
+    report.put(section(growths, this_build(), report.command))

@@ -16,10 +16,10 @@ from licorne_server.bench.report import Run
 from licorne_server.bench.runs import alone
 from licorne_server.bench.server_process import ServerFailed
 from licorne_server.cli.arguments import percent, positive
+from licorne_server.cli.bench_outcome import Outcome
 from licorne_server.cli.bench_progress import shown
-from licorne_server.cli.bench_runs import FAILED, INTERRUPTED, OK
 from licorne_server.cli.connection import UsageError
-from licorne_server.cli.output import print_json, print_table, say
+from licorne_server.cli.output import print_json, print_table, say, while_read
 
 FULL = 100
 NEIGHBOUR, MANY_RMS = "neighbour", "manyrms"
@@ -105,13 +105,14 @@ def run(args: argparse.Namespace) -> int:
     """
     progress = Progress()
     lines = chosen(args, progress)
-    parts: list[Part] = []
+    outcome = Outcome()
     say(str(this_build()))
     with shown(progress):
-        code = measure(lines, args, parts, progress)
+        parts = measured(lines, args, progress, outcome)
     if parts:
-        show(args, parts)
-    return code
+        with while_read():
+            show(args, parts)
+    return outcome.code
 
 
 def chosen(args: argparse.Namespace, progress: Progress) -> list[Line]:
@@ -183,20 +184,18 @@ def settings(options: neighbour.Beside | manyrms.Many) -> dict[str, float]:
     return {name: getattr(options, name) for name in names}
 
 
-def measure(
-    lines: list[Line], args: argparse.Namespace, parts: list[Part], progress: Progress
-) -> int:
-    """Measure one line after the other; the exit code."""
-    code = OK
-    try:
-        for number, line in enumerate(lines, start=1):
+def measured(
+    lines: list[Line], args: argparse.Namespace, progress: Progress, outcome: Outcome
+) -> list[Part]:
+    """One line after the other: the runs that were done of each."""
+    parts: list[Part] = []
+    for number, line in enumerate(lines, start=1):
+        runs: list[Run] = []
+        with outcome:
             progress.begin(f"{args.scenario} {line.name}, {number} of {len(lines)}")
-            try:
-                runs = [one_run(line) for _ in range(args.runs)]
-            except (BenchError, ServerFailed) as error:
-                say(f"licorne: {line.name}: {error}")
-                code = FAILED
-                continue
+            for _ in range(args.runs):
+                runs.append(one_run(line))
+        if runs:
             parts.append(
                 Part(
                     scenario=args.scenario,
@@ -207,15 +206,17 @@ def measure(
                     holds=line.holds,
                 )
             )
-    except KeyboardInterrupt:
-        say("stopped")
-        return INTERRUPTED
-    return code
+        if outcome.is_interrupted:
+            break
+    return parts
 
 
 def one_run(line: Line) -> Run:
-    """One run, announced when it is done."""
-    result = alone(line.measure())
+    """One run, announced when it is done; a failure says of which line it is."""
+    try:
+        result = alone(line.measure())
+    except (BenchError, ServerFailed) as error:
+        raise BenchError(f"{line.name}: {error}") from None
     say(f"{line.name}: the target {'holds' if line.holds(result) else 'does not hold'}")
     return result
 

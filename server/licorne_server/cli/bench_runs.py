@@ -1,8 +1,7 @@
 """Runs of scenarios, one after the other, announced and printed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from licorne_server.bench.driver import BenchError
 from licorne_server.bench.installation import this_build
 from licorne_server.bench.load import Options
 from licorne_server.bench.report import (
@@ -17,14 +16,10 @@ from licorne_server.bench.report import (
 )
 from licorne_server.bench.runs import alone, run_once
 from licorne_server.bench.scenarios import Scenario
-from licorne_server.bench.server_process import ServerFailed
+from licorne_server.cli.bench_outcome import OK, Outcome
 from licorne_server.cli.bench_progress import shown
 from licorne_server.cli.bench_report import Report
-from licorne_server.cli.output import print_json, print_table, say
-
-OK = 0
-FAILED = 2
-INTERRUPTED = 130
+from licorne_server.cli.output import print_json, print_table, say, while_read
 
 
 def run(
@@ -36,39 +31,23 @@ def run(
     as_data: bool,
 ) -> int:
     """Measure each scenario so many times, and print what came of it; the exit code."""
-    results: list[Result] = []
-
-    def measure() -> None:
-        for scenario in scenarios:
-            results.append((scenario, measured(scenario, options, runs)))
-
+    results: list[tuple[Scenario, list[Run]]] = []
+    outcome = Outcome()
     build = this_build()
     say(str(build))
-    with shown(options.progress):
-        code = exit_code(measure)
-    if results:
-        show(results, as_data=as_data, several=len(scenarios) > 1)
-    if report is not None and code == OK:
-        report.write([(scenario, [found]) for scenario, found in results], [build])
-    return code
-
-
-def exit_code(measure: Callable[[], None]) -> int:
-    """Measure up to the first failure, and say what it was; the exit code."""
-    try:
-        measure()
-    except (BenchError, ServerFailed) as error:
-        say(f"licorne: {error}")
-        return FAILED
-    except KeyboardInterrupt:
-        say("stopped")
-        return INTERRUPTED
-    return OK
-
-
-def measured(scenario: Scenario, options: Options, runs: int) -> list[Run]:
-    """All runs of a scenario."""
-    return [one_run(scenario, options, f"run {number} of {runs}") for number in range(1, runs + 1)]
+    with shown(options.progress), outcome:
+        for scenario in scenarios:
+            results.append((scenario, found := []))
+            for number in range(1, runs + 1):
+                found.append(one_run(scenario, options, f"run {number} of {runs}"))
+    measured = [(scenario, found) for scenario, found in results if found]
+    if measured:
+        with while_read():
+            show(measured, as_data=as_data, several=len(scenarios) > 1)
+    if report is not None and outcome.code == OK:
+        with outcome:
+            report.write([(scenario, [found]) for scenario, found in measured], [build])
+    return outcome.code
 
 
 def one_run(scenario: Scenario, options: Options, which: str) -> Run:

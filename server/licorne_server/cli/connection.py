@@ -1,8 +1,6 @@
 """How the commands reach a running server, and what they exit with when they cannot."""
 
 import argparse
-import os
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -15,7 +13,7 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.arguments import seconds
 from licorne_server.cli.bearer import bearing
-from licorne_server.cli.output import printable, say
+from licorne_server.cli.output import printable, say, while_read
 
 OK = 0
 USAGE = 1
@@ -173,9 +171,8 @@ def with_state(
 def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) -> int:
     """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
     try:
-        with open_channel(args) as channel:
+        with while_read(), open_channel(args) as channel:
             act(channel)
-            sys.stdout.flush()
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
@@ -184,9 +181,6 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
         return NOT_FOUND
     except grpc.RpcError as error:
         return explain_failure(args.target, error)
-    except BrokenPipeError:
-        # The reader has closed the pipe. What is buffered is written at exit, and needs a target.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 

@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Iterator, Mapping, MutableSequence, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -24,6 +25,17 @@ AMOUNTS = re.compile(rf"map\[({_AMOUNT}(?: {_AMOUNT})*)\]")
 def say(text: str) -> None:
     """Talk: something for the person, not for the pipe."""
     print(text, file=sys.stderr)
+
+
+@contextmanager
+def while_read() -> Iterator[None]:
+    """Print to stdout for as long as somebody reads it: a closed pipe ends the block in silence."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is buffered is written at exit, and needs a target.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_terminal(stream: TextIO) -> bool:

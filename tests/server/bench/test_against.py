@@ -110,6 +110,20 @@ def test_what_cannot_be_compared_is_said(
     assert said in shown.err
 
 
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [("", "nothing"), ("hello", "hello"), ("[]", "[]"), ("{}", "{}"), ('{"folder": 1}',) * 2],
+)
+def test_a_program_that_is_no_python_is_said(
+    answer: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may end in good order all the same; the message has what it answers."""
+    program = write(tmp_path / "python", f"#!/bin/sh\necho {shlex.quote(answer)}\n", mode=0o755)
+    assert main(["bench", "core", *TINY, "--against", str(program)]) == 2
+    said = f"{program} is asked which server it has, and answers:\n{shown}\n"
+    assert capsys.readouterr().err == f"licorne: --against: {said}"
+
+
 def test_a_server_that_cannot_be_imported_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.bench.driver import BenchError
+from licorne_server.bench.growth.measure import Point
 from licorne_server.bench.load import Options
 from licorne_server.bench.report import Run
 from licorne_server.bench.scenarios import Scenario, Wire
@@ -17,6 +18,10 @@ TINY = ("--nodes", "5", "--pods", "50")
 RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rss_mib": 70.0}
 
 
+ANY_BENCH = [("core", *TINY), ("core", *TINY, "--against", "pure"), ("growth",)]
+"""All that can have a report."""
+
+
 def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
     """Run nothing; with `fails` the session ends."""
 
@@ -25,7 +30,13 @@ def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
             raise BenchError("the session ended")
         return RUN
 
+    def measured(_: str, size: int) -> Point:
+        return Point(
+            size=size, rounds=3, allocations=10, us_per_allocation=10.0, asks=10, us_per_ask=3.0
+        )
+
     monkeypatch.setattr("licorne_server.cli.bench_runs.run_once", run_once)
+    monkeypatch.setattr("licorne_server.bench.growth.measure.measured", measured)
 
 
 def test_a_report_is_written_beside_what_is_printed(
@@ -50,6 +61,42 @@ def test_a_report_is_written_only_if_all_was_measured(
     faked(monkeypatch, fails=True)
     assert main(["bench", "core1", "--report", str(tmp_path / "new")]) == 2
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("arguments", ANY_BENCH)
+@pytest.mark.parametrize("where", ["file", "file/below"])
+def test_a_folder_that_cannot_be_written_is_refused_at_once(
+    arguments: tuple[str, ...],
+    where: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is measured, and the message names the folder."""
+    monkeypatch.setattr("licorne_server.cli.bench_runs.run_once", None)
+    monkeypatch.setattr("licorne_server.bench.growth.measure.measured", None)
+    (tmp_path / "file").touch()
+    folder = tmp_path / where
+    assert main(["bench", *arguments, "--report", str(folder)]) == 1
+    said = f"licorne: --report: cannot write into {folder}: Not a directory\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("arguments", ANY_BENCH)
+def test_a_page_that_cannot_be_written_in_the_end_is_said(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What was measured is printed all the same, and the exit code tells of the failure."""
+    faked(monkeypatch)
+    (tmp_path / "performance.md").mkdir()
+    assert main(["bench", *arguments, "--report", str(tmp_path)]) == 2
+    shown = capsys.readouterr()
+    assert arguments[0] in shown.out
+    assert "licorne: --report: [Errno " in shown.err
+    assert str(tmp_path / "performance.md") in shown.err
 
 
 @pytest.mark.bench

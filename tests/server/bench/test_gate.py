@@ -22,8 +22,9 @@ TINY = SCENARIOS["shim"].scaled(nodes=5, pods=50)
         # A bad one is followed by a second look, and all pairs count.
         ([1.3, 1.3, 1.0, *repeat(1.0, 97)], False, 9, True),
         ([*repeat(1.26, 100)], False, 9, False),
-        # It ends early where it takes too long.
-        ([*repeat(1.26, 100)], True, 3, False),
+        # It ends early where it takes too long, but not before it was a look of its own.
+        ([*repeat(1.26, 100)], True, 6, False),
+        ([1.3, 1.3, 1.3, *repeat(1.0, 97)], True, 6, True),
     ],
 )
 def test_a_bad_look_is_followed_by_a_second_one(
@@ -60,17 +61,64 @@ def test_a_commit_is_put_out_for_a_while(tmp_path: Path) -> None:
     assert len(git(tmp_path, "worktree", "list").splitlines()) == 1
 
 
-@pytest.mark.parametrize("repository", [True, False])
-def test_a_first_commit_passes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, repository: bool
-) -> None:
-    """So does a folder that is no repository; that nothing was compared is said."""
-    if repository:
-        commit(tmp_path)
+def test_a_first_commit_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That nothing was compared is said."""
+    commit(tmp_path)
     assert gate.run(tmp_path, TINY) == 0
     assert capsys.readouterr().out == (
-        "gate: passed, as there is nothing to compare: git has no commit before this one here\n"
+        "gate: passed, as there is nothing to compare: there is no commit before this one\n"
     )
+
+
+def test_a_shallow_clone_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It does not have the commit before, and says so."""
+    whole, clone = tmp_path / "whole", tmp_path / "clone"
+    whole.mkdir()
+    commit(whole)
+    commit(whole)
+    git(tmp_path, "clone", "--quiet", "--depth=1", whole.as_uri(), str(clone))
+    assert gate.run(clone, TINY) == 0
+    assert capsys.readouterr().out == (
+        "gate: passed, as there is nothing to compare: "
+        "this clone is shallow, without the commit before\n"
+    )
+
+
+def test_a_folder_that_git_does_not_know_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text is git's own."""
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    monkeypatch.setenv("LC_ALL", "C")
+    assert gate.run(tmp_path, TINY) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("gate: failed: git rev-list: ")
+    assert "not a git repository" in shown
+
+
+def test_a_commit_that_cannot_be_put_out_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The commit before is known, but what it had is lost."""
+    write(tmp_path / "file", "before")
+    commit(tmp_path)
+    lost = git(tmp_path, "rev-parse", "HEAD:file")
+    write(tmp_path / "file", "now")
+    commit(tmp_path)
+    (tmp_path / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    assert gate.run(tmp_path, TINY) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("gate: failed: git worktree: ")
+    assert lost in shown
+
+
+def test_no_git_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was compared, so nothing passes."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gate.run(tmp_path, TINY) == 1
+    assert capsys.readouterr().out.startswith("gate: failed: git cannot be run: ")
 
 
 @pytest.mark.parametrize(

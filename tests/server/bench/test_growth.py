@@ -16,7 +16,7 @@ from licorne_server.bench.growth.catalogue import ALL, DIMENSIONS
 from licorne_server.bench.growth.dimension import allowed
 from licorne_server.bench.growth.measure import Growth, Point, grown
 from licorne_server.bench.growth.point import LEAST_ROUNDS, MOST_ROUNDS, best
-from licorne_server.bench.growth.report import FASTER, HEADERS, table
+from licorne_server.bench.growth.report import FASTER, HEADERS, as_json, table
 from licorne_server.bench.growth.section import section
 from licorne_server.bench.growth.world import Cost
 from licorne_server.bench.installation import this_build
@@ -34,7 +34,7 @@ def point(size: int, us: float, ask_us: float = 3.0) -> Point:
 def growth(*costs: float, asks: tuple[float, ...] = (3.0, 3.0, 3.0)) -> Growth:
     """What costs so much at 100, 1,000 and 10,000."""
     points = zip((100, 1_000, 10_000), costs, asks, strict=True)
-    return Growth(FIRST, tuple(point(*each) for each in points))
+    return Growth(FIRST, tuple((point(*each),) for each in points))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_what_grows_faster_than_log_n_is_marked(found: Growth, cells: tuple[str,
 def test_a_dimension_without_asks_is_judged_by_its_allocations() -> None:
     """Nothing is said of asks."""
     points = tuple(replace(each, asks=0, us_per_ask=0.0) for each in growth(1.0, 1.0, 1.0).points)
-    [line] = table([Growth(FIRST, points)])
+    [line] = table([Growth(FIRST, tuple((each,) for each in points))])
     assert line[6:] == ["-", "-", "-", "-", "yes"]
 
 
@@ -110,13 +110,14 @@ def test_only_some_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_page_has_the_table_and_says_what_grows() -> None:
     """What a name means stands below the table, and the note of what grows faster than log n."""
     noted = replace(FIRST, note="Heaps grow deeper.")
-    text = section([Growth(noted, growth(10.0, 20.0, 30.0).points)], this_build(), "again").text
+    text = section([Growth(noted, growth(10.0, 20.0, 30.0).runs)], this_build(), "again").text
     assert f"| {FIRST.name} | 100 → 1,000 → 10,000 | 10.0 | 20.0 | 30.0 | 3.00{FASTER} |" in text
     assert f"- `{FIRST.name}`: {FIRST.about}." in text
     assert f"- `{FIRST.name}`: Heaps grow deeper." in text
     assert "(performance-growth.svg)" in text
+    assert "the least of all rounds and runs" in " ".join(text.split())
     assert "\nagain\n" in text
-    calm = section([Growth(noted, growth(10.0, 10.0, 10.0).points)], this_build(), "again").text
+    calm = section([Growth(noted, growth(10.0, 10.0, 10.0).runs)], this_build(), "again").text
     assert "Heaps" not in calm
 
 
@@ -131,16 +132,37 @@ def test_a_report_has_the_page_and_the_picture(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_measured")
-def test_a_folder_that_cannot_be_written_is_a_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_report_has_the_command_that_writes_it_again(tmp_path: Path) -> None:
+    """With the number of runs."""
+    assert main(["bench", "growth", "--runs", "2", "--report", str(tmp_path)]) == 0
+    text = (tmp_path / "performance.md").read_text()
+    assert f"\nlicorne bench growth --runs 2 --report {tmp_path}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"), [(BenchError("the world ended"), 2), (KeyboardInterrupt(), 130)]
+)
+def test_a_report_is_written_only_if_all_dimensions_were_measured(
+    failure: BaseException,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The table was printed before."""
-    file = tmp_path / "file"
-    file.touch()
-    assert main(["bench", "growth", "--only", "asks", "--report", str(file)]) == 2
-    shown = capsys.readouterr()
-    assert "asks" in shown.out
-    assert f"'{file}'" in shown.err
+    """What was measured is printed; the section that is there stays as it is."""
+
+    def measured(name: str, size: int) -> Point:
+        if name == ALL[-1].name:
+            raise failure
+        return point(size, 20.0)
+
+    monkeypatch.setattr(measure, "measured", measured)
+    page = tmp_path / "performance.md"
+    page.write_text("## Growth\n\nmuch\n")
+    assert main(["bench", "growth", "--report", str(tmp_path)]) == code
+    assert FIRST.name in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == [page.name]
+    assert page.read_text() == "## Growth\n\nmuch\n"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +174,10 @@ def test_a_folder_that_cannot_be_written_is_a_failure(
         (("growth", "--only", "asks,ask"), f"--only: 'ask' is none of {', '.join(DIMENSIONS)}"),
         (("core", "--only", "asks"), "--only is for growth only"),
         (("growth", "core"), "growth is measured alone, without core"),
+        (
+            ("growth", "--only", "asks", "--report", "nowhere"),
+            "--report has all dimensions: leave out --only",
+        ),
         (("growth", "--against", "pure"), "--against cannot be used with growth"),
     ],
 )
@@ -192,7 +218,8 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
         return point(size, *next(costs))
 
     monkeypatch.setattr(measure, "measured", measured)
-    found = grown(FIRST, runs=2).points
+    both = grown(FIRST, runs=2)
+    found = both.points
     assert asked == [*FIRST.sizes, *FIRST.sizes]
     assert [(each.us_per_allocation, each.us_per_ask) for each in found] == [
         (8.0, 3.0),
@@ -200,6 +227,8 @@ def test_of_several_runs_the_least_figures_count(monkeypatch: pytest.MonkeyPatch
         (9.0, 3.0),
     ]
     assert [each.rounds for each in found] == [6, 6, 6]
+    spreads = [each["us_per_allocation_of_runs"] for each in as_json(both)["points"]]
+    assert [(spread["min"], spread["max"]) for spread in spreads] == [(8, 9), (9, 10), (9, 9)]
 
 
 @pytest.mark.parametrize(
@@ -233,3 +262,10 @@ def test_a_process_that_fails_is_said() -> None:
     """No dimension has that name, so the process ends at once."""
     with pytest.raises(BenchError, match="nothing 1: the process ended with 1"):
         measure.measured("nothing", 1)
+
+
+def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest can be measured, and the message names the size."""
+    monkeypatch.setattr(measure, "LIMIT_SECONDS", 0.0)
+    with pytest.raises(BenchError, match="gangs 1,000: not done after 0 s"):
+        measure.measured("gangs", 1000)

@@ -95,6 +95,7 @@ def test_builds_are_named_by_what_tells_them_apart() -> None:
     assert labels([THIS, OTHER]) == ["compiled", "pure"]
     assert labels([THIS, replace(THIS, commit="def")]) == ["abc", "def"]
     assert labels([THIS, replace(THIS, python="CPython 4")]) == ["CPython 3", "CPython 4"]
+    assert labels([THIS, replace(THIS, commit="")]) == ["this", "other"]
     assert labels([THIS, THIS]) == ["this", "other"]
 
 

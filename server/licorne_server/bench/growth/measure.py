@@ -1,14 +1,18 @@
 """All sizes of a dimension, each in a fresh process, and what came of it."""
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from licorne_server.bench.driver import BenchError
 from licorne_server.bench.growth.dimension import Dimension, allowed
+
+LIMIT_SECONDS = 600.0
+"""For all rounds of one size. The slowest takes a tenth of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +51,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """A dimension, and its points by rising size."""
+    """A dimension, and the runs of each size, by rising size."""
 
     dimension: Dimension
-    points: tuple[Point, ...]
+    runs: tuple[tuple[Point, ...], ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """What each size costs: of its runs the least figures."""
+        return tuple(map(least, self.runs))
 
     @property
     def deciding(self) -> Curve:
@@ -84,18 +93,17 @@ def grown(
     Raises:
         BenchError: a process has failed.
     """
-    points: dict[int, Point] = {}
+    found: dict[int, list[Point]] = {size: [] for size in dimension.sizes}
     for _ in range(runs):
         for size in dimension.sizes:
             point = measured(dimension.name, size)
             tell(point)
-            points[size] = least([point, *([points[size]] if size in points else [])])
-    return Growth(dimension, tuple(points[size] for size in dimension.sizes))
+            found[size].append(point)
+    return Growth(dimension, tuple(map(tuple, found.values())))
 
 
-def least(points: Iterable[Point]) -> Point:
+def least(points: Sequence[Point]) -> Point:
     """Of points of one size the least figures."""
-    points = list(points)
     return Point(
         size=points[0].size,
         rounds=sum(point.rounds for point in points),
@@ -110,20 +118,23 @@ def measured(name: str, size: int) -> Point:
     """One size of a dimension, measured by a fresh process, which ends with this one.
 
     Raises:
-        BenchError: it has failed.
+        BenchError: it has failed, or was not done in time and was killed.
     """
     command = [sys.executable, "-m", "licorne_server.bench.growth.point", name, str(size)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        try:
-            answer = process.stdout.read()
-            code = process.wait()
-        except BaseException:
-            process.kill()
-            raise
-    if code:
-        raise BenchError(f"{name} {size:,}: the process ended with {code}")
-    figures: dict[str, Any] = json.loads(answer)
+    # The process ends when nobody holds the other end of its stdin any more.
+    stdin, held = os.pipe()
+    try:
+        done = subprocess.run(
+            command, stdin=stdin, stdout=subprocess.PIPE, timeout=LIMIT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{name} {size:,}: not done after {LIMIT_SECONDS:.0f} s") from None
+    finally:
+        os.close(stdin)
+        os.close(held)
+    if done.returncode:
+        raise BenchError(f"{name} {size:,}: the process ended with {done.returncode}")
+    figures: dict[str, Any] = json.loads(done.stdout)
     if "error" in figures:
         raise BenchError(f"{name} {size:,}: {figures['error']}")
     return Point(size=size, **figures)

@@ -1,12 +1,13 @@
 """What has grown, as a table and as JSON."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from licorne_server.bench.growth.dimension import allowed
-from licorne_server.bench.growth.measure import Curve, Growth
-from licorne_server.bench.report import environment, rounded
+from licorne_server.bench.growth.measure import Curve, Growth, Point, least
+from licorne_server.bench.report import environment, rounded, spread_as_json
+from licorne_server.bench.spread import Spread
 
 HEADERS = (
     *("DIMENSION", "SIZES"),
@@ -55,10 +56,7 @@ def as_json(growth: Growth) -> dict[str, Any]:
         "scenario": "growth",
         "name": growth.dimension.name,
         "about": growth.dimension.about,
-        "points": [
-            {name: rounded(value) for name, value in asdict(point).items()}
-            for point in growth.points
-        ],
+        "points": [point_as_json(runs) for runs in growth.runs],
         "factor": rounded(growth.deciding.last),
         "ask_factor": None if growth.taking is None else rounded(growth.taking.last),
         "allowed": rounded(allowed(first, last)),
@@ -66,3 +64,10 @@ def as_json(growth: Growth) -> dict[str, Any]:
         "note": growth.dimension.note,
         "environment": environment(),
     }
+
+
+def point_as_json(runs: Sequence[Point]) -> dict[str, Any]:
+    """What a size costs, and how far its runs differ."""
+    figures: dict[str, Any] = {name: rounded(value) for name, value in asdict(least(runs)).items()}
+    costs = Spread.of(run.us_per_allocation for run in runs)
+    return {**figures, "us_per_allocation_of_runs": spread_as_json(costs)}

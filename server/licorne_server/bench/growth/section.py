@@ -15,9 +15,11 @@ TITLE = "Growth"
 PICTURE = "performance-growth.svg"
 INTRODUCTION = """\
 Microseconds of CPU for each allocation while one thing grows, and for taking in each ask. A size is
-measured in a process of its own, and the least of several rounds counts. The factor is from the
-first size to the last. It has a `!` if the cost grows faster than log n up to one of the sizes: by
-more than half of the first cost with each tenfold, which is what log n does from 100 on."""
+measured in a process of its own, in several rounds, and that as often as the command has runs. A
+figure is the least of all rounds and runs, so the table does not show how far they differ. The
+factor is from the first size to the last. It has a `!` if the cost grows faster than log n up to
+one of the sizes: by more than half of the first cost with each tenfold, which is what log n does
+from 100 on."""
 
 
 def section(growths: Sequence[Growth], build: Build, command: str) -> Section:
