@@ -21,7 +21,7 @@ from licorne_server.bench.growth.world import (
     place,
 )
 
-SIZE, WORK = 3, 12
+SIZE, WORK = 3, 30
 PARTITION = "[bench]default"
 T = TypeVar("T")
 
@@ -57,6 +57,12 @@ def reserved(world: World) -> int:
     views = world.scheduler.views
     found: Iterable[object] = views.reservations(views.resolve(PARTITION))
     return len(list(found))
+
+
+def waiting(world: World) -> int:
+    """How many asks wait for nodes."""
+    views = world.scheduler.views
+    return sum(app.pending_count for app in views.applications(views.resolve(PARTITION)))
 
 
 @pytest.mark.parametrize("name", DIMENSIONS)
@@ -171,12 +177,21 @@ def test_each_release_lets_one_ask_in() -> None:
 
 def test_what_fits_nowhere_comes_first_and_is_not_placed() -> None:
     """As many classes as the size says wait all the time, before all others."""
-    world = played(of_cluster.unplaceable)
+    world = played(of_cluster.untried)
     assert len(world.placed) == WORK
     ahead = world.waiting[:SIZE]
     assert len({each.ask_class for each in ahead}) == SIZE
     assert not of_placed(world, lambda each: each.key) & {each.key for each in ahead}
     assert min(each.priority for each in ahead) > max(of_placed(world, lambda each: each.priority))
+
+
+def test_what_stands_ahead_was_sent_before() -> None:
+    """It waits when time is taken, and still does behind that."""
+    world = of_cluster.unplaceable(SIZE, WORK)
+    world.begin()
+    before = waiting(world)
+    place(world)
+    assert (before, waiting(world), len(world.placed)) == (SIZE, SIZE, WORK)
 
 
 def test_reservations_stay() -> None:

@@ -18,8 +18,8 @@ ALL = (
         about="applications in one leaf, in fifo order",
         sizes=HUNDREDS,
         measure=built(of_apps.applications("fifo")),
-        note="At the last size each application places one ask, so each allocation ends its "
-        "application's turn; with ten asks each the cost does not grow.",
+        note="Each application has ten asks. What is touched for the next application is not in "
+        "the processor's cache any more.",
     ),
     Dimension(
         name="apps-fair",
@@ -99,22 +99,30 @@ ALL = (
         about="distinct sizes of asks that fit",
         sizes=HUNDREDS,
         measure=built(of_apps.distinct_sizes),
-        note="As soon as each ask is of another size, each makes a group of its own.",
+        note="A group, and what is known of its nodes, is made for each size.",
     ),
     Dimension(
         name="waiting",
         about="sizes that wait while one allocation after the other is released",
         sizes=(1, 10, 1_000),
         measure=built(of_cluster.waiting_sizes, of_cluster.release_each),
-        note="What is released gives hope to each size that waits, and each is looked at.",
+        note="Stretches of the line in which a size may fit what is released are looked at.",
     ),
     Dimension(
         name="unplaceable",
-        about="sizes that fit nowhere, ahead of those that fit",
+        about="sizes that fit nowhere, and stand ahead of those that fit",
         sizes=(10, 100, 5_000),
         measure=built(of_cluster.unplaceable),
         work=1_000,
-        note="Each size ahead is tried once, before the first that fits.",
+    ),
+    Dimension(
+        name="untried",
+        about="sizes that fit nowhere, and come with 1,000 asks that do",
+        sizes=(10, 100, 5_000),
+        measure=built(of_cluster.untried),
+        work=1_000,
+        note="Each size is tried once, which costs about as much as two allocations; here there "
+        "are five for each allocation.",
     ),
     Dimension(
         name="reservations",

@@ -20,6 +20,9 @@ from licorne_server.bench.workload import MI
 KINDS = 16
 """Resource types at the most."""
 
+EACH = 10
+"""Asks of each application or size, at the least: the first of them costs more than the others."""
+
 STRIDE = 7919
 """A prime, by whose multiples numbers come in no order."""
 
@@ -43,7 +46,7 @@ def applications(sort: str) -> Callable[[int, int], World]:
 
     def build(size: int, work: int) -> World:
         world, apps = in_one_leaf(size, sort)
-        world.waiting = asks_of(apps, work)
+        world.waiting = asks_of(apps, max(EACH * size, work))
         return world
 
     return build
@@ -54,7 +57,7 @@ def users(size: int, work: int) -> World:
     world = World(config([leaf()], limits=[{"limit": "each", "users": ["*"], **OPEN}]))
     world.add_nodes()
     new = [application(f"app-{user}", user=user) for user in numbered("user", size)]
-    world.waiting = asks_of(running(world, new), work)
+    world.waiting = asks_of(running(world, new), max(EACH * size, work))
     return world
 
 
@@ -64,7 +67,7 @@ def groups(size: int, work: int) -> World:
     world = World(config([leaf()], limits=[{"limit": "each", "groups": names, **OPEN}]))
     world.add_nodes()
     new = [application(f"app-{name}", user=f"user-{name}", groups=[name]) for name in names]
-    world.waiting = asks_of(running(world, new), work)
+    world.waiting = asks_of(running(world, new), max(EACH * size, work))
     return world
 
 
@@ -82,7 +85,7 @@ def distinct_sizes(size: int, work: int) -> World:
     """Asks of one application in so many sizes, all of which fit."""
     world, apps = in_one_leaf()
     classes = [AskClass.of({"vcore": 100 + number, "memory": MI}) for number in range(size)]
-    world.waiting = asks_of(apps, max(size, work), classes)
+    world.waiting = asks_of(apps, max(EACH * size, work), classes)
     return world
 
 

@@ -64,10 +64,20 @@ def release_each(world: World) -> None:
 
 
 def unplaceable(size: int, work: int) -> World:
-    """Asks that fit nowhere, each of another size, come before all others.
+    """Asks that fit nowhere, each of another size, stand before all others.
 
     Half of them are in the application of those that fit, and half in applications before it.
     """
+    world = World(config([leaf()]))
+    world.add_nodes()
+    *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
+    world.take(_too_large(ahead, app, size))
+    world.waiting = asks_of([app], work)
+    return world
+
+
+def untried(size: int, work: int) -> World:
+    """The same, and the asks that fit nowhere come together with the others."""
     world = World(config([leaf()]))
     world.add_nodes()
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
