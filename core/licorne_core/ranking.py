@@ -54,7 +54,8 @@ class _Place:
 
 
 _Entry = tuple[Key, int, _Place]
-"""What stands in the heap; no two have the same number, so that places are never compared."""
+"""What stands in the heap. Two with the same number lead to the same place, so that places are
+never ordered."""
 
 
 class Ranking(Generic[T]):

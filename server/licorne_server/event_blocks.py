@@ -13,6 +13,9 @@ LOOK_FACTS = 8
 """Facts that are written before anybody asks whether the slice is over. To ask takes as long as to
 write an event of a fact."""
 
+LOOK_BYTES = 16 * 1024
+"""Bytes that are written before anybody asks. A fact with thousands of resource types has many."""
+
 Encode = Callable[[int, EventRecord], bytes]
 """Turns an event and its id into the bytes that a reader wants."""
 
@@ -51,11 +54,12 @@ class Block:
 class Written:
     """The events of a block in one form, as far as they are written."""
 
-    __slots__ = ("_data", "_encode", "_ends", "_facts", "_first_id", "_next_fact")
+    __slots__ = ("_data", "_ends", "_facts", "_first_id", "_next_fact", "encode")
 
     def __init__(self, block: Block, encode: Encode) -> None:
         """Nothing is written yet."""
-        self._encode = encode
+        self.encode = encode
+        """What makes the bytes of an event."""
         self._first_id = block.first_id
         # The block's own list. The block itself would be a cycle.
         self._facts = block.facts
@@ -70,11 +74,11 @@ class Written:
 
     def write(self, over: Callable[[], bool]) -> None:
         """Write on until all facts of the block are written, or the slice is over."""
-        facts, encode = self._facts, self._encode
+        facts, encode = self._facts, self.encode
         event_id = self._first_id + len(self._ends)
         parts: list[bytes] = []
         ends: list[int] = []
-        end = len(self._data)
+        asked = end = len(self._data)
         begin = position = self._next_fact
         while position < len(facts):
             for record in facts[position].records():
@@ -84,8 +88,10 @@ class Written:
                 ends.append(end)
                 event_id += 1
             position += 1
-            if (position - begin) % LOOK_FACTS == 0 and over():
-                break
+            if (position - begin) % LOOK_FACTS == 0 or end - asked >= LOOK_BYTES:
+                asked = end
+                if over():
+                    break
         self._data += b"".join(parts)
         self._ends += ends
         self._next_fact = position

@@ -8,7 +8,7 @@ from 0 again with every registration of the RM.
 import asyncio
 import uuid
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -93,8 +93,8 @@ class EventLog:
         self._time = 0.0
         self._grows_until = 0.0
         self._readers = 0
-        # What was written for readers, oldest first: its block, and its form.
-        self._written: deque[tuple[Block, Encode]] = deque()
+        # What was written for readers, and its block; the one that was read last comes last.
+        self._written: dict[Written, Block] = {}
         # Set, and forgotten, when something comes in; None while nobody waits for it.
         self._news: asyncio.Event | None = None
         # How many watch, by party.
@@ -148,8 +148,9 @@ class EventLog:
         written = block.forms.get(encode)
         if written is None:
             written = block.forms[encode] = Written(block, encode)
-            self._written.append((block, encode))
-            self._forget_written(WRITTEN_BYTES)
+        self._written.pop(written, None)
+        self._written[written] = block
+        self._forget_written(WRITTEN_BYTES)
         return written
 
     async def news(self) -> None:
@@ -189,7 +190,7 @@ class EventLog:
             self._readers -= 1
             if not self._readers:
                 self._grows_until = self._time + self._bounds.seconds
-                self._forget_written(0)
+                self._forget_all_written()
 
     @property
     def watchers(self) -> int:
@@ -248,14 +249,29 @@ class EventLog:
         self._blocks[self._begin] = None
         self._begin += 1
         self.memory -= block.size
+        # They have the facts of the block, which would not be let go.
+        for written in block.forms.values():
+            del self._written[written]
+        block.forms.clear()
         self.lowest_id = max(self.lowest_id, self._first_id_at(self._begin))
 
     def _forget_written(self, most: int) -> None:
-        """Forget what was written first, until the rest has no more bytes than `most`."""
-        size = sum(len(block.forms[encode]) for block, encode in self._written)
-        while size > most or (self._written and not most):
-            block, encode = self._written.popleft()
-            size -= len(block.forms.pop(encode))
+        """Forget what was not read for longest, until the rest has no more bytes than `most`.
+
+        What was read last stays, or a long block would be written anew for each look at it.
+        """
+        size = sum(map(len, self._written))
+        while size > most and len(self._written) > 1:
+            written = next(iter(self._written))
+            size -= len(written)
+            block = self._written.pop(written)
+            del block.forms[written.encode]
+
+    def _forget_all_written(self) -> None:
+        """Nobody reads."""
+        for block in self._written.values():
+            block.forms.clear()
+        self._written.clear()
 
     def _tell(self) -> None:
         """Wake those who wait."""

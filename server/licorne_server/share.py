@@ -103,8 +103,10 @@ class Share:
 
         A slice begins between two rounds of the engine only. Where these are long, as with one RM
         alone, a longer slice gives the readers the time that their share is, and a watcher keeps up
-        with what is decided.
+        with what is decided. An engine that rests may be needed at once.
         """
+        if not self._busy():
+            return SLICE_SECONDS
         return max(SLICE_SECONDS, min(gap / PAUSE_FACTOR, self._turn_seconds()))
 
     def _owed(self, spent: float) -> float:

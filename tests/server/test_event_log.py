@@ -128,6 +128,46 @@ def test_what_is_dropped_is_let_go() -> None:
         assert len(kept) < 100 + 2 * event_log.BLOCK_FACTS
 
 
+def encoded(event_id: int, _: EventRecord) -> bytes:
+    """Some form."""
+    return b"%d" % event_id
+
+
+def never() -> bool:
+    """The slice is not over."""
+    return False
+
+
+def test_what_is_dropped_is_let_go_while_somebody_reads() -> None:
+    """What was written for readers does not keep the facts, nor what they have."""
+    log = log_of(memory=64 * event_log.FACT_BYTES)
+    kept: WeakSet[Noted] = WeakSet()
+    with log.reading():
+        for number in range(1000):
+            fact = Noted(number)
+            kept.add(fact)
+            log.append([fact])
+            del fact
+            log.written(log.next_id - 1, encoded).write(never)
+            assert len(kept) < 2 * 64
+
+
+def test_a_long_block_is_not_written_for_each_look_at_it() -> None:
+    """What was read last stays, however large it is; what others read last may go for it."""
+
+    def large(_: int, __: EventRecord) -> bytes:
+        return bytes(event_log.WRITTEN_BYTES)
+
+    log = log_of()
+    log.append(counted(0, 3))
+    with log.reading():
+        first = log.written(0, large)
+        first.write(never)
+        assert log.written(2, large) is first
+        assert len(log.written(0, encoded)) == 0
+        assert log.written(2, large) is not first
+
+
 def play(log: EventLog, seconds: float, count: int) -> None:
     """So many events happen at once, so many seconds after the start."""
     log.append(counted(log.next_id, count, time=START + seconds))

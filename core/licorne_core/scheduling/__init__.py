@@ -42,8 +42,9 @@ node may open the way for many and have room for one. A blocker that lets nobody
 
 Supplies and shortages are many, one for each size. So those who wait for them stand in one line,
 that of the *pool*: the open nodes, or a quota. A shelf of the pool (`shelf.py`) knows the least
-that anybody wants in each stretch of it, so that the first whose size fits is found without a look
-at those who want more, and a change costs the same however many sizes wait.
+that anybody wants in each stretch of it: stretches that want more than there is are passed over.
+That is most of them where neighbours want about the same. Where large and small sizes alternate, a
+change costs the more the more sizes wait.
 
 Asks with a node reserved come before all others (`reserved.py`), then applications whose
 placeholders make way for real asks (`replacing.py`). They use the same blockers. Those that were
