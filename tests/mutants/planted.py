@@ -1,8 +1,7 @@
 """All defects that are planted, in the order in which they are tried."""
 
-from mutants.of_books import BOOKS
-
 from mutants.of_bench import BENCH
+from mutants.of_books import BOOKS
 from mutants.of_caps import CAPS
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
