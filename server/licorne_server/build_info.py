@@ -27,8 +27,8 @@ class BuildInfo:
     optimized: bool
 
     def __str__(self) -> str:
-        """``licorne 0.1.0, compiled, CPython 3.11.7 built with optimizations``."""
-        built = f"built {'with' if self.optimized else 'without'} optimizations"
+        """``licorne 0.1.0, compiled, CPython 3.11.7 built with --enable-optimizations``."""
+        built = f"built {'with' if self.optimized else 'without'} --enable-optimizations"
         return f"licorne {self.version}, {self.form}, {self.python} {built}"
 
 

@@ -17,7 +17,7 @@ def test_the_version_command_says_what_runs(capsys: pytest.CaptureFixture[str]) 
     built = "with" if info.optimized else "without"
     assert capsys.readouterr().out == (
         f"licorne {info.version}, {info.form}, CPython {platform.python_version()} "
-        f"built {built} optimizations\n"
+        f"built {built} --enable-optimizations\n"
     )
     assert info.form in (PURE, COMPILED)
 
