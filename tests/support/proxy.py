@@ -5,6 +5,10 @@ from types import TracebackType
 from typing import Self
 
 
+ACCEPTING_TURNS = 3
+"""Turns of the loop after which what was accepted has come to whoever serves it."""
+
+
 class Proxy:
     """Listens on a free port of loopback and passes everything on to `upstream`."""
 
@@ -32,6 +36,9 @@ class Proxy:
         """Stop listening and cut what there is."""
         assert self._server is not None
         self._server.close()
+        # A connection that was accepted just now would be left open.
+        for _ in range(ACCEPTING_TURNS):
+            await asyncio.sleep(0)
         await self.cut()
 
     async def cut(self) -> None:
@@ -40,6 +47,8 @@ class Proxy:
         for connection in connections:
             connection.cancel()
         await asyncio.gather(*connections, return_exceptions=True)
+        # A transport that was aborted closes in the next turn.
+        await asyncio.sleep(0)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
