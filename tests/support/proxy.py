@@ -4,7 +4,6 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-
 ACCEPTING_TURNS = 3
 """Turns of the loop after which what was accepted has come to whoever serves it."""
 
