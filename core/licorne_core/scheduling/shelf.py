@@ -62,9 +62,9 @@ class Shelf:
     """The items of one ranking that lead to those who wait in one line, in key order.
 
     `members` counts for how many reasons an item is here: it is blocked itself, something in it is.
-    Always true: the entry under which a member was filed last is in a chunk. Others there are
-    stale, and are dropped by whoever meets them. A filed entry may be of a former place: one with
-    a larger key since is filed again when it is met, one with a smaller key before anybody looks.
+    Always true: the entry under which a member was filed last is in a chunk. Other entries are
+    stale, and a search that meets one drops it. The key of a member may have changed since it was
+    filed. A larger key is filed when a search meets the entry, a smaller one before each search.
     """
 
     __slots__ = (
@@ -86,8 +86,8 @@ class Shelf:
         self.members: dict[Any, int] = {}
         self._line = line
         self._outer: tuple[Shelf, Any] | None = None
-        # Since the line has changed so often, nobody was found who stands before this entry; or
-        # nobody at all.
+        # What the last search has shown, as long as the line has changed `_at` times: nobody before
+        # `_from` is let through, and with `_nobody` nobody is.
         self._at = 0
         self._from: Ranked | None = None
         self._nobody = False
