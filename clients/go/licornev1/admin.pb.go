@@ -7,6 +7,7 @@
 package licornev1
 
 import (
+	si "github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -72,8 +73,14 @@ type GetConfigurationResponse struct {
 	// The YAML text in force.
 	Config string `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	// Upper-case hex SHA-256 of the text.
-	Checksum      string            `protobuf:"bytes,4,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	ExtraConfig   map[string]string `protobuf:"bytes,5,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Checksum    string            `protobuf:"bytes,4,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	ExtraConfig map[string]string `protobuf:"bytes,5,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Rises by one with each configuration that comes into force for the RM; the first is 1.
+	Revision uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback".
+	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
+	// When it came into force, in nanoseconds since 1970.
+	Time          int64 `protobuf:"varint,8,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +148,27 @@ func (x *GetConfigurationResponse) GetExtraConfig() map[string]string {
 		return x.ExtraConfig
 	}
 	return nil
+}
+
+func (x *GetConfigurationResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *GetConfigurationResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *GetConfigurationResponse) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
 }
 
 type ValidateConfigurationRequest struct {
@@ -344,11 +372,17 @@ func (x *ConfigurationProblem) GetColumn() uint32 {
 
 // A configuration that is refused is the error INVALID_ARGUMENT, its problems in the error's details.
 type UpdateConfigurationRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	PolicyGroup   string                 `protobuf:"bytes,2,opt,name=policy_group,json=policyGroup,proto3" json:"policy_group,omitempty"`
-	Config        string                 `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
-	ExtraConfig   map[string]string      `protobuf:"bytes,4,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	RmId        string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	PolicyGroup string                 `protobuf:"bytes,2,opt,name=policy_group,json=policyGroup,proto3" json:"policy_group,omitempty"`
+	Config      string                 `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
+	ExtraConfig map[string]string      `protobuf:"bytes,4,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The revision that the change was made from. If another one is in force the error is ABORTED with
+	// the reason STALE_REVISION, ErrorInfo's metadata has `revision`, and nothing is touched. 0: whatever
+	// is in force is replaced.
+	BaseRevision uint64 `protobuf:"varint,5,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	// Why, for the history; 1,024 bytes at most.
+	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -411,11 +445,27 @@ func (x *UpdateConfigurationRequest) GetExtraConfig() map[string]string {
 	return nil
 }
 
+func (x *UpdateConfigurationRequest) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+func (x *UpdateConfigurationRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
 type UpdateConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// False: the checksum was that of the running configuration and nothing was touched.
-	Changed       bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	Checksum      string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// The revision that is in force now.
+	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +514,2149 @@ func (x *UpdateConfigurationResponse) GetChecksum() string {
 	return ""
 }
 
+func (x *UpdateConfigurationResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type ListConfigurationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// Whether the texts are wanted. They are left out from the one that would make the answer larger
+	// than 4 MiB.
+	WithConfig bool `protobuf:"varint,2,opt,name=with_config,json=withConfig,proto3" json:"with_config,omitempty"`
+	// Only this revision; 0 for all that are kept.
+	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConfigurationsRequest) Reset() {
+	*x = ListConfigurationsRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConfigurationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConfigurationsRequest) ProtoMessage() {}
+
+func (x *ListConfigurationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConfigurationsRequest.ProtoReflect.Descriptor instead.
+func (*ListConfigurationsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListConfigurationsRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *ListConfigurationsRequest) GetWithConfig() bool {
+	if x != nil {
+		return x.WithConfig
+	}
+	return false
+}
+
+func (x *ListConfigurationsRequest) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+type ListConfigurationsResponse struct {
+	state         protoimpl.MessageState   `protogen:"open.v1"`
+	Revisions     []*ConfigurationRevision `protobuf:"bytes,1,rep,name=revisions,proto3" json:"revisions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConfigurationsResponse) Reset() {
+	*x = ListConfigurationsResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConfigurationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConfigurationsResponse) ProtoMessage() {}
+
+func (x *ListConfigurationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConfigurationsResponse.ProtoReflect.Descriptor instead.
+func (*ListConfigurationsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListConfigurationsResponse) GetRevisions() []*ConfigurationRevision {
+	if x != nil {
+		return x.Revisions
+	}
+	return nil
+}
+
+type ConfigurationRevision struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Checksum string                 `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// As in GetConfigurationResponse.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	Time   int64  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
+	// Who applied it: the name in a certificate, of a token, or the address.
+	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	Config        string `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigurationRevision) Reset() {
+	*x = ConfigurationRevision{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigurationRevision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigurationRevision) ProtoMessage() {}
+
+func (x *ConfigurationRevision) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigurationRevision.ProtoReflect.Descriptor instead.
+func (*ConfigurationRevision) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ConfigurationRevision) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ConfigurationRevision) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *ConfigurationRevision) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ConfigurationRevision) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *ConfigurationRevision) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *ConfigurationRevision) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ConfigurationRevision) GetConfig() string {
+	if x != nil {
+		return x.Config
+	}
+	return ""
+}
+
+type RollBackConfigurationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// The revision whose text is wanted; 0 for the one before the one in force.
+	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	// As in UpdateConfigurationRequest.
+	BaseRevision  uint64 `protobuf:"varint,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	Comment       string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollBackConfigurationRequest) Reset() {
+	*x = RollBackConfigurationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollBackConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollBackConfigurationRequest) ProtoMessage() {}
+
+func (x *RollBackConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollBackConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*RollBackConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RollBackConfigurationRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *RollBackConfigurationRequest) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RollBackConfigurationRequest) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+func (x *RollBackConfigurationRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+type RollBackConfigurationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changed       bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Checksum      string                 `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollBackConfigurationResponse) Reset() {
+	*x = RollBackConfigurationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollBackConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollBackConfigurationResponse) ProtoMessage() {}
+
+func (x *RollBackConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollBackConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*RollBackConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RollBackConfigurationResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *RollBackConfigurationResponse) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *RollBackConfigurationResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
+// error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
+type ReloadConfigurationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadConfigurationRequest) Reset() {
+	*x = ReloadConfigurationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadConfigurationRequest) ProtoMessage() {}
+
+func (x *ReloadConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*ReloadConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+type ReloadConfigurationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: nothing is new in the file.
+	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	// What became of each RM that runs the file's configuration.
+	Rms           []*ReloadedRm `protobuf:"bytes,3,rep,name=rms,proto3" json:"rms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadConfigurationResponse) Reset() {
+	*x = ReloadConfigurationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadConfigurationResponse) ProtoMessage() {}
+
+func (x *ReloadConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*ReloadConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ReloadConfigurationResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ReloadConfigurationResponse) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *ReloadConfigurationResponse) GetRms() []*ReloadedRm {
+	if x != nil {
+		return x.Rms
+	}
+	return nil
+}
+
+type ReloadedRm struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	RmId     string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Changed  bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
+	Revision uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Why the RM goes on with what it had; empty if it does not.
+	Refusal       string `protobuf:"bytes,4,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadedRm) Reset() {
+	*x = ReloadedRm{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadedRm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadedRm) ProtoMessage() {}
+
+func (x *ReloadedRm) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadedRm.ProtoReflect.Descriptor instead.
+func (*ReloadedRm) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ReloadedRm) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *ReloadedRm) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *ReloadedRm) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ReloadedRm) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+type PlanConfigurationRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	RmId   string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Config string                 `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
+	// As in UpdateConfigurationRequest.
+	BaseRevision  uint64 `protobuf:"varint,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanConfigurationRequest) Reset() {
+	*x = PlanConfigurationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanConfigurationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanConfigurationRequest) ProtoMessage() {}
+
+func (x *PlanConfigurationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanConfigurationRequest.ProtoReflect.Descriptor instead.
+func (*PlanConfigurationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *PlanConfigurationRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *PlanConfigurationRequest) GetConfig() string {
+	if x != nil {
+		return x.Config
+	}
+	return ""
+}
+
+func (x *PlanConfigurationRequest) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+// Lists end at 1,000 entries; the counts are of all.
+type PlanConfigurationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The revision that the plan was made from.
+	BaseRevision uint64   `protobuf:"varint,1,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
+	Checksum     string   `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Warnings     []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// False: the configuration is that in force.
+	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	// Whether all that would happen at once is in here. False where it was too much to work out.
+	Complete bool            `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
+	Queues   []*PlannedQueue `protobuf:"bytes,6,rep,name=queues,proto3" json:"queues,omitempty"`
+	// Limits that users or groups would exceed.
+	ExceededLimits []*ExceededLimit `protobuf:"bytes,7,rep,name=exceeded_limits,json=exceededLimits,proto3" json:"exceeded_limits,omitempty"`
+	// Asks that wait now and would be allocated.
+	Placed []*PlannedAsk `protobuf:"bytes,8,rep,name=placed,proto3" json:"placed,omitempty"`
+	// Asks that would be stopped by another check than now, or by one at all.
+	Blocked []*PlannedAsk    `protobuf:"bytes,9,rep,name=blocked,proto3" json:"blocked,omitempty"`
+	Victims []*PlannedVictim `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
+	// Values that the text does not give.
+	Defaults      []*DefaultedValue `protobuf:"bytes,11,rep,name=defaults,proto3" json:"defaults,omitempty"`
+	Counts        *PlanCounts       `protobuf:"bytes,12,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanConfigurationResponse) Reset() {
+	*x = PlanConfigurationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanConfigurationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanConfigurationResponse) ProtoMessage() {}
+
+func (x *PlanConfigurationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanConfigurationResponse.ProtoReflect.Descriptor instead.
+func (*PlanConfigurationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PlanConfigurationResponse) GetBaseRevision() uint64 {
+	if x != nil {
+		return x.BaseRevision
+	}
+	return 0
+}
+
+func (x *PlanConfigurationResponse) GetChecksum() string {
+	if x != nil {
+		return x.Checksum
+	}
+	return ""
+}
+
+func (x *PlanConfigurationResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *PlanConfigurationResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *PlanConfigurationResponse) GetQueues() []*PlannedQueue {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetExceededLimits() []*ExceededLimit {
+	if x != nil {
+		return x.ExceededLimits
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetPlaced() []*PlannedAsk {
+	if x != nil {
+		return x.Placed
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetBlocked() []*PlannedAsk {
+	if x != nil {
+		return x.Blocked
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetVictims() []*PlannedVictim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetDefaults() []*DefaultedValue {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *PlanConfigurationResponse) GetCounts() *PlanCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+type PlanCounts struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Queues         uint32                 `protobuf:"varint,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	ExceededLimits uint32                 `protobuf:"varint,2,opt,name=exceeded_limits,json=exceededLimits,proto3" json:"exceeded_limits,omitempty"`
+	Placed         uint32                 `protobuf:"varint,3,opt,name=placed,proto3" json:"placed,omitempty"`
+	Blocked        uint32                 `protobuf:"varint,4,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Victims        uint32                 `protobuf:"varint,5,opt,name=victims,proto3" json:"victims,omitempty"`
+	Defaults       uint32                 `protobuf:"varint,6,opt,name=defaults,proto3" json:"defaults,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PlanCounts) Reset() {
+	*x = PlanCounts{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanCounts) ProtoMessage() {}
+
+func (x *PlanCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanCounts.ProtoReflect.Descriptor instead.
+func (*PlanCounts) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PlanCounts) GetQueues() uint32 {
+	if x != nil {
+		return x.Queues
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetExceededLimits() uint32 {
+	if x != nil {
+		return x.ExceededLimits
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetPlaced() uint32 {
+	if x != nil {
+		return x.Placed
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetBlocked() uint32 {
+	if x != nil {
+		return x.Blocked
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetVictims() uint32 {
+	if x != nil {
+		return x.Victims
+	}
+	return 0
+}
+
+func (x *PlanCounts) GetDefaults() uint32 {
+	if x != nil {
+		return x.Defaults
+	}
+	return 0
+}
+
+// A queue that would be another one.
+type PlannedQueue struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Path      string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	// "added", "draining", "removed" or "changed".
+	Change string `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
+	// What changes, by name: "max", "guaranteed", "property priority.offset", …; what it was and will be.
+	Values []*PlannedValue `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	// What it has allocated beyond its new maximum.
+	OverMax       map[string]int64 `protobuf:"bytes,5,rep,name=over_max,json=overMax,proto3" json:"over_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Applications  uint32           `protobuf:"varint,6,opt,name=applications,proto3" json:"applications,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedQueue) Reset() {
+	*x = PlannedQueue{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedQueue) ProtoMessage() {}
+
+func (x *PlannedQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedQueue.ProtoReflect.Descriptor instead.
+func (*PlannedQueue) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PlannedQueue) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlannedQueue) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *PlannedQueue) GetChange() string {
+	if x != nil {
+		return x.Change
+	}
+	return ""
+}
+
+func (x *PlannedQueue) GetValues() []*PlannedValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *PlannedQueue) GetOverMax() map[string]int64 {
+	if x != nil {
+		return x.OverMax
+	}
+	return nil
+}
+
+func (x *PlannedQueue) GetApplications() uint32 {
+	if x != nil {
+		return x.Applications
+	}
+	return 0
+}
+
+type PlannedValue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After         string                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedValue) Reset() {
+	*x = PlannedValue{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedValue) ProtoMessage() {}
+
+func (x *PlannedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedValue.ProtoReflect.Descriptor instead.
+func (*PlannedValue) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PlannedValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PlannedValue) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *PlannedValue) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+type ExceededLimit struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Queue     string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// One of them is set.
+	User         string           `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	Group        string           `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
+	Used         map[string]int64 `protobuf:"bytes,5,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Limit        map[string]int64 `protobuf:"bytes,6,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Applications uint32           `protobuf:"varint,7,opt,name=applications,proto3" json:"applications,omitempty"`
+	// 0 for no limit.
+	MaxApplications uint32 `protobuf:"varint,8,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ExceededLimit) Reset() {
+	*x = ExceededLimit{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExceededLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExceededLimit) ProtoMessage() {}
+
+func (x *ExceededLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExceededLimit.ProtoReflect.Descriptor instead.
+func (*ExceededLimit) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ExceededLimit) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *ExceededLimit) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ExceededLimit) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ExceededLimit) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
+func (x *ExceededLimit) GetUsed() map[string]int64 {
+	if x != nil {
+		return x.Used
+	}
+	return nil
+}
+
+func (x *ExceededLimit) GetLimit() map[string]int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
+func (x *ExceededLimit) GetApplications() uint32 {
+	if x != nil {
+		return x.Applications
+	}
+	return 0
+}
+
+func (x *ExceededLimit) GetMaxApplications() uint32 {
+	if x != nil {
+		return x.MaxApplications
+	}
+	return 0
+}
+
+type PlannedAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Where it would go; empty if nowhere.
+	NodeId string `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// The check that would stop it, as Explain tells it; empty codes for none.
+	Code    string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
+	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
+	// The code of the check that stops it now.
+	CodeBefore    string           `protobuf:"bytes,8,opt,name=code_before,json=codeBefore,proto3" json:"code_before,omitempty"`
+	Resource      map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedAsk) Reset() {
+	*x = PlannedAsk{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedAsk) ProtoMessage() {}
+
+func (x *PlannedAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedAsk.ProtoReflect.Descriptor instead.
+func (*PlannedAsk) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PlannedAsk) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetCodeBefore() string {
+	if x != nil {
+		return x.CodeBefore
+	}
+	return ""
+}
+
+func (x *PlannedAsk) GetResource() map[string]int64 {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+type PlannedVictim struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
+	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	NodeId        string                 `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// "guarantee", "required-node" or "quota", as in Preemption.
+	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The ask that it would make room for; empty for "quota".
+	ForApplicationId string           `protobuf:"bytes,7,opt,name=for_application_id,json=forApplicationId,proto3" json:"for_application_id,omitempty"`
+	ForAllocationKey string           `protobuf:"bytes,8,opt,name=for_allocation_key,json=forAllocationKey,proto3" json:"for_allocation_key,omitempty"`
+	Resource         map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PlannedVictim) Reset() {
+	*x = PlannedVictim{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedVictim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedVictim) ProtoMessage() {}
+
+func (x *PlannedVictim) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedVictim.ProtoReflect.Descriptor instead.
+func (*PlannedVictim) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PlannedVictim) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetForApplicationId() string {
+	if x != nil {
+		return x.ForApplicationId
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetForAllocationKey() string {
+	if x != nil {
+		return x.ForAllocationKey
+	}
+	return ""
+}
+
+func (x *PlannedVictim) GetResource() map[string]int64 {
+	if x != nil {
+		return x.Resource
+	}
+	return nil
+}
+
+type DefaultedValue struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The queue; empty for the partition itself.
+	Path  string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Name  string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
+	// Where it comes from: "default", or the path of the queue that it is inherited from.
+	Origin        string `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DefaultedValue) Reset() {
+	*x = DefaultedValue{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DefaultedValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DefaultedValue) ProtoMessage() {}
+
+func (x *DefaultedValue) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DefaultedValue.ProtoReflect.Descriptor instead.
+func (*DefaultedValue) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DefaultedValue) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *DefaultedValue) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DefaultedValue) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DefaultedValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *DefaultedValue) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+type PlanSubmissionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// As the RM would send it. Its partition is that of the asks as well.
+	Application *si.AddApplicationRequest `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// Its asks; 1,000 at most.
+	Asks          []*si.Allocation `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanSubmissionRequest) Reset() {
+	*x = PlanSubmissionRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSubmissionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSubmissionRequest) ProtoMessage() {}
+
+func (x *PlanSubmissionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSubmissionRequest.ProtoReflect.Descriptor instead.
+func (*PlanSubmissionRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PlanSubmissionRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *PlanSubmissionRequest) GetApplication() *si.AddApplicationRequest {
+	if x != nil {
+		return x.Application
+	}
+	return nil
+}
+
+func (x *PlanSubmissionRequest) GetAsks() []*si.Allocation {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+type PlanSubmissionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether the application would be accepted.
+	Accepted bool `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	// Why not.
+	Rejection string `protobuf:"bytes,2,opt,name=rejection,proto3" json:"rejection,omitempty"`
+	// The normalized name.
+	Partition string `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	// The queue that placement rules choose.
+	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	// The rule that chose it: "fixed", "provided", …; empty where it was named and there are no rules.
+	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
+	// All asks, in order, those that would wait with the code and message of what they wait for.
+	Asks          []*PlannedAsk    `protobuf:"bytes,6,rep,name=asks,proto3" json:"asks,omitempty"`
+	Victims       []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
+	Complete      bool             `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanSubmissionResponse) Reset() {
+	*x = PlanSubmissionResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanSubmissionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanSubmissionResponse) ProtoMessage() {}
+
+func (x *PlanSubmissionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanSubmissionResponse.ProtoReflect.Descriptor instead.
+func (*PlanSubmissionResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PlanSubmissionResponse) GetAccepted() bool {
+	if x != nil {
+		return x.Accepted
+	}
+	return false
+}
+
+func (x *PlanSubmissionResponse) GetRejection() string {
+	if x != nil {
+		return x.Rejection
+	}
+	return ""
+}
+
+func (x *PlanSubmissionResponse) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *PlanSubmissionResponse) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *PlanSubmissionResponse) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *PlanSubmissionResponse) GetAsks() []*PlannedAsk {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
+func (x *PlanSubmissionResponse) GetVictims() []*PlannedVictim {
+	if x != nil {
+		return x.Victims
+	}
+	return nil
+}
+
+func (x *PlanSubmissionResponse) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+type SetNodeSchedulableRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	// The bare or normalized name; empty for `default`.
+	Partition     string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Schedulable   bool   `protobuf:"varint,4,opt,name=schedulable,proto3" json:"schedulable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetNodeSchedulableRequest) Reset() {
+	*x = SetNodeSchedulableRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetNodeSchedulableRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetNodeSchedulableRequest) ProtoMessage() {}
+
+func (x *SetNodeSchedulableRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetNodeSchedulableRequest.ProtoReflect.Descriptor instead.
+func (*SetNodeSchedulableRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SetNodeSchedulableRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *SetNodeSchedulableRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *SetNodeSchedulableRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *SetNodeSchedulableRequest) GetSchedulable() bool {
+	if x != nil {
+		return x.Schedulable
+	}
+	return false
+}
+
+type SetNodeSchedulableResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// False: it was so already.
+	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	// What runs on the node, and goes on.
+	Allocations   uint32 `protobuf:"varint,2,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetNodeSchedulableResponse) Reset() {
+	*x = SetNodeSchedulableResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetNodeSchedulableResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetNodeSchedulableResponse) ProtoMessage() {}
+
+func (x *SetNodeSchedulableResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetNodeSchedulableResponse.ProtoReflect.Descriptor instead.
+func (*SetNodeSchedulableResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SetNodeSchedulableResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *SetNodeSchedulableResponse) GetAllocations() uint32 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+type StopApplicationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
+	// Told to the RM; 1,024 bytes at most.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopApplicationRequest) Reset() {
+	*x = StopApplicationRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopApplicationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopApplicationRequest) ProtoMessage() {}
+
+func (x *StopApplicationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopApplicationRequest.ProtoReflect.Descriptor instead.
+func (*StopApplicationRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *StopApplicationRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *StopApplicationRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *StopApplicationRequest) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
+func (x *StopApplicationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type StopApplicationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Allocations that the RM was told to stop, and asks that were dropped.
+	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
+	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopApplicationResponse) Reset() {
+	*x = StopApplicationResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopApplicationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopApplicationResponse) ProtoMessage() {}
+
+func (x *StopApplicationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopApplicationResponse.ProtoReflect.Descriptor instead.
+func (*StopApplicationResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *StopApplicationResponse) GetAllocations() uint32 {
+	if x != nil {
+		return x.Allocations
+	}
+	return 0
+}
+
+func (x *StopApplicationResponse) GetAsks() uint32 {
+	if x != nil {
+		return x.Asks
+	}
+	return 0
+}
+
+type SetQueueStoppedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Stopped       bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQueueStoppedRequest) Reset() {
+	*x = SetQueueStoppedRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQueueStoppedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQueueStoppedRequest) ProtoMessage() {}
+
+func (x *SetQueueStoppedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQueueStoppedRequest.ProtoReflect.Descriptor instead.
+func (*SetQueueStoppedRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetQueueStoppedRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+func (x *SetQueueStoppedRequest) GetPartition() string {
+	if x != nil {
+		return x.Partition
+	}
+	return ""
+}
+
+func (x *SetQueueStoppedRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *SetQueueStoppedRequest) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
+	}
+	return false
+}
+
+type SetQueueStoppedResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Changed bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	// The state that the queue has now.
+	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetQueueStoppedResponse) Reset() {
+	*x = SetQueueStoppedResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetQueueStoppedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetQueueStoppedResponse) ProtoMessage() {}
+
+func (x *SetQueueStoppedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetQueueStoppedResponse.ProtoReflect.Descriptor instead.
+func (*SetQueueStoppedResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SetQueueStoppedResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *SetQueueStoppedResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+type GetLogLevelsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLogLevelsRequest) Reset() {
+	*x = GetLogLevelsRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLogLevelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLogLevelsRequest) ProtoMessage() {}
+
+func (x *GetLogLevelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLogLevelsRequest.ProtoReflect.Descriptor instead.
+func (*GetLogLevelsRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+type GetLogLevelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The level of each logger that has one of its own; the empty name is that of all others.
+	Levels        map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLogLevelsResponse) Reset() {
+	*x = GetLogLevelsResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLogLevelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLogLevelsResponse) ProtoMessage() {}
+
+func (x *GetLogLevelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLogLevelsResponse.ProtoReflect.Descriptor instead.
+func (*GetLogLevelsResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *GetLogLevelsResponse) GetLevels() map[string]string {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+type SetLogLevelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A logger and those below it, such as "core.scheduler"; empty for all others.
+	Logger string `protobuf:"bytes,1,opt,name=logger,proto3" json:"logger,omitempty"`
+	// "debug", "info", "warning" or "error"; empty takes the logger's own level away.
+	Level         string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLogLevelRequest) Reset() {
+	*x = SetLogLevelRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLogLevelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLogLevelRequest) ProtoMessage() {}
+
+func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
+func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SetLogLevelRequest) GetLogger() string {
+	if x != nil {
+		return x.Logger
+	}
+	return ""
+}
+
+func (x *SetLogLevelRequest) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+type SetLogLevelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Levels        map[string]string      `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetLogLevelResponse) Reset() {
+	*x = SetLogLevelResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetLogLevelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetLogLevelResponse) ProtoMessage() {}
+
+func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
+func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SetLogLevelResponse) GetLevels() map[string]string {
+	if x != nil {
+		return x.Levels
+	}
+	return nil
+}
+
+type DumpStateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all RMs.
+	RmId          string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DumpStateRequest) Reset() {
+	*x = DumpStateRequest{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DumpStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DumpStateRequest) ProtoMessage() {}
+
+func (x *DumpStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DumpStateRequest.ProtoReflect.Descriptor instead.
+func (*DumpStateRequest) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DumpStateRequest) GetRmId() string {
+	if x != nil {
+		return x.RmId
+	}
+	return ""
+}
+
+type DumpStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Json          []byte                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DumpStateResponse) Reset() {
+	*x = DumpStateResponse{}
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DumpStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DumpStateResponse) ProtoMessage() {}
+
+func (x *DumpStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DumpStateResponse.ProtoReflect.Descriptor instead.
+func (*DumpStateResponse) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *DumpStateResponse) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 type ForgetRmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -475,7 +2668,7 @@ type ForgetRmRequest struct {
 
 func (x *ForgetRmRequest) Reset() {
 	*x = ForgetRmRequest{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +2680,7 @@ func (x *ForgetRmRequest) String() string {
 func (*ForgetRmRequest) ProtoMessage() {}
 
 func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[7]
+	mi := &file_licorne_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +2693,7 @@ func (x *ForgetRmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRmRequest) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ForgetRmRequest) GetRmId() string {
@@ -525,7 +2718,7 @@ type ForgetRmResponse struct {
 
 func (x *ForgetRmResponse) Reset() {
 	*x = ForgetRmResponse{}
-	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +2730,7 @@ func (x *ForgetRmResponse) String() string {
 func (*ForgetRmResponse) ProtoMessage() {}
 
 func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_admin_proto_msgTypes[8]
+	mi := &file_licorne_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +2743,7 @@ func (x *ForgetRmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRmResponse.ProtoReflect.Descriptor instead.
 func (*ForgetRmResponse) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_licorne_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 var File_licorne_v1_admin_proto protoreflect.FileDescriptor
@@ -558,15 +2751,18 @@ var File_licorne_v1_admin_proto protoreflect.FileDescriptor
 const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"\x16licorne/v1/admin.proto\x12\n" +
-	"licorne.v1\".\n" +
+	"licorne.v1\x1a\x16licorne/si/v1/si.proto\".\n" +
 	"\x17GetConfigurationRequest\x12\x13\n" +
-	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xa0\x02\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xe8\x02\n" +
 	"\x18GetConfigurationResponse\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12!\n" +
 	"\fpolicy_group\x18\x02 \x01(\tR\vpolicyGroup\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\tR\x06config\x12\x1a\n" +
 	"\bchecksum\x18\x04 \x01(\tR\bchecksum\x12X\n" +
-	"\fextra_config\x18\x05 \x03(\v25.licorne.v1.GetConfigurationResponse.ExtraConfigEntryR\vextraConfig\x1a>\n" +
+	"\fextra_config\x18\x05 \x03(\v25.licorne.v1.GetConfigurationResponse.ExtraConfigEntryR\vextraConfig\x12\x1a\n" +
+	"\brevision\x18\x06 \x01(\x04R\brevision\x12\x16\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x12\x12\n" +
+	"\x04time\x18\b \x01(\x03R\x04time\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
@@ -583,26 +2779,220 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04line\x18\x03 \x01(\rR\x04line\x12\x16\n" +
-	"\x06column\x18\x04 \x01(\rR\x06column\"\x88\x02\n" +
+	"\x06column\x18\x04 \x01(\rR\x06column\"\xc7\x02\n" +
 	"\x1aUpdateConfigurationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12!\n" +
 	"\fpolicy_group\x18\x02 \x01(\tR\vpolicyGroup\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\tR\x06config\x12Z\n" +
-	"\fextra_config\x18\x04 \x03(\v27.licorne.v1.UpdateConfigurationRequest.ExtraConfigEntryR\vextraConfig\x1a>\n" +
+	"\fextra_config\x18\x04 \x03(\v27.licorne.v1.UpdateConfigurationRequest.ExtraConfigEntryR\vextraConfig\x12#\n" +
+	"\rbase_revision\x18\x05 \x01(\x04R\fbaseRevision\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"S\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
 	"\x1bUpdateConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
-	"\bchecksum\x18\x02 \x01(\tR\bchecksum\"<\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"m\n" +
+	"\x19ListConfigurationsRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1f\n" +
+	"\vwith_config\x18\x02 \x01(\bR\n" +
+	"withConfig\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"]\n" +
+	"\x1aListConfigurationsResponse\x12?\n" +
+	"\trevisions\x18\x01 \x03(\v2!.licorne.v1.ConfigurationRevisionR\trevisions\"\xbd\x01\n" +
+	"\x15ConfigurationRevision\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n" +
+	"\x04time\x18\x04 \x01(\x03R\x04time\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\x12\x16\n" +
+	"\x06config\x18\a \x01(\tR\x06config\"\x8e\x01\n" +
+	"\x1cRollBackConfigurationRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x12#\n" +
+	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\"q\n" +
+	"\x1dRollBackConfigurationResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"\x1c\n" +
+	"\x1aReloadConfigurationRequest\"}\n" +
+	"\x1bReloadConfigurationResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12(\n" +
+	"\x03rms\x18\x03 \x03(\v2\x16.licorne.v1.ReloadedRmR\x03rms\"q\n" +
+	"\n" +
+	"ReloadedRm\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x18\n" +
+	"\achanged\x18\x02 \x01(\bR\achanged\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x18\n" +
+	"\arefusal\x18\x04 \x01(\tR\arefusal\"l\n" +
+	"\x18PlanConfigurationRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x16\n" +
+	"\x06config\x18\x02 \x01(\tR\x06config\x12#\n" +
+	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\"\xa3\x04\n" +
+	"\x19PlanConfigurationResponse\x12#\n" +
+	"\rbase_revision\x18\x01 \x01(\x04R\fbaseRevision\x12\x1a\n" +
+	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12\x1a\n" +
+	"\bcomplete\x18\x05 \x01(\bR\bcomplete\x120\n" +
+	"\x06queues\x18\x06 \x03(\v2\x18.licorne.v1.PlannedQueueR\x06queues\x12B\n" +
+	"\x0fexceeded_limits\x18\a \x03(\v2\x19.licorne.v1.ExceededLimitR\x0eexceededLimits\x12.\n" +
+	"\x06placed\x18\b \x03(\v2\x16.licorne.v1.PlannedAskR\x06placed\x120\n" +
+	"\ablocked\x18\t \x03(\v2\x16.licorne.v1.PlannedAskR\ablocked\x123\n" +
+	"\avictims\x18\n" +
+	" \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x126\n" +
+	"\bdefaults\x18\v \x03(\v2\x1a.licorne.v1.DefaultedValueR\bdefaults\x12.\n" +
+	"\x06counts\x18\f \x01(\v2\x16.licorne.v1.PlanCountsR\x06counts\"\xb5\x01\n" +
+	"\n" +
+	"PlanCounts\x12\x16\n" +
+	"\x06queues\x18\x01 \x01(\rR\x06queues\x12'\n" +
+	"\x0fexceeded_limits\x18\x02 \x01(\rR\x0eexceededLimits\x12\x16\n" +
+	"\x06placed\x18\x03 \x01(\rR\x06placed\x12\x18\n" +
+	"\ablocked\x18\x04 \x01(\rR\ablocked\x12\x18\n" +
+	"\avictims\x18\x05 \x01(\rR\avictims\x12\x1a\n" +
+	"\bdefaults\x18\x06 \x01(\rR\bdefaults\"\xac\x02\n" +
+	"\fPlannedQueue\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06change\x18\x03 \x01(\tR\x06change\x120\n" +
+	"\x06values\x18\x04 \x03(\v2\x18.licorne.v1.PlannedValueR\x06values\x12@\n" +
+	"\bover_max\x18\x05 \x03(\v2%.licorne.v1.PlannedQueue.OverMaxEntryR\aoverMax\x12\"\n" +
+	"\fapplications\x18\x06 \x01(\rR\fapplications\x1a:\n" +
+	"\fOverMaxEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"P\n" +
+	"\fPlannedValue\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\xa4\x03\n" +
+	"\rExceededLimit\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12\x14\n" +
+	"\x05group\x18\x04 \x01(\tR\x05group\x127\n" +
+	"\x04used\x18\x05 \x03(\v2#.licorne.v1.ExceededLimit.UsedEntryR\x04used\x12:\n" +
+	"\x05limit\x18\x06 \x03(\v2$.licorne.v1.ExceededLimit.LimitEntryR\x05limit\x12\"\n" +
+	"\fapplications\x18\a \x01(\rR\fapplications\x12)\n" +
+	"\x10max_applications\x18\b \x01(\rR\x0fmaxApplications\x1a7\n" +
+	"\tUsedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"LimitEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xf5\x02\n" +
+	"\n" +
+	"PlannedAsk\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x17\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId\x12\x12\n" +
+	"\x04code\x18\x06 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\a \x01(\tR\amessage\x12\x1f\n" +
+	"\vcode_before\x18\b \x01(\tR\n" +
+	"codeBefore\x12@\n" +
+	"\bresource\x18\t \x03(\v2$.licorne.v1.PlannedAsk.ResourceEntryR\bresource\x1a;\n" +
+	"\rResourceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\x03\n" +
+	"\rPlannedVictim\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
+	"\x0eallocation_key\x18\x03 \x01(\tR\rallocationKey\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x17\n" +
+	"\anode_id\x18\x05 \x01(\tR\x06nodeId\x12\x12\n" +
+	"\x04rule\x18\x06 \x01(\tR\x04rule\x12,\n" +
+	"\x12for_application_id\x18\a \x01(\tR\x10forApplicationId\x12,\n" +
+	"\x12for_allocation_key\x18\b \x01(\tR\x10forAllocationKey\x12C\n" +
+	"\bresource\x18\t \x03(\v2'.licorne.v1.PlannedVictim.ResourceEntryR\bresource\x1a;\n" +
+	"\rResourceEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x84\x01\n" +
+	"\x0eDefaultedValue\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\tR\tpartition\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\tR\x05value\x12\x16\n" +
+	"\x06origin\x18\x05 \x01(\tR\x06origin\"\x93\x01\n" +
+	"\x15PlanSubmissionRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12>\n" +
+	"\vapplication\x18\x02 \x01(\v2\x1c.si.v1.AddApplicationRequestR\vapplication\x12%\n" +
+	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\x97\x02\n" +
+	"\x16PlanSubmissionResponse\x12\x1a\n" +
+	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x1c\n" +
+	"\trejection\x18\x02 \x01(\tR\trejection\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x04 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04rule\x18\x05 \x01(\tR\x04rule\x12*\n" +
+	"\x04asks\x18\x06 \x03(\v2\x16.licorne.v1.PlannedAskR\x04asks\x123\n" +
+	"\avictims\x18\a \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x12\x1a\n" +
+	"\bcomplete\x18\b \x01(\bR\bcomplete\"\x89\x01\n" +
+	"\x19SetNodeSchedulableRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12 \n" +
+	"\vschedulable\x18\x04 \x01(\bR\vschedulable\"X\n" +
+	"\x1aSetNodeSchedulableResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12 \n" +
+	"\vallocations\x18\x02 \x01(\rR\vallocations\"\x8a\x01\n" +
+	"\x16StopApplicationRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12%\n" +
+	"\x0eapplication_id\x18\x03 \x01(\tR\rapplicationId\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"O\n" +
+	"\x17StopApplicationResponse\x12 \n" +
+	"\vallocations\x18\x01 \x01(\rR\vallocations\x12\x12\n" +
+	"\x04asks\x18\x02 \x01(\rR\x04asks\"{\n" +
+	"\x16SetQueueStoppedRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x18\n" +
+	"\astopped\x18\x04 \x01(\bR\astopped\"I\n" +
+	"\x17SetQueueStoppedResponse\x12\x18\n" +
+	"\achanged\x18\x01 \x01(\bR\achanged\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\"\x15\n" +
+	"\x13GetLogLevelsRequest\"\x97\x01\n" +
+	"\x14GetLogLevelsResponse\x12D\n" +
+	"\x06levels\x18\x01 \x03(\v2,.licorne.v1.GetLogLevelsResponse.LevelsEntryR\x06levels\x1a9\n" +
+	"\vLevelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"B\n" +
+	"\x12SetLogLevelRequest\x12\x16\n" +
+	"\x06logger\x18\x01 \x01(\tR\x06logger\x12\x14\n" +
+	"\x05level\x18\x02 \x01(\tR\x05level\"\x95\x01\n" +
+	"\x13SetLogLevelResponse\x12C\n" +
+	"\x06levels\x18\x01 \x03(\v2+.licorne.v1.SetLogLevelResponse.LevelsEntryR\x06levels\x1a9\n" +
+	"\vLevelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"'\n" +
+	"\x10DumpStateRequest\x12\x13\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"'\n" +
+	"\x11DumpStateResponse\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\"<\n" +
 	"\x0fForgetRmRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x12\n" +
-	"\x10ForgetRmResponse2\x83\x03\n" +
+	"\x10ForgetRmResponse2\x85\v\n" +
 	"\x05Admin\x12]\n" +
 	"\x10GetConfiguration\x12#.licorne.v1.GetConfigurationRequest\x1a$.licorne.v1.GetConfigurationResponse\x12l\n" +
 	"\x15ValidateConfiguration\x12(.licorne.v1.ValidateConfigurationRequest\x1a).licorne.v1.ValidateConfigurationResponse\x12f\n" +
-	"\x13UpdateConfiguration\x12&.licorne.v1.UpdateConfigurationRequest\x1a'.licorne.v1.UpdateConfigurationResponse\x12E\n" +
+	"\x13UpdateConfiguration\x12&.licorne.v1.UpdateConfigurationRequest\x1a'.licorne.v1.UpdateConfigurationResponse\x12c\n" +
+	"\x12ListConfigurations\x12%.licorne.v1.ListConfigurationsRequest\x1a&.licorne.v1.ListConfigurationsResponse\x12l\n" +
+	"\x15RollBackConfiguration\x12(.licorne.v1.RollBackConfigurationRequest\x1a).licorne.v1.RollBackConfigurationResponse\x12f\n" +
+	"\x13ReloadConfiguration\x12&.licorne.v1.ReloadConfigurationRequest\x1a'.licorne.v1.ReloadConfigurationResponse\x12`\n" +
+	"\x11PlanConfiguration\x12$.licorne.v1.PlanConfigurationRequest\x1a%.licorne.v1.PlanConfigurationResponse\x12W\n" +
+	"\x0ePlanSubmission\x12!.licorne.v1.PlanSubmissionRequest\x1a\".licorne.v1.PlanSubmissionResponse\x12c\n" +
+	"\x12SetNodeSchedulable\x12%.licorne.v1.SetNodeSchedulableRequest\x1a&.licorne.v1.SetNodeSchedulableResponse\x12Z\n" +
+	"\x0fStopApplication\x12\".licorne.v1.StopApplicationRequest\x1a#.licorne.v1.StopApplicationResponse\x12Z\n" +
+	"\x0fSetQueueStopped\x12\".licorne.v1.SetQueueStoppedRequest\x1a#.licorne.v1.SetQueueStoppedResponse\x12Q\n" +
+	"\fGetLogLevels\x12\x1f.licorne.v1.GetLogLevelsRequest\x1a .licorne.v1.GetLogLevelsResponse\x12N\n" +
+	"\vSetLogLevel\x12\x1e.licorne.v1.SetLogLevelRequest\x1a\x1f.licorne.v1.SetLogLevelResponse\x12J\n" +
+	"\tDumpState\x12\x1c.licorne.v1.DumpStateRequest\x1a\x1d.licorne.v1.DumpStateResponse0\x01\x12E\n" +
 	"\bForgetRm\x12\x1b.licorne.v1.ForgetRmRequest\x1a\x1c.licorne.v1.ForgetRmResponseb\x06proto3"
 
 var (
@@ -617,7 +3007,7 @@ func file_licorne_v1_admin_proto_rawDescGZIP() []byte {
 	return file_licorne_v1_admin_proto_rawDescData
 }
 
-var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_licorne_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_licorne_v1_admin_proto_goTypes = []any{
 	(*GetConfigurationRequest)(nil),       // 0: licorne.v1.GetConfigurationRequest
 	(*GetConfigurationResponse)(nil),      // 1: licorne.v1.GetConfigurationResponse
@@ -626,28 +3016,111 @@ var file_licorne_v1_admin_proto_goTypes = []any{
 	(*ConfigurationProblem)(nil),          // 4: licorne.v1.ConfigurationProblem
 	(*UpdateConfigurationRequest)(nil),    // 5: licorne.v1.UpdateConfigurationRequest
 	(*UpdateConfigurationResponse)(nil),   // 6: licorne.v1.UpdateConfigurationResponse
-	(*ForgetRmRequest)(nil),               // 7: licorne.v1.ForgetRmRequest
-	(*ForgetRmResponse)(nil),              // 8: licorne.v1.ForgetRmResponse
-	nil,                                   // 9: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
-	nil,                                   // 10: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	(*ListConfigurationsRequest)(nil),     // 7: licorne.v1.ListConfigurationsRequest
+	(*ListConfigurationsResponse)(nil),    // 8: licorne.v1.ListConfigurationsResponse
+	(*ConfigurationRevision)(nil),         // 9: licorne.v1.ConfigurationRevision
+	(*RollBackConfigurationRequest)(nil),  // 10: licorne.v1.RollBackConfigurationRequest
+	(*RollBackConfigurationResponse)(nil), // 11: licorne.v1.RollBackConfigurationResponse
+	(*ReloadConfigurationRequest)(nil),    // 12: licorne.v1.ReloadConfigurationRequest
+	(*ReloadConfigurationResponse)(nil),   // 13: licorne.v1.ReloadConfigurationResponse
+	(*ReloadedRm)(nil),                    // 14: licorne.v1.ReloadedRm
+	(*PlanConfigurationRequest)(nil),      // 15: licorne.v1.PlanConfigurationRequest
+	(*PlanConfigurationResponse)(nil),     // 16: licorne.v1.PlanConfigurationResponse
+	(*PlanCounts)(nil),                    // 17: licorne.v1.PlanCounts
+	(*PlannedQueue)(nil),                  // 18: licorne.v1.PlannedQueue
+	(*PlannedValue)(nil),                  // 19: licorne.v1.PlannedValue
+	(*ExceededLimit)(nil),                 // 20: licorne.v1.ExceededLimit
+	(*PlannedAsk)(nil),                    // 21: licorne.v1.PlannedAsk
+	(*PlannedVictim)(nil),                 // 22: licorne.v1.PlannedVictim
+	(*DefaultedValue)(nil),                // 23: licorne.v1.DefaultedValue
+	(*PlanSubmissionRequest)(nil),         // 24: licorne.v1.PlanSubmissionRequest
+	(*PlanSubmissionResponse)(nil),        // 25: licorne.v1.PlanSubmissionResponse
+	(*SetNodeSchedulableRequest)(nil),     // 26: licorne.v1.SetNodeSchedulableRequest
+	(*SetNodeSchedulableResponse)(nil),    // 27: licorne.v1.SetNodeSchedulableResponse
+	(*StopApplicationRequest)(nil),        // 28: licorne.v1.StopApplicationRequest
+	(*StopApplicationResponse)(nil),       // 29: licorne.v1.StopApplicationResponse
+	(*SetQueueStoppedRequest)(nil),        // 30: licorne.v1.SetQueueStoppedRequest
+	(*SetQueueStoppedResponse)(nil),       // 31: licorne.v1.SetQueueStoppedResponse
+	(*GetLogLevelsRequest)(nil),           // 32: licorne.v1.GetLogLevelsRequest
+	(*GetLogLevelsResponse)(nil),          // 33: licorne.v1.GetLogLevelsResponse
+	(*SetLogLevelRequest)(nil),            // 34: licorne.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),           // 35: licorne.v1.SetLogLevelResponse
+	(*DumpStateRequest)(nil),              // 36: licorne.v1.DumpStateRequest
+	(*DumpStateResponse)(nil),             // 37: licorne.v1.DumpStateResponse
+	(*ForgetRmRequest)(nil),               // 38: licorne.v1.ForgetRmRequest
+	(*ForgetRmResponse)(nil),              // 39: licorne.v1.ForgetRmResponse
+	nil,                                   // 40: licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	nil,                                   // 41: licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	nil,                                   // 42: licorne.v1.PlannedQueue.OverMaxEntry
+	nil,                                   // 43: licorne.v1.ExceededLimit.UsedEntry
+	nil,                                   // 44: licorne.v1.ExceededLimit.LimitEntry
+	nil,                                   // 45: licorne.v1.PlannedAsk.ResourceEntry
+	nil,                                   // 46: licorne.v1.PlannedVictim.ResourceEntry
+	nil,                                   // 47: licorne.v1.GetLogLevelsResponse.LevelsEntry
+	nil,                                   // 48: licorne.v1.SetLogLevelResponse.LevelsEntry
+	(*si.AddApplicationRequest)(nil),      // 49: si.v1.AddApplicationRequest
+	(*si.Allocation)(nil),                 // 50: si.v1.Allocation
 }
 var file_licorne_v1_admin_proto_depIdxs = []int32{
-	9,  // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
+	40, // 0: licorne.v1.GetConfigurationResponse.extra_config:type_name -> licorne.v1.GetConfigurationResponse.ExtraConfigEntry
 	4,  // 1: licorne.v1.ValidateConfigurationResponse.problems:type_name -> licorne.v1.ConfigurationProblem
-	10, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
-	0,  // 3: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
-	2,  // 4: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
-	5,  // 5: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
-	7,  // 6: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
-	1,  // 7: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
-	3,  // 8: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
-	6,  // 9: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
-	8,  // 10: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
-	7,  // [7:11] is the sub-list for method output_type
-	3,  // [3:7] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	41, // 2: licorne.v1.UpdateConfigurationRequest.extra_config:type_name -> licorne.v1.UpdateConfigurationRequest.ExtraConfigEntry
+	9,  // 3: licorne.v1.ListConfigurationsResponse.revisions:type_name -> licorne.v1.ConfigurationRevision
+	14, // 4: licorne.v1.ReloadConfigurationResponse.rms:type_name -> licorne.v1.ReloadedRm
+	18, // 5: licorne.v1.PlanConfigurationResponse.queues:type_name -> licorne.v1.PlannedQueue
+	20, // 6: licorne.v1.PlanConfigurationResponse.exceeded_limits:type_name -> licorne.v1.ExceededLimit
+	21, // 7: licorne.v1.PlanConfigurationResponse.placed:type_name -> licorne.v1.PlannedAsk
+	21, // 8: licorne.v1.PlanConfigurationResponse.blocked:type_name -> licorne.v1.PlannedAsk
+	22, // 9: licorne.v1.PlanConfigurationResponse.victims:type_name -> licorne.v1.PlannedVictim
+	23, // 10: licorne.v1.PlanConfigurationResponse.defaults:type_name -> licorne.v1.DefaultedValue
+	17, // 11: licorne.v1.PlanConfigurationResponse.counts:type_name -> licorne.v1.PlanCounts
+	19, // 12: licorne.v1.PlannedQueue.values:type_name -> licorne.v1.PlannedValue
+	42, // 13: licorne.v1.PlannedQueue.over_max:type_name -> licorne.v1.PlannedQueue.OverMaxEntry
+	43, // 14: licorne.v1.ExceededLimit.used:type_name -> licorne.v1.ExceededLimit.UsedEntry
+	44, // 15: licorne.v1.ExceededLimit.limit:type_name -> licorne.v1.ExceededLimit.LimitEntry
+	45, // 16: licorne.v1.PlannedAsk.resource:type_name -> licorne.v1.PlannedAsk.ResourceEntry
+	46, // 17: licorne.v1.PlannedVictim.resource:type_name -> licorne.v1.PlannedVictim.ResourceEntry
+	49, // 18: licorne.v1.PlanSubmissionRequest.application:type_name -> si.v1.AddApplicationRequest
+	50, // 19: licorne.v1.PlanSubmissionRequest.asks:type_name -> si.v1.Allocation
+	21, // 20: licorne.v1.PlanSubmissionResponse.asks:type_name -> licorne.v1.PlannedAsk
+	22, // 21: licorne.v1.PlanSubmissionResponse.victims:type_name -> licorne.v1.PlannedVictim
+	47, // 22: licorne.v1.GetLogLevelsResponse.levels:type_name -> licorne.v1.GetLogLevelsResponse.LevelsEntry
+	48, // 23: licorne.v1.SetLogLevelResponse.levels:type_name -> licorne.v1.SetLogLevelResponse.LevelsEntry
+	0,  // 24: licorne.v1.Admin.GetConfiguration:input_type -> licorne.v1.GetConfigurationRequest
+	2,  // 25: licorne.v1.Admin.ValidateConfiguration:input_type -> licorne.v1.ValidateConfigurationRequest
+	5,  // 26: licorne.v1.Admin.UpdateConfiguration:input_type -> licorne.v1.UpdateConfigurationRequest
+	7,  // 27: licorne.v1.Admin.ListConfigurations:input_type -> licorne.v1.ListConfigurationsRequest
+	10, // 28: licorne.v1.Admin.RollBackConfiguration:input_type -> licorne.v1.RollBackConfigurationRequest
+	12, // 29: licorne.v1.Admin.ReloadConfiguration:input_type -> licorne.v1.ReloadConfigurationRequest
+	15, // 30: licorne.v1.Admin.PlanConfiguration:input_type -> licorne.v1.PlanConfigurationRequest
+	24, // 31: licorne.v1.Admin.PlanSubmission:input_type -> licorne.v1.PlanSubmissionRequest
+	26, // 32: licorne.v1.Admin.SetNodeSchedulable:input_type -> licorne.v1.SetNodeSchedulableRequest
+	28, // 33: licorne.v1.Admin.StopApplication:input_type -> licorne.v1.StopApplicationRequest
+	30, // 34: licorne.v1.Admin.SetQueueStopped:input_type -> licorne.v1.SetQueueStoppedRequest
+	32, // 35: licorne.v1.Admin.GetLogLevels:input_type -> licorne.v1.GetLogLevelsRequest
+	34, // 36: licorne.v1.Admin.SetLogLevel:input_type -> licorne.v1.SetLogLevelRequest
+	36, // 37: licorne.v1.Admin.DumpState:input_type -> licorne.v1.DumpStateRequest
+	38, // 38: licorne.v1.Admin.ForgetRm:input_type -> licorne.v1.ForgetRmRequest
+	1,  // 39: licorne.v1.Admin.GetConfiguration:output_type -> licorne.v1.GetConfigurationResponse
+	3,  // 40: licorne.v1.Admin.ValidateConfiguration:output_type -> licorne.v1.ValidateConfigurationResponse
+	6,  // 41: licorne.v1.Admin.UpdateConfiguration:output_type -> licorne.v1.UpdateConfigurationResponse
+	8,  // 42: licorne.v1.Admin.ListConfigurations:output_type -> licorne.v1.ListConfigurationsResponse
+	11, // 43: licorne.v1.Admin.RollBackConfiguration:output_type -> licorne.v1.RollBackConfigurationResponse
+	13, // 44: licorne.v1.Admin.ReloadConfiguration:output_type -> licorne.v1.ReloadConfigurationResponse
+	16, // 45: licorne.v1.Admin.PlanConfiguration:output_type -> licorne.v1.PlanConfigurationResponse
+	25, // 46: licorne.v1.Admin.PlanSubmission:output_type -> licorne.v1.PlanSubmissionResponse
+	27, // 47: licorne.v1.Admin.SetNodeSchedulable:output_type -> licorne.v1.SetNodeSchedulableResponse
+	29, // 48: licorne.v1.Admin.StopApplication:output_type -> licorne.v1.StopApplicationResponse
+	31, // 49: licorne.v1.Admin.SetQueueStopped:output_type -> licorne.v1.SetQueueStoppedResponse
+	33, // 50: licorne.v1.Admin.GetLogLevels:output_type -> licorne.v1.GetLogLevelsResponse
+	35, // 51: licorne.v1.Admin.SetLogLevel:output_type -> licorne.v1.SetLogLevelResponse
+	37, // 52: licorne.v1.Admin.DumpState:output_type -> licorne.v1.DumpStateResponse
+	39, // 53: licorne.v1.Admin.ForgetRm:output_type -> licorne.v1.ForgetRmResponse
+	39, // [39:54] is the sub-list for method output_type
+	24, // [24:39] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_admin_proto_init() }
@@ -661,7 +3134,7 @@ func file_licorne_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_admin_proto_rawDesc), len(file_licorne_v1_admin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,17 @@ const (
 	Admin_GetConfiguration_FullMethodName      = "/licorne.v1.Admin/GetConfiguration"
 	Admin_ValidateConfiguration_FullMethodName = "/licorne.v1.Admin/ValidateConfiguration"
 	Admin_UpdateConfiguration_FullMethodName   = "/licorne.v1.Admin/UpdateConfiguration"
+	Admin_ListConfigurations_FullMethodName    = "/licorne.v1.Admin/ListConfigurations"
+	Admin_RollBackConfiguration_FullMethodName = "/licorne.v1.Admin/RollBackConfiguration"
+	Admin_ReloadConfiguration_FullMethodName   = "/licorne.v1.Admin/ReloadConfiguration"
+	Admin_PlanConfiguration_FullMethodName     = "/licorne.v1.Admin/PlanConfiguration"
+	Admin_PlanSubmission_FullMethodName        = "/licorne.v1.Admin/PlanSubmission"
+	Admin_SetNodeSchedulable_FullMethodName    = "/licorne.v1.Admin/SetNodeSchedulable"
+	Admin_StopApplication_FullMethodName       = "/licorne.v1.Admin/StopApplication"
+	Admin_SetQueueStopped_FullMethodName       = "/licorne.v1.Admin/SetQueueStopped"
+	Admin_GetLogLevels_FullMethodName          = "/licorne.v1.Admin/GetLogLevels"
+	Admin_SetLogLevel_FullMethodName           = "/licorne.v1.Admin/SetLogLevel"
+	Admin_DumpState_FullMethodName             = "/licorne.v1.Admin/DumpState"
 	Admin_ForgetRm_FullMethodName              = "/licorne.v1.Admin/ForgetRm"
 )
 
@@ -29,11 +40,35 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Changes what the core does.
+// Changes what the core does. All but reading and planning is for operators only where callers have
+// identities, and leaves a line in the log that names the caller.
 type AdminClient interface {
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error)
 	ValidateConfiguration(ctx context.Context, in *ValidateConfigurationRequest, opts ...grpc.CallOption) (*ValidateConfigurationResponse, error)
+	// An RM may update its own.
 	UpdateConfiguration(ctx context.Context, in *UpdateConfigurationRequest, opts ...grpc.CallOption) (*UpdateConfigurationResponse, error)
+	// The configurations that were in force, the latest first.
+	ListConfigurations(ctx context.Context, in *ListConfigurationsRequest, opts ...grpc.CallOption) (*ListConfigurationsResponse, error)
+	// Applies the text of an earlier revision, as a new one.
+	RollBackConfiguration(ctx context.Context, in *RollBackConfigurationRequest, opts ...grpc.CallOption) (*RollBackConfigurationResponse, error)
+	// Reads the server's `--config` file again. RMs that run it get what is new in it.
+	ReloadConfiguration(ctx context.Context, in *ReloadConfigurationRequest, opts ...grpc.CallOption) (*ReloadConfigurationResponse, error)
+	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
+	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+	PlanSubmission(ctx context.Context, in *PlanSubmissionRequest, opts ...grpc.CallOption) (*PlanSubmissionResponse, error)
+	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+	// beside it: a node is schedulable if both say so.
+	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
+	// Ends an application: its RM is told to stop all that runs, and that the application failed.
+	StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error)
+	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+	// no application is accepted; what runs goes on.
+	SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error)
+	GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error)
+	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
+	// The JSON document of `/debug/fullstatedump`, in pieces.
+	DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error)
 	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
 	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
 	ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error)
@@ -77,6 +112,125 @@ func (c *adminClient) UpdateConfiguration(ctx context.Context, in *UpdateConfigu
 	return out, nil
 }
 
+func (c *adminClient) ListConfigurations(ctx context.Context, in *ListConfigurationsRequest, opts ...grpc.CallOption) (*ListConfigurationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConfigurationsResponse)
+	err := c.cc.Invoke(ctx, Admin_ListConfigurations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) RollBackConfiguration(ctx context.Context, in *RollBackConfigurationRequest, opts ...grpc.CallOption) (*RollBackConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RollBackConfigurationResponse)
+	err := c.cc.Invoke(ctx, Admin_RollBackConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ReloadConfiguration(ctx context.Context, in *ReloadConfigurationRequest, opts ...grpc.CallOption) (*ReloadConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadConfigurationResponse)
+	err := c.cc.Invoke(ctx, Admin_ReloadConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanConfigurationResponse)
+	err := c.cc.Invoke(ctx, Admin_PlanConfiguration_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) PlanSubmission(ctx context.Context, in *PlanSubmissionRequest, opts ...grpc.CallOption) (*PlanSubmissionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanSubmissionResponse)
+	err := c.cc.Invoke(ctx, Admin_PlanSubmission_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetNodeSchedulableResponse)
+	err := c.cc.Invoke(ctx, Admin_SetNodeSchedulable_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StopApplicationResponse)
+	err := c.cc.Invoke(ctx, Admin_StopApplication_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetQueueStoppedResponse)
+	err := c.cc.Invoke(ctx, Admin_SetQueueStopped_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetLogLevelsResponse)
+	err := c.cc.Invoke(ctx, Admin_GetLogLevels_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetLogLevelResponse)
+	err := c.cc.Invoke(ctx, Admin_SetLogLevel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_DumpState_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DumpStateRequest, DumpStateResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_DumpStateClient = grpc.ServerStreamingClient[DumpStateResponse]
+
 func (c *adminClient) ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ForgetRmResponse)
@@ -91,11 +245,35 @@ func (c *adminClient) ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ..
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
 //
-// Changes what the core does.
+// Changes what the core does. All but reading and planning is for operators only where callers have
+// identities, and leaves a line in the log that names the caller.
 type AdminServer interface {
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error)
 	ValidateConfiguration(context.Context, *ValidateConfigurationRequest) (*ValidateConfigurationResponse, error)
+	// An RM may update its own.
 	UpdateConfiguration(context.Context, *UpdateConfigurationRequest) (*UpdateConfigurationResponse, error)
+	// The configurations that were in force, the latest first.
+	ListConfigurations(context.Context, *ListConfigurationsRequest) (*ListConfigurationsResponse, error)
+	// Applies the text of an earlier revision, as a new one.
+	RollBackConfiguration(context.Context, *RollBackConfigurationRequest) (*RollBackConfigurationResponse, error)
+	// Reads the server's `--config` file again. RMs that run it get what is new in it.
+	ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error)
+	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
+	// Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+	PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error)
+	// Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+	// beside it: a node is schedulable if both say so.
+	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
+	// Ends an application: its RM is told to stop all that runs, and that the application failed.
+	StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error)
+	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+	// no application is accepted; what runs goes on.
+	SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error)
+	GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error)
+	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
+	// The JSON document of `/debug/fullstatedump`, in pieces.
+	DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error
 	// Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
 	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
 	ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error)
@@ -117,6 +295,39 @@ func (UnimplementedAdminServer) ValidateConfiguration(context.Context, *Validate
 }
 func (UnimplementedAdminServer) UpdateConfiguration(context.Context, *UpdateConfigurationRequest) (*UpdateConfigurationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateConfiguration not implemented")
+}
+func (UnimplementedAdminServer) ListConfigurations(context.Context, *ListConfigurationsRequest) (*ListConfigurationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConfigurations not implemented")
+}
+func (UnimplementedAdminServer) RollBackConfiguration(context.Context, *RollBackConfigurationRequest) (*RollBackConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollBackConfiguration not implemented")
+}
+func (UnimplementedAdminServer) ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadConfiguration not implemented")
+}
+func (UnimplementedAdminServer) PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanConfiguration not implemented")
+}
+func (UnimplementedAdminServer) PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanSubmission not implemented")
+}
+func (UnimplementedAdminServer) SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetNodeSchedulable not implemented")
+}
+func (UnimplementedAdminServer) StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method StopApplication not implemented")
+}
+func (UnimplementedAdminServer) SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetQueueStopped not implemented")
+}
+func (UnimplementedAdminServer) GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetLogLevels not implemented")
+}
+func (UnimplementedAdminServer) SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetLogLevel not implemented")
+}
+func (UnimplementedAdminServer) DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error {
+	return status.Error(codes.Unimplemented, "method DumpState not implemented")
 }
 func (UnimplementedAdminServer) ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetRm not implemented")
@@ -196,6 +407,197 @@ func _Admin_UpdateConfiguration_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListConfigurations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConfigurationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListConfigurations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListConfigurations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListConfigurations(ctx, req.(*ListConfigurationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_RollBackConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollBackConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RollBackConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RollBackConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RollBackConfiguration(ctx, req.(*RollBackConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ReloadConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ReloadConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ReloadConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ReloadConfiguration(ctx, req.(*ReloadConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_PlanConfiguration_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanConfigurationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).PlanConfiguration(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_PlanConfiguration_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).PlanConfiguration(ctx, req.(*PlanConfigurationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_PlanSubmission_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanSubmissionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).PlanSubmission(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_PlanSubmission_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).PlanSubmission(ctx, req.(*PlanSubmissionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_SetNodeSchedulable_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetNodeSchedulableRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).SetNodeSchedulable(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_SetNodeSchedulable_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).SetNodeSchedulable(ctx, req.(*SetNodeSchedulableRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_StopApplication_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StopApplicationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).StopApplication(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_StopApplication_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).StopApplication(ctx, req.(*StopApplicationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_SetQueueStopped_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetQueueStoppedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).SetQueueStopped(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_SetQueueStopped_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).SetQueueStopped(ctx, req.(*SetQueueStoppedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_GetLogLevels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetLogLevelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetLogLevels(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetLogLevels_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetLogLevels(ctx, req.(*GetLogLevelsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_SetLogLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetLogLevelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).SetLogLevel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_SetLogLevel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).SetLogLevel(ctx, req.(*SetLogLevelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_DumpState_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DumpStateRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).DumpState(m, &grpc.GenericServerStream[DumpStateRequest, DumpStateResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_DumpStateServer = grpc.ServerStreamingServer[DumpStateResponse]
+
 func _Admin_ForgetRm_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ForgetRmRequest)
 	if err := dec(in); err != nil {
@@ -234,10 +636,56 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Admin_UpdateConfiguration_Handler,
 		},
 		{
+			MethodName: "ListConfigurations",
+			Handler:    _Admin_ListConfigurations_Handler,
+		},
+		{
+			MethodName: "RollBackConfiguration",
+			Handler:    _Admin_RollBackConfiguration_Handler,
+		},
+		{
+			MethodName: "ReloadConfiguration",
+			Handler:    _Admin_ReloadConfiguration_Handler,
+		},
+		{
+			MethodName: "PlanConfiguration",
+			Handler:    _Admin_PlanConfiguration_Handler,
+		},
+		{
+			MethodName: "PlanSubmission",
+			Handler:    _Admin_PlanSubmission_Handler,
+		},
+		{
+			MethodName: "SetNodeSchedulable",
+			Handler:    _Admin_SetNodeSchedulable_Handler,
+		},
+		{
+			MethodName: "StopApplication",
+			Handler:    _Admin_StopApplication_Handler,
+		},
+		{
+			MethodName: "SetQueueStopped",
+			Handler:    _Admin_SetQueueStopped_Handler,
+		},
+		{
+			MethodName: "GetLogLevels",
+			Handler:    _Admin_GetLogLevels_Handler,
+		},
+		{
+			MethodName: "SetLogLevel",
+			Handler:    _Admin_SetLogLevel_Handler,
+		},
+		{
 			MethodName: "ForgetRm",
 			Handler:    _Admin_ForgetRm_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "DumpState",
+			Handler:       _Admin_DumpState_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "licorne/v1/admin.proto",
 }

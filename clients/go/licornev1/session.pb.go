@@ -963,7 +963,9 @@ type Welcome struct {
 	MaxItems uint32 `protobuf:"varint,4,opt,name=max_items,json=maxItems,proto3" json:"max_items,omitempty"`
 	// Non-empty: another address serves this RM; connect there. The stream ends. For cores that share
 	// the RMs among them; a core that is alone never sends it.
-	Redirect      string `protobuf:"bytes,5,opt,name=redirect,proto3" json:"redirect,omitempty"`
+	Redirect string `protobuf:"bytes,5,opt,name=redirect,proto3" json:"redirect,omitempty"`
+	// The version of the server, such as "0.3.0".
+	ServerVersion string `protobuf:"bytes,6,opt,name=server_version,json=serverVersion,proto3" json:"server_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1029,6 +1031,13 @@ func (x *Welcome) GetMaxItems() uint32 {
 func (x *Welcome) GetRedirect() string {
 	if x != nil {
 		return x.Redirect
+	}
+	return ""
+}
+
+func (x *Welcome) GetServerVersion() string {
+	if x != nil {
+		return x.ServerVersion
 	}
 	return ""
 }
@@ -2358,13 +2367,14 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x15deadline_milliseconds\x18\x01 \x01(\rR\x14deadlineMilliseconds\x121\n" +
 	"\tfail_mode\x18\x02 \x01(\x0e2\x14.licorne.v1.FailModeR\bfailMode\x12.\n" +
 	"\bclass_by\x18\x03 \x01(\x0e2\x13.licorne.v1.ClassByR\aclassBy\x12%\n" +
-	"\x0ejudges_victims\x18\x04 \x01(\bR\rjudgesVictims\"\xac\x01\n" +
+	"\x0ejudges_victims\x18\x04 \x01(\bR\rjudgesVictims\"\xd3\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aresumed\x18\x01 \x01(\bR\aresumed\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12+\n" +
 	"\x11heartbeat_seconds\x18\x03 \x01(\rR\x10heartbeatSeconds\x12\x1b\n" +
 	"\tmax_items\x18\x04 \x01(\rR\bmaxItems\x12\x1a\n" +
-	"\bredirect\x18\x05 \x01(\tR\bredirect\"\r\n" +
+	"\bredirect\x18\x05 \x01(\tR\bredirect\x12%\n" +
+	"\x0eserver_version\x18\x06 \x01(\tR\rserverVersion\"\r\n" +
 	"\vReplayBegin\"g\n" +
 	"\tReplayEnd\x12\x14\n" +
 	"\x05nodes\x18\x01 \x01(\rR\x05nodes\x12\"\n" +

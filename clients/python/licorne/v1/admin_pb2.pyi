@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from licorne.si.v1 import si_pb2 as _si_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -66,12 +67,21 @@ class GetConfigurationResponse(_message.Message):
     CONFIG_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
     EXTRA_CONFIG_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     policy_group: _builtins.str
     config: _builtins.str
     """The YAML text in force."""
     checksum: _builtins.str
     """Upper-case hex SHA-256 of the text."""
+    revision: _builtins.int
+    """Rises by one with each configuration that comes into force for the RM; the first is 1."""
+    source: _builtins.str
+    """Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback"."""
+    time: _builtins.int
+    """When it came into force, in nanoseconds since 1970."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -82,10 +92,13 @@ class GetConfigurationResponse(_message.Message):
         config: _builtins.str = ...,
         checksum: _builtins.str = ...,
         extra_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        revision: _builtins.int = ...,
+        source: _builtins.str = ...,
+        time: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "config", b"config", "extra_config", b"extra_config", "policy_group", b"policy_group", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checksum", b"checksum", "config", b"config", "extra_config", b"extra_config", "policy_group", b"policy_group", "revision", b"revision", "rm_id", b"rm_id", "source", b"source", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -208,9 +221,18 @@ class UpdateConfigurationRequest(_message.Message):
     POLICY_GROUP_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
     EXTRA_CONFIG_FIELD_NUMBER: _builtins.int
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     policy_group: _builtins.str
     config: _builtins.str
+    base_revision: _builtins.int
+    """The revision that the change was made from. If another one is in force the error is ABORTED with
+    the reason STALE_REVISION, ErrorInfo's metadata has `revision`, and nothing is touched. 0: whatever
+    is in force is replaced.
+    """
+    comment: _builtins.str
+    """Why, for the history; 1,024 bytes at most."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -220,10 +242,12 @@ class UpdateConfigurationRequest(_message.Message):
         policy_group: _builtins.str = ...,
         config: _builtins.str = ...,
         extra_config: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        base_revision: _builtins.int = ...,
+        comment: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "extra_config", b"extra_config", "policy_group", b"policy_group", "rm_id", b"rm_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "comment", b"comment", "config", b"config", "extra_config", b"extra_config", "policy_group", b"policy_group", "rm_id", b"rm_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -235,22 +259,1113 @@ class UpdateConfigurationResponse(_message.Message):
 
     CHANGED_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     """False: the checksum was that of the running configuration and nothing was touched."""
     checksum: _builtins.str
+    revision: _builtins.int
+    """The revision that is in force now."""
     def __init__(
         self,
         *,
         changed: _builtins.bool = ...,
         checksum: _builtins.str = ...,
+        revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdateConfigurationResponse: _TypeAlias = UpdateConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ListConfigurationsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    WITH_CONFIG_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    with_config: _builtins.bool
+    """Whether the texts are wanted. They are left out from the one that would make the answer larger
+    than 4 MiB.
+    """
+    revision: _builtins.int
+    """Only this revision; 0 for all that are kept."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        with_config: _builtins.bool = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["revision", b"revision", "rm_id", b"rm_id", "with_config", b"with_config"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConfigurationsRequest: _TypeAlias = ListConfigurationsRequest  # noqa: Y015
+
+@_typing.final
+class ListConfigurationsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def revisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationRevision]: ...
+    def __init__(
+        self,
+        *,
+        revisions: _abc.Iterable[Global___ConfigurationRevision] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["revisions", b"revisions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConfigurationsResponse: _TypeAlias = ListConfigurationsResponse  # noqa: Y015
+
+@_typing.final
+class ConfigurationRevision(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    revision: _builtins.int
+    checksum: _builtins.str
+    source: _builtins.str
+    """As in GetConfigurationResponse."""
+    time: _builtins.int
+    by: _builtins.str
+    """Who applied it: the name in a certificate, of a token, or the address."""
+    comment: _builtins.str
+    config: _builtins.str
+    def __init__(
+        self,
+        *,
+        revision: _builtins.int = ...,
+        checksum: _builtins.str = ...,
+        source: _builtins.str = ...,
+        time: _builtins.int = ...,
+        by: _builtins.str = ...,
+        comment: _builtins.str = ...,
+        config: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "checksum", b"checksum", "comment", b"comment", "config", b"config", "revision", b"revision", "source", b"source", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ConfigurationRevision: _TypeAlias = ConfigurationRevision  # noqa: Y015
+
+@_typing.final
+class RollBackConfigurationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    revision: _builtins.int
+    """The revision whose text is wanted; 0 for the one before the one in force."""
+    base_revision: _builtins.int
+    """As in UpdateConfigurationRequest."""
+    comment: _builtins.str
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        base_revision: _builtins.int = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "comment", b"comment", "revision", b"revision", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollBackConfigurationRequest: _TypeAlias = RollBackConfigurationRequest  # noqa: Y015
+
+@_typing.final
+class RollBackConfigurationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    checksum: _builtins.str
+    revision: _builtins.int
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        checksum: _builtins.str = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollBackConfigurationResponse: _TypeAlias = RollBackConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ReloadConfigurationRequest(_message.Message):
+    """A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
+    error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReloadConfigurationRequest: _TypeAlias = ReloadConfigurationRequest  # noqa: Y015
+
+@_typing.final
+class ReloadConfigurationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    RMS_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: nothing is new in the file."""
+    checksum: _builtins.str
+    @_builtins.property
+    def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReloadedRm]:
+        """What became of each RM that runs the file's configuration."""
+
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        checksum: _builtins.str = ...,
+        rms: _abc.Iterable[Global___ReloadedRm] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "rms", b"rms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReloadConfigurationResponse: _TypeAlias = ReloadConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class ReloadedRm(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    changed: _builtins.bool
+    revision: _builtins.int
+    refusal: _builtins.str
+    """Why the RM goes on with what it had; empty if it does not."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        changed: _builtins.bool = ...,
+        revision: _builtins.int = ...,
+        refusal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "refusal", b"refusal", "revision", b"revision", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReloadedRm: _TypeAlias = ReloadedRm  # noqa: Y015
+
+@_typing.final
+class PlanConfigurationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    CONFIG_FIELD_NUMBER: _builtins.int
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    config: _builtins.str
+    base_revision: _builtins.int
+    """As in UpdateConfigurationRequest."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        config: _builtins.str = ...,
+        base_revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "config", b"config", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanConfigurationRequest: _TypeAlias = PlanConfigurationRequest  # noqa: Y015
+
+@_typing.final
+class PlanConfigurationResponse(_message.Message):
+    """Lists end at 1,000 entries; the counts are of all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    CHECKSUM_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    EXCEEDED_LIMITS_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    DEFAULTS_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    base_revision: _builtins.int
+    """The revision that the plan was made from."""
+    checksum: _builtins.str
+    changed: _builtins.bool
+    """False: the configuration is that in force."""
+    complete: _builtins.bool
+    """Whether all that would happen at once is in here. False where it was too much to work out."""
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedQueue]: ...
+    @_builtins.property
+    def exceeded_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExceededLimit]:
+        """Limits that users or groups would exceed."""
+
+    @_builtins.property
+    def placed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
+        """Asks that wait now and would be allocated."""
+
+    @_builtins.property
+    def blocked(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
+        """Asks that would be stopped by another check than now, or by one at all."""
+
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]: ...
+    @_builtins.property
+    def defaults(self) -> _containers.RepeatedCompositeFieldContainer[Global___DefaultedValue]:
+        """Values that the text does not give."""
+
+    @_builtins.property
+    def counts(self) -> Global___PlanCounts: ...
+    def __init__(
+        self,
+        *,
+        base_revision: _builtins.int = ...,
+        checksum: _builtins.str = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
+        changed: _builtins.bool = ...,
+        complete: _builtins.bool = ...,
+        queues: _abc.Iterable[Global___PlannedQueue] | None = ...,
+        exceeded_limits: _abc.Iterable[Global___ExceededLimit] | None = ...,
+        placed: _abc.Iterable[Global___PlannedAsk] | None = ...,
+        blocked: _abc.Iterable[Global___PlannedAsk] | None = ...,
+        victims: _abc.Iterable[Global___PlannedVictim] | None = ...,
+        defaults: _abc.Iterable[Global___DefaultedValue] | None = ...,
+        counts: Global___PlanCounts | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "blocked", b"blocked", "changed", b"changed", "checksum", b"checksum", "complete", b"complete", "counts", b"counts", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "placed", b"placed", "queues", b"queues", "victims", b"victims", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanConfigurationResponse: _TypeAlias = PlanConfigurationResponse  # noqa: Y015
+
+@_typing.final
+class PlanCounts(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    EXCEEDED_LIMITS_FIELD_NUMBER: _builtins.int
+    PLACED_FIELD_NUMBER: _builtins.int
+    BLOCKED_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    DEFAULTS_FIELD_NUMBER: _builtins.int
+    queues: _builtins.int
+    exceeded_limits: _builtins.int
+    placed: _builtins.int
+    blocked: _builtins.int
+    victims: _builtins.int
+    defaults: _builtins.int
+    def __init__(
+        self,
+        *,
+        queues: _builtins.int = ...,
+        exceeded_limits: _builtins.int = ...,
+        placed: _builtins.int = ...,
+        blocked: _builtins.int = ...,
+        victims: _builtins.int = ...,
+        defaults: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocked", b"blocked", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "placed", b"placed", "queues", b"queues", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanCounts: _TypeAlias = PlanCounts  # noqa: Y015
+
+@_typing.final
+class PlannedQueue(_message.Message):
+    """A queue that would be another one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class OverMaxEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    OVER_MAX_FIELD_NUMBER: _builtins.int
+    APPLICATIONS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    path: _builtins.str
+    change: _builtins.str
+    """"added", "draining", "removed" or "changed"."""
+    applications: _builtins.int
+    @_builtins.property
+    def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedValue]:
+        """What changes, by name: "max", "guaranteed", "property priority.offset", …; what it was and will be."""
+
+    @_builtins.property
+    def over_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What it has allocated beyond its new maximum."""
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        path: _builtins.str = ...,
+        change: _builtins.str = ...,
+        values: _abc.Iterable[Global___PlannedValue] | None = ...,
+        over_max: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        applications: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "change", b"change", "over_max", b"over_max", "partition", b"partition", "path", b"path", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedQueue: _TypeAlias = PlannedQueue  # noqa: Y015
+
+@_typing.final
+class PlannedValue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    before: _builtins.str
+    after: _builtins.str
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        before: _builtins.str = ...,
+        after: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedValue: _TypeAlias = PlannedValue  # noqa: Y015
+
+@_typing.final
+class ExceededLimit(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class UsedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class LimitEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    APPLICATIONS_FIELD_NUMBER: _builtins.int
+    MAX_APPLICATIONS_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    queue: _builtins.str
+    user: _builtins.str
+    """One of them is set."""
+    group: _builtins.str
+    applications: _builtins.int
+    max_applications: _builtins.int
+    """0 for no limit."""
+    @_builtins.property
+    def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    @_builtins.property
+    def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        user: _builtins.str = ...,
+        group: _builtins.str = ...,
+        used: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        limit: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        applications: _builtins.int = ...,
+        max_applications: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications", b"applications", "group", b"group", "limit", b"limit", "max_applications", b"max_applications", "partition", b"partition", "queue", b"queue", "used", b"used", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExceededLimit: _TypeAlias = ExceededLimit  # noqa: Y015
+
+@_typing.final
+class PlannedAsk(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourceEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    CODE_BEFORE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    queue: _builtins.str
+    node_id: _builtins.str
+    """Where it would go; empty if nowhere."""
+    code: _builtins.str
+    """The check that would stop it, as Explain tells it; empty codes for none."""
+    message: _builtins.str
+    code_before: _builtins.str
+    """The code of the check that stops it now."""
+    @_builtins.property
+    def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        code: _builtins.str = ...,
+        message: _builtins.str = ...,
+        code_before: _builtins.str = ...,
+        resource: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "code", b"code", "code_before", b"code_before", "message", b"message", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedAsk: _TypeAlias = PlannedAsk  # noqa: Y015
+
+@_typing.final
+class PlannedVictim(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourceEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    FOR_APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    FOR_ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    application_id: _builtins.str
+    allocation_key: _builtins.str
+    queue: _builtins.str
+    node_id: _builtins.str
+    rule: _builtins.str
+    """"guarantee", "required-node" or "quota", as in Preemption."""
+    for_application_id: _builtins.str
+    """The ask that it would make room for; empty for "quota"."""
+    for_allocation_key: _builtins.str
+    @_builtins.property
+    def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        allocation_key: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        rule: _builtins.str = ...,
+        for_application_id: _builtins.str = ...,
+        for_allocation_key: _builtins.str = ...,
+        resource: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "for_allocation_key", b"for_allocation_key", "for_application_id", b"for_application_id", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource", "rule", b"rule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedVictim: _TypeAlias = PlannedVictim  # noqa: Y015
+
+@_typing.final
+class DefaultedValue(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    path: _builtins.str
+    """The queue; empty for the partition itself."""
+    name: _builtins.str
+    value: _builtins.str
+    origin: _builtins.str
+    """Where it comes from: "default", or the path of the queue that it is inherited from."""
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        path: _builtins.str = ...,
+        name: _builtins.str = ...,
+        value: _builtins.str = ...,
+        origin: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "origin", b"origin", "partition", b"partition", "path", b"path", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DefaultedValue: _TypeAlias = DefaultedValue  # noqa: Y015
+
+@_typing.final
+class PlanSubmissionRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    APPLICATION_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    @_builtins.property
+    def application(self) -> _si_pb2.AddApplicationRequest:
+        """As the RM would send it. Its partition is that of the asks as well."""
+
+    @_builtins.property
+    def asks(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.Allocation]:
+        """Its asks; 1,000 at most."""
+
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        application: _si_pb2.AddApplicationRequest | None = ...,
+        asks: _abc.Iterable[_si_pb2.Allocation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["application", b"application"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "asks", b"asks", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanSubmissionRequest: _TypeAlias = PlanSubmissionRequest  # noqa: Y015
+
+@_typing.final
+class PlanSubmissionResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCEPTED_FIELD_NUMBER: _builtins.int
+    REJECTION_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    VICTIMS_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    accepted: _builtins.bool
+    """Whether the application would be accepted."""
+    rejection: _builtins.str
+    """Why not."""
+    partition: _builtins.str
+    """The normalized name."""
+    queue: _builtins.str
+    """The queue that placement rules choose."""
+    rule: _builtins.str
+    """The rule that chose it: "fixed", "provided", …; empty where it was named and there are no rules."""
+    complete: _builtins.bool
+    @_builtins.property
+    def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
+        """All asks, in order, those that would wait with the code and message of what they wait for."""
+
+    @_builtins.property
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]: ...
+    def __init__(
+        self,
+        *,
+        accepted: _builtins.bool = ...,
+        rejection: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        rule: _builtins.str = ...,
+        asks: _abc.Iterable[Global___PlannedAsk] | None = ...,
+        victims: _abc.Iterable[Global___PlannedVictim] | None = ...,
+        complete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanSubmissionResponse: _TypeAlias = PlanSubmissionResponse  # noqa: Y015
+
+@_typing.final
+class SetNodeSchedulableRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    SCHEDULABLE_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    """The bare or normalized name; empty for `default`."""
+    node_id: _builtins.str
+    schedulable: _builtins.bool
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        node_id: _builtins.str = ...,
+        schedulable: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "partition", b"partition", "rm_id", b"rm_id", "schedulable", b"schedulable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetNodeSchedulableRequest: _TypeAlias = SetNodeSchedulableRequest  # noqa: Y015
+
+@_typing.final
+class SetNodeSchedulableResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    """False: it was so already."""
+    allocations: _builtins.int
+    """What runs on the node, and goes on."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        allocations: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "changed", b"changed"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetNodeSchedulableResponse: _TypeAlias = SetNodeSchedulableResponse  # noqa: Y015
+
+@_typing.final
+class StopApplicationRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    APPLICATION_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    application_id: _builtins.str
+    reason: _builtins.str
+    """Told to the RM; 1,024 bytes at most."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        application_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_id", b"application_id", "partition", b"partition", "reason", b"reason", "rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopApplicationRequest: _TypeAlias = StopApplicationRequest  # noqa: Y015
+
+@_typing.final
+class StopApplicationResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATIONS_FIELD_NUMBER: _builtins.int
+    ASKS_FIELD_NUMBER: _builtins.int
+    allocations: _builtins.int
+    """Allocations that the RM was told to stop, and asks that were dropped."""
+    asks: _builtins.int
+    def __init__(
+        self,
+        *,
+        allocations: _builtins.int = ...,
+        asks: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocations", b"allocations", "asks", b"asks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StopApplicationResponse: _TypeAlias = StopApplicationResponse  # noqa: Y015
+
+@_typing.final
+class SetQueueStoppedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    STOPPED_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    partition: _builtins.str
+    queue: _builtins.str
+    stopped: _builtins.bool
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+        partition: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        stopped: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partition", b"partition", "queue", b"queue", "rm_id", b"rm_id", "stopped", b"stopped"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetQueueStoppedRequest: _TypeAlias = SetQueueStoppedRequest  # noqa: Y015
+
+@_typing.final
+class SetQueueStoppedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    changed: _builtins.bool
+    state: _builtins.str
+    """The state that the queue has now."""
+    def __init__(
+        self,
+        *,
+        changed: _builtins.bool = ...,
+        state: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetQueueStoppedResponse: _TypeAlias = SetQueueStoppedResponse  # noqa: Y015
+
+@_typing.final
+class GetLogLevelsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLogLevelsRequest: _TypeAlias = GetLogLevelsRequest  # noqa: Y015
+
+@_typing.final
+class GetLogLevelsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LevelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LEVELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The level of each logger that has one of its own; the empty name is that of all others."""
+
+    def __init__(
+        self,
+        *,
+        levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetLogLevelsResponse: _TypeAlias = GetLogLevelsResponse  # noqa: Y015
+
+@_typing.final
+class SetLogLevelRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOGGER_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    logger: _builtins.str
+    """A logger and those below it, such as "core.scheduler"; empty for all others."""
+    level: _builtins.str
+    """"debug", "info", "warning" or "error"; empty takes the logger's own level away."""
+    def __init__(
+        self,
+        *,
+        logger: _builtins.str = ...,
+        level: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "logger", b"logger"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLogLevelRequest: _TypeAlias = SetLogLevelRequest  # noqa: Y015
+
+@_typing.final
+class SetLogLevelResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LevelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LEVELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        levels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["levels", b"levels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLogLevelResponse: _TypeAlias = SetLogLevelResponse  # noqa: Y015
+
+@_typing.final
+class DumpStateRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RM_ID_FIELD_NUMBER: _builtins.int
+    rm_id: _builtins.str
+    """Empty: all RMs."""
+    def __init__(
+        self,
+        *,
+        rm_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rm_id", b"rm_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DumpStateRequest: _TypeAlias = DumpStateRequest  # noqa: Y015
+
+@_typing.final
+class DumpStateResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JSON_FIELD_NUMBER: _builtins.int
+    json: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        json: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["json", b"json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DumpStateResponse: _TypeAlias = DumpStateResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRmRequest(_message.Message):

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AdminStub(object):
-    """Changes what the core does.
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
     """
 
     def __init__(self, channel):
@@ -50,6 +51,61 @@ class AdminStub(object):
                 request_serializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.SerializeToString,
                 response_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
                 _registered_method=True)
+        self.ListConfigurations = channel.unary_unary(
+                '/licorne.v1.Admin/ListConfigurations',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ListConfigurationsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ListConfigurationsResponse.FromString,
+                _registered_method=True)
+        self.RollBackConfiguration = channel.unary_unary(
+                '/licorne.v1.Admin/RollBackConfiguration',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.RollBackConfigurationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.RollBackConfigurationResponse.FromString,
+                _registered_method=True)
+        self.ReloadConfiguration = channel.unary_unary(
+                '/licorne.v1.Admin/ReloadConfiguration',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.FromString,
+                _registered_method=True)
+        self.PlanConfiguration = channel.unary_unary(
+                '/licorne.v1.Admin/PlanConfiguration',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationResponse.FromString,
+                _registered_method=True)
+        self.PlanSubmission = channel.unary_unary(
+                '/licorne.v1.Admin/PlanSubmission',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.FromString,
+                _registered_method=True)
+        self.SetNodeSchedulable = channel.unary_unary(
+                '/licorne.v1.Admin/SetNodeSchedulable',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.FromString,
+                _registered_method=True)
+        self.StopApplication = channel.unary_unary(
+                '/licorne.v1.Admin/StopApplication',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.StopApplicationRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.StopApplicationResponse.FromString,
+                _registered_method=True)
+        self.SetQueueStopped = channel.unary_unary(
+                '/licorne.v1.Admin/SetQueueStopped',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.SetQueueStoppedRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.SetQueueStoppedResponse.FromString,
+                _registered_method=True)
+        self.GetLogLevels = channel.unary_unary(
+                '/licorne.v1.Admin/GetLogLevels',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.GetLogLevelsRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.GetLogLevelsResponse.FromString,
+                _registered_method=True)
+        self.SetLogLevel = channel.unary_unary(
+                '/licorne.v1.Admin/SetLogLevel',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
+                _registered_method=True)
+        self.DumpState = channel.unary_stream(
+                '/licorne.v1.Admin/DumpState',
+                request_serializer=licorne_dot_v1_dot_admin__pb2.DumpStateRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_admin__pb2.DumpStateResponse.FromString,
+                _registered_method=True)
         self.ForgetRm = channel.unary_unary(
                 '/licorne.v1.Admin/ForgetRm',
                 request_serializer=licorne_dot_v1_dot_admin__pb2.ForgetRmRequest.SerializeToString,
@@ -58,7 +114,8 @@ class AdminStub(object):
 
 
 class AdminServicer(object):
-    """Changes what the core does.
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
     """
 
     def GetConfiguration(self, request, context):
@@ -74,7 +131,85 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateConfiguration(self, request, context):
+        """An RM may update its own.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListConfigurations(self, request, context):
+        """The configurations that were in force, the latest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollBackConfiguration(self, request, context):
+        """Applies the text of an earlier revision, as a new one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReloadConfiguration(self, request, context):
+        """Reads the server's `--config` file again. RMs that run it get what is new in it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanConfiguration(self, request, context):
+        """What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanSubmission(self, request, context):
+        """Where an application would go if it were submitted now. Answered on a copy: nothing is changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetNodeSchedulable(self, request, context):
+        """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+        beside it: a node is schedulable if both say so.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopApplication(self, request, context):
+        """Ends an application: its RM is told to stop all that runs, and that the application failed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetQueueStopped(self, request, context):
+        """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+        no application is accepted; what runs goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLogLevels(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetLogLevel(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DumpState(self, request, context):
+        """The JSON document of `/debug/fullstatedump`, in pieces.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -105,6 +240,61 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.FromString,
                     response_serializer=licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.SerializeToString,
             ),
+            'ListConfigurations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConfigurations,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ListConfigurationsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ListConfigurationsResponse.SerializeToString,
+            ),
+            'RollBackConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollBackConfiguration,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.RollBackConfigurationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.RollBackConfigurationResponse.SerializeToString,
+            ),
+            'ReloadConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReloadConfiguration,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.SerializeToString,
+            ),
+            'PlanConfiguration': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanConfiguration,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.PlanConfigurationResponse.SerializeToString,
+            ),
+            'PlanSubmission': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanSubmission,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.SerializeToString,
+            ),
+            'SetNodeSchedulable': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetNodeSchedulable,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.SerializeToString,
+            ),
+            'StopApplication': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopApplication,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.StopApplicationRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.StopApplicationResponse.SerializeToString,
+            ),
+            'SetQueueStopped': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetQueueStopped,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.SetQueueStoppedRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.SetQueueStoppedResponse.SerializeToString,
+            ),
+            'GetLogLevels': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLogLevels,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.GetLogLevelsRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.GetLogLevelsResponse.SerializeToString,
+            ),
+            'SetLogLevel': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLogLevel,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.SetLogLevelRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.SetLogLevelResponse.SerializeToString,
+            ),
+            'DumpState': grpc.unary_stream_rpc_method_handler(
+                    servicer.DumpState,
+                    request_deserializer=licorne_dot_v1_dot_admin__pb2.DumpStateRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_admin__pb2.DumpStateResponse.SerializeToString,
+            ),
             'ForgetRm': grpc.unary_unary_rpc_method_handler(
                     servicer.ForgetRm,
                     request_deserializer=licorne_dot_v1_dot_admin__pb2.ForgetRmRequest.FromString,
@@ -119,7 +309,8 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin(object):
-    """Changes what the core does.
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
     """
 
     @staticmethod
@@ -193,6 +384,303 @@ class Admin(object):
             '/licorne.v1.Admin/UpdateConfiguration',
             licorne_dot_v1_dot_admin__pb2.UpdateConfigurationRequest.SerializeToString,
             licorne_dot_v1_dot_admin__pb2.UpdateConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConfigurations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ListConfigurations',
+            licorne_dot_v1_dot_admin__pb2.ListConfigurationsRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ListConfigurationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollBackConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/RollBackConfiguration',
+            licorne_dot_v1_dot_admin__pb2.RollBackConfigurationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.RollBackConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReloadConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/ReloadConfiguration',
+            licorne_dot_v1_dot_admin__pb2.ReloadConfigurationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.ReloadConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanConfiguration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/PlanConfiguration',
+            licorne_dot_v1_dot_admin__pb2.PlanConfigurationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.PlanConfigurationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanSubmission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/PlanSubmission',
+            licorne_dot_v1_dot_admin__pb2.PlanSubmissionRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.PlanSubmissionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetNodeSchedulable(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/SetNodeSchedulable',
+            licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.SetNodeSchedulableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopApplication(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/StopApplication',
+            licorne_dot_v1_dot_admin__pb2.StopApplicationRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.StopApplicationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetQueueStopped(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/SetQueueStopped',
+            licorne_dot_v1_dot_admin__pb2.SetQueueStoppedRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.SetQueueStoppedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLogLevels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/GetLogLevels',
+            licorne_dot_v1_dot_admin__pb2.GetLogLevelsRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.GetLogLevelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLogLevel(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.Admin/SetLogLevel',
+            licorne_dot_v1_dot_admin__pb2.SetLogLevelRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.SetLogLevelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DumpState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/licorne.v1.Admin/DumpState',
+            licorne_dot_v1_dot_admin__pb2.DumpStateRequest.SerializeToString,
+            licorne_dot_v1_dot_admin__pb2.DumpStateResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminStub:
-    """Changes what the core does."""
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -36,6 +38,31 @@ class AdminStub:
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]
     ValidateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]
     UpdateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]
+    """An RM may update its own."""
+    ListConfigurations: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListConfigurationsRequest, _admin_pb2.ListConfigurationsResponse]
+    """The configurations that were in force, the latest first."""
+    RollBackConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]
+    """Applies the text of an earlier revision, as a new one."""
+    ReloadConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]
+    """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    PlanConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]
+    """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+    PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
+    """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+    SetNodeSchedulable: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]
+    """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+    beside it: a node is schedulable if both say so.
+    """
+    StopApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]
+    """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+    SetQueueStopped: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]
+    """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+    no application is accepted; what runs goes on.
+    """
+    GetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]
+    SetLogLevel: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]
+    DumpState: _grpc.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]
+    """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
     """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
     FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
@@ -43,19 +70,48 @@ class AdminStub:
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
-    """Changes what the core does."""
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]  # type: ignore[assignment]
     ValidateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]  # type: ignore[assignment]
     UpdateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]  # type: ignore[assignment]
+    """An RM may update its own."""
+    ListConfigurations: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListConfigurationsRequest, _admin_pb2.ListConfigurationsResponse]  # type: ignore[assignment]
+    """The configurations that were in force, the latest first."""
+    RollBackConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]  # type: ignore[assignment]
+    """Applies the text of an earlier revision, as a new one."""
+    ReloadConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]  # type: ignore[assignment]
+    """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+    PlanConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]  # type: ignore[assignment]
+    """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+    PlanSubmission: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]  # type: ignore[assignment]
+    """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+    SetNodeSchedulable: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]  # type: ignore[assignment]
+    """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+    beside it: a node is schedulable if both say so.
+    """
+    StopApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]  # type: ignore[assignment]
+    """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+    SetQueueStopped: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]  # type: ignore[assignment]
+    """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+    no application is accepted; what runs goes on.
+    """
+    GetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]  # type: ignore[assignment]
+    SetLogLevel: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]  # type: ignore[assignment]
+    DumpState: _aio.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]  # type: ignore[assignment]
+    """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
     """Removes an RM that is gone, with all that is known of it. If a stream of it is open the error is
     FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
-    """Changes what the core does."""
+    """Changes what the core does. All but reading and planning is for operators only where callers have
+    identities, and leaves a line in the log that names the caller.
+    """
 
     @_abc_1.abstractmethod
     def GetConfiguration(
@@ -76,7 +132,98 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _admin_pb2.UpdateConfigurationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_admin_pb2.UpdateConfigurationResponse, _abc.Awaitable[_admin_pb2.UpdateConfigurationResponse]]: ...
+    ) -> _typing.Union[_admin_pb2.UpdateConfigurationResponse, _abc.Awaitable[_admin_pb2.UpdateConfigurationResponse]]:
+        """An RM may update its own."""
+
+    @_abc_1.abstractmethod
+    def ListConfigurations(
+        self,
+        request: _admin_pb2.ListConfigurationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListConfigurationsResponse, _abc.Awaitable[_admin_pb2.ListConfigurationsResponse]]:
+        """The configurations that were in force, the latest first."""
+
+    @_abc_1.abstractmethod
+    def RollBackConfiguration(
+        self,
+        request: _admin_pb2.RollBackConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.RollBackConfigurationResponse, _abc.Awaitable[_admin_pb2.RollBackConfigurationResponse]]:
+        """Applies the text of an earlier revision, as a new one."""
+
+    @_abc_1.abstractmethod
+    def ReloadConfiguration(
+        self,
+        request: _admin_pb2.ReloadConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ReloadConfigurationResponse, _abc.Awaitable[_admin_pb2.ReloadConfigurationResponse]]:
+        """Reads the server's `--config` file again. RMs that run it get what is new in it."""
+
+    @_abc_1.abstractmethod
+    def PlanConfiguration(
+        self,
+        request: _admin_pb2.PlanConfigurationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PlanConfigurationResponse, _abc.Awaitable[_admin_pb2.PlanConfigurationResponse]]:
+        """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+
+    @_abc_1.abstractmethod
+    def PlanSubmission(
+        self,
+        request: _admin_pb2.PlanSubmissionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PlanSubmissionResponse, _abc.Awaitable[_admin_pb2.PlanSubmissionResponse]]:
+        """Where an application would go if it were submitted now. Answered on a copy: nothing is changed."""
+
+    @_abc_1.abstractmethod
+    def SetNodeSchedulable(
+        self,
+        request: _admin_pb2.SetNodeSchedulableRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetNodeSchedulableResponse, _abc.Awaitable[_admin_pb2.SetNodeSchedulableResponse]]:
+        """Keeps new allocations off a node, or lets them on it again. What the RM says of the node holds
+        beside it: a node is schedulable if both say so.
+        """
+
+    @_abc_1.abstractmethod
+    def StopApplication(
+        self,
+        request: _admin_pb2.StopApplicationRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.StopApplicationResponse, _abc.Awaitable[_admin_pb2.StopApplicationResponse]]:
+        """Ends an application: its RM is told to stop all that runs, and that the application failed."""
+
+    @_abc_1.abstractmethod
+    def SetQueueStopped(
+        self,
+        request: _admin_pb2.SetQueueStoppedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetQueueStoppedResponse, _abc.Awaitable[_admin_pb2.SetQueueStoppedResponse]]:
+        """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
+        no application is accepted; what runs goes on.
+        """
+
+    @_abc_1.abstractmethod
+    def GetLogLevels(
+        self,
+        request: _admin_pb2.GetLogLevelsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetLogLevelsResponse, _abc.Awaitable[_admin_pb2.GetLogLevelsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def SetLogLevel(
+        self,
+        request: _admin_pb2.SetLogLevelRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetLogLevelResponse, _abc.Awaitable[_admin_pb2.SetLogLevelResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DumpState(
+        self,
+        request: _admin_pb2.DumpStateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.DumpStateResponse], _abc.AsyncIterator[_admin_pb2.DumpStateResponse]]:
+        """The JSON document of `/debug/fullstatedump`, in pieces."""
 
     @_abc_1.abstractmethod
     def ForgetRm(

@@ -383,6 +383,7 @@ class Welcome(_message.Message):
     HEARTBEAT_SECONDS_FIELD_NUMBER: _builtins.int
     MAX_ITEMS_FIELD_NUMBER: _builtins.int
     REDIRECT_FIELD_NUMBER: _builtins.int
+    SERVER_VERSION_FIELD_NUMBER: _builtins.int
     resumed: _builtins.bool
     """True: the session goes on; what was not acknowledged follows. False: the RM was registered
     anew, everything of it was dropped, and its replay is wanted.
@@ -397,6 +398,8 @@ class Welcome(_message.Message):
     """Non-empty: another address serves this RM; connect there. The stream ends. For cores that share
     the RMs among them; a core that is alone never sends it.
     """
+    server_version: _builtins.str
+    """The version of the server, such as "0.3.0"."""
     def __init__(
         self,
         *,
@@ -405,10 +408,11 @@ class Welcome(_message.Message):
         heartbeat_seconds: _builtins.int = ...,
         max_items: _builtins.int = ...,
         redirect: _builtins.str = ...,
+        server_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "max_items", b"max_items", "redirect", b"redirect", "resume_token", b"resume_token", "resumed", b"resumed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "max_items", b"max_items", "redirect", b"redirect", "resume_token", b"resume_token", "resumed", b"resumed", "server_version", b"server_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

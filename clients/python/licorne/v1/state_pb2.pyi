@@ -36,6 +36,58 @@ USAGE_OF_GROUPS: UsageKind.ValueType  # 1
 Global___UsageKind: _TypeAlias = UsageKind  # noqa: Y015
 
 @_typing.final
+class GetServerRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServerRequest: _TypeAlias = GetServerRequest  # noqa: Y015
+
+@_typing.final
+class GetServerResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    FORM_FIELD_NUMBER: _builtins.int
+    PYTHON_FIELD_NUMBER: _builtins.int
+    STARTED_TIME_FIELD_NUMBER: _builtins.int
+    PROTOCOLS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """The version of the distribution, such as "0.3.0"."""
+    form: _builtins.str
+    """"pure" or "compiled"."""
+    python: _builtins.str
+    """The interpreter: "CPython 3.11.7"."""
+    started_time: _builtins.int
+    @_builtins.property
+    def protocols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The versions of licorne.v1.Session that are spoken."""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        form: _builtins.str = ...,
+        python: _builtins.str = ...,
+        started_time: _builtins.int = ...,
+        protocols: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["form", b"form", "protocols", b"protocols", "python", b"python", "started_time", b"started_time", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetServerResponse: _TypeAlias = GetServerResponse  # noqa: Y015
+
+@_typing.final
 class ListRmsRequest(_message.Message):
     """In order of their ids."""
 

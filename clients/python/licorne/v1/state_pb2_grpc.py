@@ -42,6 +42,11 @@ class StateStub(object):
         Args:
             channel: A grpc.Channel.
         """
+        self.GetServer = channel.unary_unary(
+                '/licorne.v1.State/GetServer',
+                request_serializer=licorne_dot_v1_dot_state__pb2.GetServerRequest.SerializeToString,
+                response_deserializer=licorne_dot_v1_dot_state__pb2.GetServerResponse.FromString,
+                _registered_method=True)
         self.ListRms = channel.unary_unary(
                 '/licorne.v1.State/ListRms',
                 request_serializer=licorne_dot_v1_dot_state__pb2.ListRmsRequest.SerializeToString,
@@ -119,6 +124,13 @@ class StateServicer(object):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    def GetServer(self, request, context):
+        """What runs here. Answers whoever may call at all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ListRms(self, request, context):
         """The RMs that are registered, with how much each has and may have.
@@ -208,6 +220,11 @@ class StateServicer(object):
 
 def add_StateServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'GetServer': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetServer,
+                    request_deserializer=licorne_dot_v1_dot_state__pb2.GetServerRequest.FromString,
+                    response_serializer=licorne_dot_v1_dot_state__pb2.GetServerResponse.SerializeToString,
+            ),
             'ListRms': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRms,
                     request_deserializer=licorne_dot_v1_dot_state__pb2.ListRmsRequest.FromString,
@@ -291,6 +308,33 @@ class State(object):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    @staticmethod
+    def GetServer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/licorne.v1.State/GetServer',
+            licorne_dot_v1_dot_state__pb2.GetServerRequest.SerializeToString,
+            licorne_dot_v1_dot_state__pb2.GetServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListRms(request,

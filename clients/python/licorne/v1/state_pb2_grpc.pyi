@@ -41,6 +41,8 @@ class StateStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StateAsyncStub: ...
+    GetServer: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]
+    """What runs here. Answers whoever may call at all."""
     ListRms: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]
     """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]
@@ -76,6 +78,8 @@ class StateAsyncStub(StateStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    GetServer: _aio.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]  # type: ignore[assignment]
+    """What runs here. Answers whoever may call at all."""
     ListRms: _aio.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]  # type: ignore[assignment]
     """The RMs that are registered, with how much each has and may have."""
     ListPartitions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]  # type: ignore[assignment]
@@ -108,6 +112,14 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
     is the `page_token` of the next page. Each item is true at the moment it was looked at; what
     came or went in between two may be missing, and nothing is listed twice.
     """
+
+    @_abc_1.abstractmethod
+    def GetServer(
+        self,
+        request: _state_pb2.GetServerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_state_pb2.GetServerResponse, _abc.Awaitable[_state_pb2.GetServerResponse]]:
+        """What runs here. Answers whoever may call at all."""
 
     @_abc_1.abstractmethod
     def ListRms(
