@@ -1,4 +1,4 @@
-"""`licorne.v1.Admin`: queue configurations (spec § 13), and RMs that are to be forgotten."""
+"""Queue configurations (spec § 13): read, validate, update."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,33 +17,29 @@ from licorne_core.effects import (
     Effect,
     NotRegistered,
 )
-from licorne_core.errors import ConfigError, NotFound
+from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
-from licorne_core.reports import RmReport
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,
     extra_problem,
-    rm_id_problem,
     size_problem,
     text_problem,
 )
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
-from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
 from licorne_server.rms import Rms
+from licorne_server.services.admin.names import Names
 
 log = structlog.get_logger(__name__)
 
 
-class AdminService:
-    """The calls of those who administer RMs."""
-
-    name = "licorne.v1.Admin"
+class ConfigurationMethods:
+    """`GetConfiguration`, `ValidateConfiguration` and `UpdateConfiguration`."""
 
     def __init__(
         self,
@@ -51,36 +47,27 @@ class AdminService:
         rms: Rms,
         views: Views,
         access: Access,
+        names: Names,
         thread: ConfigThread,
-        departures: Departures,
     ) -> None:
-        """Over the engine, its RMs and the reports of its core.
-
-        `thread` parses configurations; `departures` forgets RMs.
-        """
-        self._departures = departures
+        """Over the engine, its RMs and the reports of its core; `thread` parses configurations."""
         self._thread = thread
         self._engine = engine
         self._rms = rms
         self._views = views
         self._access = access
+        self._names = names
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """The methods by name, bytes in and bytes out."""
-        return grpc.method_handlers_generic_handler(
-            self.name,
-            {
-                "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
-                "ValidateConfiguration": unary_handler(
-                    pb.ValidateConfigurationRequest, self._validate
-                ),
-                "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
-                "ForgetRm": unary_handler(pb.ForgetRmRequest, self._forget),
-            },
-        )
+    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+        """The methods by name."""
+        return {
+            "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
+            "ValidateConfiguration": unary_handler(pb.ValidateConfigurationRequest, self._validate),
+            "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
+        }
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
-        report = self._rm(request.rm_id, context)
+        report = self._names.rm(request.rm_id, context)
         return pb.GetConfigurationResponse(
             rm_id=report.rm_id,
             policy_group=report.policy_group,
@@ -120,7 +107,7 @@ class AdminService:
         ):
             if problem:
                 raise invalid_argument(problem, name)
-        self._rm(request.rm_id, context)
+        self._names.rm(request.rm_id, context)
         caller = Origin(self._access.caller(context).party, f"RM {request.rm_id}")
         async with self._rms.lock(request.rm_id):
             command = UpdateConfiguration(
@@ -132,13 +119,6 @@ class AdminService:
             changed = self._outcome(await self._engine.submit(command))
             checksum = self._views.rm(request.rm_id).checksum
         return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
-
-    async def _forget(self, request: pb.ForgetRmRequest, context: Any) -> Message:
-        self._rm(request.rm_id, context)
-        rm = self._rms.get(request.rm_id, "ForgetRm")
-        log.info("forgetting asked for", rm_id=rm.rm_id, force=request.force, peer=context.peer())
-        await self._departures.forget(rm, force=request.force)
-        return pb.ForgetRmResponse()
 
     @staticmethod
     def _outcome(effects: Sequence[Effect]) -> bool:
@@ -159,24 +139,6 @@ class AdminService:
                     changed = effect.changed
                     log.info("configuration updated", rm_id=effect.rm_id, changed=changed)
         return changed
-
-    def _rm(self, rm_id: str, context: Any) -> RmReport:
-        """The RM that a request names.
-
-        Raises:
-            CallError: it is not registered, or the caller may not see it.
-        """
-        problem = rm_id_problem(rm_id)
-        if problem:
-            raise invalid_argument(problem, "rm_id")
-        self._access.check_read(context, rm_id)
-        try:
-            return self._views.rm(rm_id)
-        except NotFound:
-            raise failed_precondition(
-                f"RM {rm_id} has no active partitions, make sure it is registered",
-                "RM_NOT_REGISTERED",
-            ) from None
 
 
 def _check_size(config: str) -> None:

@@ -1,0 +1,46 @@
+"""`licorne.v1.Admin`: the calls that change what the core does.
+
+Each subject has a module, with a class that gives its methods by name.
+"""
+
+import grpc
+
+from licorne_core.views import Views
+from licorne_server.access import Access
+from licorne_server.config_thread import ConfigThread
+from licorne_server.departures import Departures
+from licorne_server.engine import Engine
+from licorne_server.rms import Rms
+from licorne_server.services.admin.configuration import ConfigurationMethods
+from licorne_server.services.admin.names import Names
+from licorne_server.services.admin.rms import RmMethods
+
+
+class AdminService:
+    """The calls of those who administer RMs."""
+
+    name = "licorne.v1.Admin"
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        views: Views,
+        access: Access,
+        thread: ConfigThread,
+        departures: Departures,
+    ) -> None:
+        """Over the engine, its RMs and the reports of its core.
+
+        `thread` parses configurations; `departures` forgets RMs.
+        """
+        names = Names(views, access)
+        self._parts = (
+            ConfigurationMethods(engine, rms, views, access, names, thread),
+            RmMethods(rms, names, departures),
+        )
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The methods of all parts by name, bytes in and bytes out."""
+        methods = {name: method for part in self._parts for name, method in part.methods().items()}
+        return grpc.method_handlers_generic_handler(self.name, methods)
