@@ -5,7 +5,7 @@ an earlier one stops the ask, so that all that stands in the way can be seen at 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import STOPPING, TO_REPLACE, Request, RequestState
@@ -172,10 +172,30 @@ def _applications_ahead(app: Application, leaf: Queue) -> int:
 
 def checks_of(partition: Partition, app: Application, request: Request) -> tuple[Check, ...]:
     """All checks of a pending ask, in the order of the pass."""
-    return tuple(_checks(partition, app, request))
+    return (*_checks_before_nodes(partition, app, request), nodes_check(partition, request))
 
 
-def _checks(partition: Partition, app: Application, request: Request) -> Iterator[Check]:
+def first_failing(
+    partition: Partition,
+    app: Application,
+    request: Request,
+    of_nodes: Callable[[Partition, Request], Check],
+) -> Check | None:
+    """The check that stops a pending ask; None for none. Those behind it are not made.
+
+    `of_nodes` is `nodes_check`, or gives what that gave before for such an ask: it asks every node,
+    and takes as long as all other checks of a thousand asks.
+    """
+    for check in _checks_before_nodes(partition, app, request):
+        if not check.passed:
+            return check
+    last = of_nodes(partition, request)
+    return None if last.passed else last
+
+
+def _checks_before_nodes(
+    partition: Partition, app: Application, request: Request
+) -> Iterator[Check]:
     yield PartitionCheck(
         partition=partition.name, holds=tuple(partition.holds), nodes=len(partition.nodes.by_id)
     )
@@ -191,7 +211,6 @@ def _checks(partition: Partition, app: Application, request: Request) -> Iterato
         spared = reserved and ask_check.spares_reserved
         if not spared and (ask_class.predicate is not None or not ask_check.only_with_predicate):
             yield from ask_check.report(scene, Asking(app, request.group, request.promise))
-    yield _nodes(partition, request)
 
 
 def _starting(partition: Partition, app: Application) -> Iterator[Check]:
@@ -203,7 +222,7 @@ def _starting(partition: Partition, app: Application) -> Iterator[Check]:
         yield StartingCheck(queue=leaf.path, ahead=ahead)
 
 
-def _nodes(partition: Partition, request: Request) -> Check:
+def nodes_check(partition: Partition, request: Request) -> Check:
     """Every node asked; of those out, the first cause (spec § 7.4)."""
     ask_class, reservation = request.ask.ask_class, request.reservation
     required = ask_class.required_node

@@ -1102,10 +1102,13 @@ type PlanConfigurationResponse struct {
 	Blocked []*PlannedAsk    `protobuf:"bytes,9,rep,name=blocked,proto3" json:"blocked,omitempty"`
 	Victims []*PlannedVictim `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
 	// Values that the text does not give.
-	Defaults      []*DefaultedValue `protobuf:"bytes,11,rep,name=defaults,proto3" json:"defaults,omitempty"`
-	Counts        *PlanCounts       `protobuf:"bytes,12,opt,name=counts,proto3" json:"counts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Defaults []*DefaultedValue `protobuf:"bytes,11,rep,name=defaults,proto3" json:"defaults,omitempty"`
+	Counts   *PlanCounts       `protobuf:"bytes,12,opt,name=counts,proto3" json:"counts,omitempty"`
+	// How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
+	// 3,600 at most.
+	HorizonSeconds float64 `protobuf:"fixed64,13,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PlanConfigurationResponse) Reset() {
@@ -1220,6 +1223,13 @@ func (x *PlanConfigurationResponse) GetCounts() *PlanCounts {
 		return x.Counts
 	}
 	return nil
+}
+
+func (x *PlanConfigurationResponse) GetHorizonSeconds() float64 {
+	if x != nil {
+		return x.HorizonSeconds
+	}
+	return 0
 }
 
 type PlanCounts struct {
@@ -1568,8 +1578,10 @@ type PlannedAsk struct {
 	Code    string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	// The code of the check that stops it now.
-	CodeBefore    string           `protobuf:"bytes,8,opt,name=code_before,json=codeBefore,proto3" json:"code_before,omitempty"`
-	Resource      map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	CodeBefore string           `protobuf:"bytes,8,opt,name=code_before,json=codeBefore,proto3" json:"code_before,omitempty"`
+	Resource   map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// After how many seconds it would be placed; 0: at once.
+	Seconds       float64 `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1667,6 +1679,13 @@ func (x *PlannedAsk) GetResource() map[string]int64 {
 	return nil
 }
 
+func (x *PlannedAsk) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
 type PlannedVictim struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -1674,14 +1693,16 @@ type PlannedVictim struct {
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
 	NodeId        string                 `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// "guarantee", "required-node" or "quota", as in Preemption.
+	// "guarantee", "required-node" or "quota", as in Preemption, or "partition-removed".
 	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
-	// The ask that it would make room for; empty for "quota".
+	// The ask that it would make room for; empty for "quota" and "partition-removed".
 	ForApplicationId string           `protobuf:"bytes,7,opt,name=for_application_id,json=forApplicationId,proto3" json:"for_application_id,omitempty"`
 	ForAllocationKey string           `protobuf:"bytes,8,opt,name=for_allocation_key,json=forAllocationKey,proto3" json:"for_allocation_key,omitempty"`
 	Resource         map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// After how many seconds the RM would be told to stop it; 0: at once.
+	Seconds       float64 `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlannedVictim) Reset() {
@@ -1775,6 +1796,13 @@ func (x *PlannedVictim) GetResource() map[string]int64 {
 		return x.Resource
 	}
 	return nil
+}
+
+func (x *PlannedVictim) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
 }
 
 type DefaultedValue struct {
@@ -1927,14 +1955,18 @@ type PlanSubmissionResponse struct {
 	Partition string `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The queue that placement rules choose.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The rule that chose it: "fixed", "provided", …; empty where it was named and there are no rules.
+	// The rule that chose it: "fixed", "provided", …; "default" for root.default where none has a place;
+	// empty where it was named and there are no rules.
 	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
 	// All asks, in order, those that would wait with the code and message of what they wait for.
-	Asks          []*PlannedAsk    `protobuf:"bytes,6,rep,name=asks,proto3" json:"asks,omitempty"`
-	Victims       []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
-	Complete      bool             `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Asks []*PlannedAsk `protobuf:"bytes,6,rep,name=asks,proto3" json:"asks,omitempty"`
+	// Those who would have to go for this application.
+	Victims []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
+	// As in PlanConfigurationResponse.
+	Complete       bool    `protobuf:"varint,8,opt,name=complete,proto3" json:"complete,omitempty"`
+	HorizonSeconds float64 `protobuf:"fixed64,9,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *PlanSubmissionResponse) Reset() {
@@ -2021,6 +2053,13 @@ func (x *PlanSubmissionResponse) GetComplete() bool {
 		return x.Complete
 	}
 	return false
+}
+
+func (x *PlanSubmissionResponse) GetHorizonSeconds() float64 {
+	if x != nil {
+		return x.HorizonSeconds
+	}
+	return 0
 }
 
 type SetNodeSchedulableRequest struct {
@@ -2832,7 +2871,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x18PlanConfigurationRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\tR\x06config\x12#\n" +
-	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\"\xa3\x04\n" +
+	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\"\xcc\x04\n" +
 	"\x19PlanConfigurationResponse\x12#\n" +
 	"\rbase_revision\x18\x01 \x01(\x04R\fbaseRevision\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
@@ -2846,7 +2885,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\avictims\x18\n" +
 	" \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x126\n" +
 	"\bdefaults\x18\v \x03(\v2\x1a.licorne.v1.DefaultedValueR\bdefaults\x12.\n" +
-	"\x06counts\x18\f \x01(\v2\x16.licorne.v1.PlanCountsR\x06counts\"\xb5\x01\n" +
+	"\x06counts\x18\f \x01(\v2\x16.licorne.v1.PlanCountsR\x06counts\x12'\n" +
+	"\x0fhorizon_seconds\x18\r \x01(\x01R\x0ehorizonSeconds\"\xb5\x01\n" +
 	"\n" +
 	"PlanCounts\x12\x16\n" +
 	"\x06queues\x18\x01 \x01(\rR\x06queues\x12'\n" +
@@ -2884,7 +2924,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\n" +
 	"LimitEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xf5\x02\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8f\x03\n" +
 	"\n" +
 	"PlannedAsk\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
@@ -2896,10 +2936,12 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\amessage\x18\a \x01(\tR\amessage\x12\x1f\n" +
 	"\vcode_before\x18\b \x01(\tR\n" +
 	"codeBefore\x12@\n" +
-	"\bresource\x18\t \x03(\v2$.licorne.v1.PlannedAsk.ResourceEntryR\bresource\x1a;\n" +
+	"\bresource\x18\t \x03(\v2$.licorne.v1.PlannedAsk.ResourceEntryR\bresource\x12\x18\n" +
+	"\aseconds\x18\n" +
+	" \x01(\x01R\aseconds\x1a;\n" +
 	"\rResourceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x9c\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xb6\x03\n" +
 	"\rPlannedVictim\x12\x1c\n" +
 	"\tpartition\x18\x01 \x01(\tR\tpartition\x12%\n" +
 	"\x0eapplication_id\x18\x02 \x01(\tR\rapplicationId\x12%\n" +
@@ -2909,7 +2951,9 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04rule\x18\x06 \x01(\tR\x04rule\x12,\n" +
 	"\x12for_application_id\x18\a \x01(\tR\x10forApplicationId\x12,\n" +
 	"\x12for_allocation_key\x18\b \x01(\tR\x10forAllocationKey\x12C\n" +
-	"\bresource\x18\t \x03(\v2'.licorne.v1.PlannedVictim.ResourceEntryR\bresource\x1a;\n" +
+	"\bresource\x18\t \x03(\v2'.licorne.v1.PlannedVictim.ResourceEntryR\bresource\x12\x18\n" +
+	"\aseconds\x18\n" +
+	" \x01(\x01R\aseconds\x1a;\n" +
 	"\rResourceEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x84\x01\n" +
@@ -2922,7 +2966,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x15PlanSubmissionRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12>\n" +
 	"\vapplication\x18\x02 \x01(\v2\x1c.si.v1.AddApplicationRequestR\vapplication\x12%\n" +
-	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\x97\x02\n" +
+	"\x04asks\x18\x03 \x03(\v2\x11.si.v1.AllocationR\x04asks\"\xc0\x02\n" +
 	"\x16PlanSubmissionResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\bR\baccepted\x12\x1c\n" +
 	"\trejection\x18\x02 \x01(\tR\trejection\x12\x1c\n" +
@@ -2931,7 +2975,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x04rule\x18\x05 \x01(\tR\x04rule\x12*\n" +
 	"\x04asks\x18\x06 \x03(\v2\x16.licorne.v1.PlannedAskR\x04asks\x123\n" +
 	"\avictims\x18\a \x03(\v2\x19.licorne.v1.PlannedVictimR\avictims\x12\x1a\n" +
-	"\bcomplete\x18\b \x01(\bR\bcomplete\"\x89\x01\n" +
+	"\bcomplete\x18\b \x01(\bR\bcomplete\x12'\n" +
+	"\x0fhorizon_seconds\x18\t \x01(\x01R\x0ehorizonSeconds\"\x89\x01\n" +
 	"\x19SetNodeSchedulableRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12\x17\n" +

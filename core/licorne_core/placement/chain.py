@@ -1,6 +1,7 @@
 """Which queue an application goes into: the rules, then recovery or root.default (spec § 3)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import PlacementRuleConfig
@@ -17,8 +18,18 @@ from licorne_core.rule_kinds import PROVIDED, RECOVERY
 DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
+FALLBACK = "default"
+"""What stands for the rule where an application goes to `DEFAULT_PATH`."""
+
 _PROVIDED = PlacementRuleConfig(name=PROVIDED.name)
 _RECOVERY = PlacementRuleConfig(name=RECOVERY, create=True, value=RECOVERY_PATH)
+
+
+class _Choice(NamedTuple):
+    """A path, and the name of the rule that gave it; `FALLBACK` where no rule did."""
+
+    path: QueuePath
+    rule: str
 
 
 class Placer:
@@ -40,7 +51,7 @@ class Placer:
         recovery queue instead (spec § 11.2).
         """
         try:
-            path = self._path_for(app, tree)
+            path = self._choose(app, tree).path
         except Rejected as refusal:
             raise Rejected(f"failed to place application {app.app_id}: {refusal}") from refusal
         try:
@@ -50,16 +61,23 @@ class Placer:
                 raise
             return _leaf_at(RECOVERY_PATH, app, tree)
 
-    def _path_for(self, app: NewApplication, tree: QueueTree) -> QueuePath:
+    def rule_for(self, app: NewApplication, tree: QueueTree) -> str:
+        """The name of the rule whose path `place` would take; nothing is created.
+
+        Raises Rejected if a rule fails, or if no rule has a place.
+        """
+        return self._choose(app, tree).rule
+
+    def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
         """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
-        for rule in self._chain:
+        for rule, config in zip(self._chain, self.rules, strict=False):
             path = rule.place(app, tree)
             if path is not None and _is_open(path, app.user, tree):
-                return path
+                return _Choice(path, config.name)
         if is_forced(app):
-            return RECOVERY_PATH
+            return _Choice(RECOVERY_PATH, RECOVERY)
         if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
-            return DEFAULT_PATH
+            return _Choice(DEFAULT_PATH, FALLBACK)
         raise Rejected("application rejected: no placement rule matched")
 
 

@@ -93,6 +93,11 @@ class QuotaClock:
         """When the queue is enforced, in unix seconds; 0.0 for never."""
         return self._starts.get(queue, 0.0)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a queue has a start time."""
+        return bool(self._starts)
+
     def on_reload(self, queue: Queue, before: QuotaTerms, now: float) -> None:
         """The queue follows a new configuration; `before` is what held for it until then."""
         start = start_time(

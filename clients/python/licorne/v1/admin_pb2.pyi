@@ -544,6 +544,7 @@ class PlanConfigurationResponse(_message.Message):
     VICTIMS_FIELD_NUMBER: _builtins.int
     DEFAULTS_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
+    HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
     base_revision: _builtins.int
     """The revision that the plan was made from."""
     checksum: _builtins.str
@@ -551,6 +552,10 @@ class PlanConfigurationResponse(_message.Message):
     """False: the configuration is that in force."""
     complete: _builtins.bool
     """Whether all that would happen at once is in here. False where it was too much to work out."""
+    horizon_seconds: _builtins.float
+    """How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
+    3,600 at most.
+    """
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -590,10 +595,11 @@ class PlanConfigurationResponse(_message.Message):
         victims: _abc.Iterable[Global___PlannedVictim] | None = ...,
         defaults: _abc.Iterable[Global___DefaultedValue] | None = ...,
         counts: Global___PlanCounts | None = ...,
+        horizon_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "blocked", b"blocked", "changed", b"changed", "checksum", b"checksum", "complete", b"complete", "counts", b"counts", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "placed", b"placed", "queues", b"queues", "victims", b"victims", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "blocked", b"blocked", "changed", b"changed", "checksum", b"checksum", "complete", b"complete", "counts", b"counts", "defaults", b"defaults", "exceeded_limits", b"exceeded_limits", "horizon_seconds", b"horizon_seconds", "placed", b"placed", "queues", b"queues", "victims", b"victims", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -838,6 +844,7 @@ class PlannedAsk(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     CODE_BEFORE_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
@@ -849,6 +856,8 @@ class PlannedAsk(_message.Message):
     message: _builtins.str
     code_before: _builtins.str
     """The code of the check that stops it now."""
+    seconds: _builtins.float
+    """After how many seconds it would be placed; 0: at once."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -863,10 +872,11 @@ class PlannedAsk(_message.Message):
         message: _builtins.str = ...,
         code_before: _builtins.str = ...,
         resource: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "code", b"code", "code_before", b"code_before", "message", b"message", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "code", b"code", "code_before", b"code_before", "message", b"message", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource", "seconds", b"seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -905,16 +915,19 @@ class PlannedVictim(_message.Message):
     FOR_APPLICATION_ID_FIELD_NUMBER: _builtins.int
     FOR_ALLOCATION_KEY_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    SECONDS_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     queue: _builtins.str
     node_id: _builtins.str
     rule: _builtins.str
-    """"guarantee", "required-node" or "quota", as in Preemption."""
+    """"guarantee", "required-node" or "quota", as in Preemption, or "partition-removed"."""
     for_application_id: _builtins.str
-    """The ask that it would make room for; empty for "quota"."""
+    """The ask that it would make room for; empty for "quota" and "partition-removed"."""
     for_allocation_key: _builtins.str
+    seconds: _builtins.float
+    """After how many seconds the RM would be told to stop it; 0: at once."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -929,10 +942,11 @@ class PlannedVictim(_message.Message):
         for_application_id: _builtins.str = ...,
         for_allocation_key: _builtins.str = ...,
         resource: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "for_allocation_key", b"for_allocation_key", "for_application_id", b"for_application_id", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource", "rule", b"rule"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_key", b"allocation_key", "application_id", b"application_id", "for_allocation_key", b"for_allocation_key", "for_application_id", b"for_application_id", "node_id", b"node_id", "partition", b"partition", "queue", b"queue", "resource", b"resource", "rule", b"rule", "seconds", b"seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1014,6 +1028,7 @@ class PlanSubmissionResponse(_message.Message):
     ASKS_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
     """Whether the application would be accepted."""
     rejection: _builtins.str
@@ -1023,14 +1038,20 @@ class PlanSubmissionResponse(_message.Message):
     queue: _builtins.str
     """The queue that placement rules choose."""
     rule: _builtins.str
-    """The rule that chose it: "fixed", "provided", …; empty where it was named and there are no rules."""
+    """The rule that chose it: "fixed", "provided", …; "default" for root.default where none has a place;
+    empty where it was named and there are no rules.
+    """
     complete: _builtins.bool
+    """As in PlanConfigurationResponse."""
+    horizon_seconds: _builtins.float
     @_builtins.property
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
         """All asks, in order, those that would wait with the code and message of what they wait for."""
 
     @_builtins.property
-    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]: ...
+    def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]:
+        """Those who would have to go for this application."""
+
     def __init__(
         self,
         *,
@@ -1042,10 +1063,11 @@ class PlanSubmissionResponse(_message.Message):
         asks: _abc.Iterable[Global___PlannedAsk] | None = ...,
         victims: _abc.Iterable[Global___PlannedVictim] | None = ...,
         complete: _builtins.bool = ...,
+        horizon_seconds: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "asks", b"asks", "complete", b"complete", "horizon_seconds", b"horizon_seconds", "partition", b"partition", "queue", b"queue", "rejection", b"rejection", "rule", b"rule", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,229 @@
+"""A plan of a configuration: what an update with it would do (spec §§ 2.7, 13)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from licorne_core.apps.requests import Request, RequestState
+from licorne_core.commands import UpdateConfiguration
+from licorne_core.config import load
+from licorne_core.config.schema import Configuration
+from licorne_core.effects import ConfigurationRefused, ConfigurationUpdated
+from licorne_core.ids import AllocationKey, AppId, PartitionName, partition_key, partition_name
+from licorne_core.partition import Partition
+from licorne_core.scheduler import Scheduler
+from licorne_core.whatif.ahead import MOST_AHEAD, has_nothing_to_wait_for, seconds_ahead
+from licorne_core.whatif.defaults import defaulted_values
+from licorne_core.whatif.limits import exceeded_limits
+from licorne_core.whatif.plans import (
+    Capped,
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
+    PlanCounts,
+    PlannedAsk,
+    PlannedVictim,
+)
+from licorne_core.whatif.queues import Snapshots, compared, snapshots
+from licorne_core.whatif.rehearsal import Rehearsal, Spent, Stopped
+from licorne_core.whatif.stops import Waiting, waiting_asks
+
+PARTITION_REMOVED = "PARTITION_REMOVED"
+"""The code of asks in a partition that the configuration does not have."""
+
+REMOVED_RULE = "partition-removed"
+"""The rule of allocations in such a partition."""
+
+FOR_BEFORE = 0.25
+"""The share of the budget at which no more asks are looked at before the update."""
+
+_Name = tuple[PartitionName, AppId, AllocationKey]
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What stood before the update."""
+
+    partitions: list[Partition]
+    queues: Snapshots
+    waiting: dict[Request, Waiting]
+    removed: list[PlannedVictim]
+    """What runs in partitions that the configuration does not have."""
+
+
+def plan_configuration(
+    scheduler: Scheduler, command: UpdateConfiguration, now: float, spent: Spent = lambda: 0.0
+) -> ConfigurationPlan | ConfigurationPlanRefused:
+    """What would happen if a registered RM's update were carried out at the time `now`.
+
+    The scheduler is used up: give a copy. Once all of the budget is `spent` the plan ends, and is
+    not complete.
+    """
+    rehearsal = Rehearsal(scheduler, command.rm_id, now, spent)
+    before = _look(rehearsal, command)
+    effects = rehearsal.carry_out(command)
+    for effect in effects:
+        if isinstance(effect, ConfigurationRefused):
+            return ConfigurationPlanRefused(reason=effect.reason, problems=effect.problems)
+    report = scheduler.views.rm(command.rm_id)
+    in_force = command.config
+    if not isinstance(in_force, Configuration):
+        in_force = load(report.config)
+    if ConfigurationUpdated(rm_id=command.rm_id, changed=True) not in effects:
+        return ConfigurationPlan(
+            checksum=report.checksum, changed=False, warnings=in_force.warnings
+        )
+    return _plan(rehearsal, before, in_force)
+
+
+def _look(rehearsal: Rehearsal, command: UpdateConfiguration) -> _Before:
+    partitions = rehearsal.partitions
+    asks = waiting_asks(partitions, lambda: rehearsal.has_left(FOR_BEFORE))
+    wanted = set()
+    if isinstance(command.config, Configuration):
+        named = (partition_name(command.rm_id, one.name) for one in command.config.partitions)
+        wanted = {partition_key(name) for name in named}
+    return _Before(
+        partitions=partitions,
+        queues=snapshots(partitions),
+        waiting={ask.request: ask for ask in asks},
+        removed=[
+            victim
+            for partition in partitions
+            if partition_key(partition.name) not in wanted
+            for victim in _all_of(partition)
+        ],
+    )
+
+
+def _plan(rehearsal: Rehearsal, before: _Before, config: Configuration) -> ConfigurationPlan:
+    """What the update, which has been carried out, brings about as time goes on."""
+    queues = compared(before.queues, rehearsal.partitions)
+    limits = exceeded_limits(rehearsal.partitions)
+    ahead = seconds_ahead(rehearsal.partitions, rehearsal.now)
+    horizon = min(ahead, MOST_AHEAD)
+    rehearsal.go_on(rehearsal.now + horizon, lambda: has_nothing_to_wait_for(rehearsal.partitions))
+    placed, blocked, victims = (
+        _placed(rehearsal, before),
+        _blocked(rehearsal, before),
+        _victims(rehearsal, before),
+    )
+    defaults = defaulted_values(rehearsal.rm_id, config)
+    return ConfigurationPlan(
+        checksum=config.checksum,
+        changed=True,
+        warnings=config.warnings,
+        complete=not rehearsal.is_over and ahead <= MOST_AHEAD,
+        horizon=horizon,
+        queues=queues.items,
+        exceeded_limits=limits.items,
+        placed=placed.items,
+        blocked=blocked.items,
+        victims=victims.items,
+        defaults=defaults.items,
+        counts=PlanCounts(
+            queues=queues.count,
+            exceeded_limits=limits.count,
+            placed=placed.count,
+            blocked=blocked.count,
+            victims=victims.count,
+            defaults=defaults.count,
+        ),
+    )
+
+
+def _placed(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
+    """The asks that waited and have a node now, in the order in which they got it."""
+    waited: dict[_Name, Waiting] = {
+        (ask.partition.name, ask.app.app_id, ask.request.key): ask
+        for ask in before.waiting.values()
+    }
+    found: Capped[PlannedAsk] = Capped()
+    for name, allocation, seconds in rehearsal.placed:
+        ask = waited.pop((name, allocation.ask.app_id, allocation.key), None)
+        if ask is not None:
+            found.add(
+                PlannedAsk(
+                    partition=name,
+                    app_id=ask.app.app_id,
+                    key=allocation.key,
+                    queue=ask.app.queue_path,
+                    node_id=allocation.node_id,
+                    code_before=ask.code,
+                    resources=allocation.ask.ask_class.resources,
+                    seconds=seconds,
+                )
+            )
+    return found
+
+
+def _blocked(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedAsk]:
+    """The asks that another check stops by now, and those whose partition is gone."""
+    found: Capped[PlannedAsk] = Capped()
+    there = {partition.name for partition in rehearsal.partitions}
+    for ask in before.waiting.values():
+        if ask.partition.name not in there:
+            message = f"partition {ask.partition.name} is removed"
+            found.add(_stopped(ask, ask.code, PARTITION_REMOVED, message))
+    for ask in waiting_asks(rehearsal.partitions, lambda: rehearsal.has_left(1.0)):
+        known = before.waiting.get(ask.request)
+        if known is None or ask.code in ("", known.code):
+            continue
+        message = "" if found.is_full else ask.message()
+        found.add(_stopped(ask, known.code, ask.code, message))
+    return found
+
+
+def _stopped(ask: Waiting, code_before: str, code: str, message: str) -> PlannedAsk:
+    return PlannedAsk(
+        partition=ask.partition.name,
+        app_id=ask.app.app_id,
+        key=ask.request.key,
+        queue=ask.app.queue_path,
+        code=code,
+        message=message,
+        code_before=code_before,
+        resources=ask.request.ask.ask_class.resources,
+    )
+
+
+def _victims(rehearsal: Rehearsal, before: _Before) -> Capped[PlannedVictim]:
+    found: Capped[PlannedVictim] = Capped()
+    there = {partition.name for partition in rehearsal.partitions}
+    for victim in before.removed:
+        if victim.partition not in there:
+            found.add(victim)
+    for stopped in rehearsal.stopped:
+        found.add(victim_of(stopped))
+    return found
+
+
+def victim_of(stopped: Stopped) -> PlannedVictim:
+    """A victim of preemption as a plan tells of it."""
+    record = stopped.record
+    return PlannedVictim(
+        partition=stopped.partition,
+        app_id=record.app_id,
+        key=record.key,
+        queue=record.victim_queue.path,
+        node_id=record.node_id,
+        rule=record.rule.value,
+        beneficiary_app_id=record.beneficiary_app_id,
+        beneficiary_key=record.beneficiary_key,
+        resources=record.resources,
+        seconds=stopped.seconds,
+    )
+
+
+def _all_of(partition: Partition) -> Iterator[PlannedVictim]:
+    """All that the RM knows to run in a partition."""
+    for app in partition.applications.values():
+        for request in app.booked():
+            if request.allocation is not None and request.state is not RequestState.ASSUMED:
+                yield PlannedVictim(
+                    partition=partition.name,
+                    app_id=app.app_id,
+                    key=request.key,
+                    queue=app.queue_path,
+                    node_id=request.allocation.node_id,
+                    rule=REMOVED_RULE,
+                    resources=request.ask.ask_class.resources,
+                )

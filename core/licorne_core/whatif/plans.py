@@ -1,0 +1,195 @@
+"""What a plan says: immutable reports. Seconds count from the moment of the plan, 0.0 is at once.
+
+Resources are in bytes, milli-cores or counts. A list has `MOST` entries at most; counts are of all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from licorne_core.errors import Problem
+from licorne_core.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.resources import Resources
+
+MOST = 1_000
+"""Entries of each list."""
+
+T = TypeVar("T")
+
+
+class Capped(Generic[T]):
+    """The first entries of a list, and how many there are in all."""
+
+    __slots__ = ("count", "items")
+
+    def __init__(self) -> None:
+        """None."""
+        self.items: list[T] = []
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what comes is only counted."""
+        return self.count >= MOST
+
+    def add(self, item: T) -> None:
+        """One more; it is only counted if there are too many."""
+        if not self.is_full:
+            self.items.append(item)
+        self.count += 1
+
+    def count_one(self) -> None:
+        """One more that nobody has made, as the list is full."""
+        self.count += 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedValue:
+    """Something of a queue that changes, in the words of a configuration."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedQueue:
+    """A queue that would be another one.
+
+    `change` is ``added``, ``draining``, ``removed`` or ``changed``. `over_max` is what it has
+    allocated beyond its new maximum, and `applications` are those in it and below.
+    """
+
+    partition: PartitionName
+    path: QueuePath
+    change: str
+    values: Sequence[PlannedValue] = ()
+    over_max: Resources = field(default_factory=dict)
+    applications: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceededLimit:
+    """A limit of which a user or a group (`kind`) has more, before anything is done about it.
+
+    `used` and `limit` have the types that the limit names; 0 applications are no limit.
+    """
+
+    partition: PartitionName
+    queue: QueuePath
+    kind: str
+    name: str
+    used: Resources
+    limit: Resources
+    applications: int
+    max_applications: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAsk:
+    """An ask that would be placed (`node_id`), or stopped by the check of `code`."""
+
+    partition: PartitionName
+    app_id: AppId
+    key: AllocationKey
+    queue: str
+    node_id: str = ""
+    code: str = ""
+    message: str = ""
+    code_before: str = ""
+    resources: Resources = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedVictim:
+    """An allocation that the RM would be told to stop.
+
+    `rule` is a `PreemptionRule`, or ``partition-removed``. The beneficiary is empty for none.
+    """
+
+    partition: PartitionName
+    app_id: AppId
+    key: AllocationKey
+    queue: str
+    node_id: str
+    rule: str
+    beneficiary_app_id: str = ""
+    beneficiary_key: str = ""
+    resources: Resources = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultedValue:
+    """A value that the text does not give.
+
+    `path` is empty for the partition itself. `origin` is ``default``, or the path of the queue that
+    it is inherited from.
+    """
+
+    partition: PartitionName
+    path: str
+    name: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCounts:
+    """How many entries each list of a configuration's plan would have without an end."""
+
+    queues: int = 0
+    exceeded_limits: int = 0
+    placed: int = 0
+    blocked: int = 0
+    victims: int = 0
+    defaults: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationPlan:
+    """What would happen if a configuration were applied.
+
+    Not `complete`: there was too much to work out, or something is due only after `horizon`, which
+    is how many seconds the plan looks ahead.
+    """
+
+    checksum: str
+    changed: bool
+    warnings: Sequence[str] = ()
+    complete: bool = True
+    horizon: float = 0.0
+    queues: Sequence[PlannedQueue] = ()
+    exceeded_limits: Sequence[ExceededLimit] = ()
+    placed: Sequence[PlannedAsk] = ()
+    blocked: Sequence[PlannedAsk] = ()
+    victims: Sequence[PlannedVictim] = ()
+    defaults: Sequence[DefaultedValue] = ()
+    counts: PlanCounts = field(default_factory=PlanCounts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurationPlanRefused:
+    """The configuration would be refused, as an update with it would."""
+
+    reason: str
+    problems: Sequence[Problem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionPlan:
+    """Where an application would go. `rejection` is why it would not be accepted.
+
+    `rule` is the placement rule that chose the queue, empty where there are none.
+    """
+
+    accepted: bool
+    rejection: str = ""
+    partition: str = ""
+    queue: str = ""
+    rule: str = ""
+    complete: bool = True
+    horizon: float = 0.0
+    asks: Sequence[PlannedAsk] = ()
+    victims: Sequence[PlannedVictim] = ()

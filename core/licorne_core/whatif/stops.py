@@ -1,0 +1,86 @@
+"""What stops the asks of an RM: for each that waits, the first check that fails."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import Request
+from licorne_core.asks import AskClass
+from licorne_core.explain import first_failing, nodes_check
+from licorne_core.explain_preemption import UNDER_WAY, preemption_check
+from licorne_core.partition import Partition
+from licorne_core.reasons import Check, NodesCheck, QueueCheck
+
+LOOKS = 100
+"""Asks of an application that are looked at between two questions whether to go on."""
+
+
+class Waiting(NamedTuple):
+    """An ask that waits, where, and for what; no check if nothing stops it."""
+
+    partition: Partition
+    app: Application
+    request: Request
+    check: Check | None
+
+    @property
+    def code(self) -> str:
+        """The code of the check; empty for none."""
+        return "" if self.check is None else self.check.code
+
+    def message(self) -> str:
+        """What stops it in a sentence, and what preemption does about it."""
+        if self.check is None:
+            return ""
+        text = self.check.message()
+        if not isinstance(self.check, QueueCheck | NodesCheck):
+            return text
+        preemption = preemption_check(self.partition, self.app, self.request)
+        return preemption.text if preemption.code == UNDER_WAY else f"{text}; {preemption.text}"
+
+
+def waiting_asks(
+    partitions: Iterable[Partition], may_go_on: Callable[[], bool]
+) -> Iterator[Waiting]:
+    """All asks that wait, by application in the order of submission; none once it may not go on.
+
+    Asks of one application and one class are stopped alike, but for those with a reservation or a
+    promise. So the checks are made once for each group of them.
+    """
+    for partition in partitions:
+        looker = Looker(partition)
+        for app in partition.applications.values():
+            if not app.pending_count:
+                continue
+            if not may_go_on():
+                return
+            for number, request in enumerate(app.pending(), 1):
+                if number % LOOKS == 0 and not may_go_on():
+                    return
+                yield Waiting(partition, app, request, looker.look(app, request))
+
+
+class Looker:
+    """Makes the checks of the asks of one partition, which must not change meanwhile."""
+
+    def __init__(self, partition: Partition) -> None:
+        """Nothing is known."""
+        self._partition = partition
+        self._by_group: dict[object, Check | None] = {}
+        self._by_class: dict[AskClass, Check] = {}
+
+    def look(self, app: Application, request: Request) -> Check | None:
+        """The first check that fails; None for none."""
+        if request.reservation is not None or request.promise is not None:
+            return first_failing(self._partition, app, request, nodes_check)
+        if request.group not in self._by_group:
+            found = first_failing(self._partition, app, request, self._nodes)
+            self._by_group[request.group] = found
+        return self._by_group[request.group]
+
+    def _nodes(self, partition: Partition, request: Request) -> Check:
+        ask_class = request.ask.ask_class
+        found = self._by_class.get(ask_class)
+        if found is None:
+            found = self._by_class[ask_class] = nodes_check(partition, request)
+        return found

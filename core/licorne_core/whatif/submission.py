@@ -1,0 +1,149 @@
+"""A plan of a submission: where an application and its asks would go (spec §§ 3, 8)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from licorne_core.apps.application import Application
+from licorne_core.asks import Ask
+from licorne_core.commands import NewApplication, UpdateAllocations, UpdateApplications
+from licorne_core.effects import AllocationsRejected, ApplicationsAnswered
+from licorne_core.errors import Rejected
+from licorne_core.ids import AllocationKey, PartitionName, RmId, normalize_partition, partition_key
+from licorne_core.partition import Partition
+from licorne_core.placement.identity_check import checked_user, is_forced
+from licorne_core.scheduler import Scheduler
+from licorne_core.whatif.ahead import MOST_AHEAD, seconds_ahead
+from licorne_core.whatif.configuration import victim_of
+from licorne_core.whatif.plans import PlannedAsk, PlannedVictim, SubmissionPlan
+from licorne_core.whatif.rehearsal import Placed, Rehearsal, Spent
+from licorne_core.whatif.stops import Looker, Waiting
+
+REJECTED = "REJECTED"
+"""The code of an ask that would not be taken."""
+
+GONE = "GONE"
+"""The code of an ask that the core itself would drop, as a gang's that does not come together."""
+
+
+def plan_submission(
+    scheduler: Scheduler,
+    rm_id: RmId,
+    new: NewApplication,
+    asks: Sequence[Ask],
+    now: float,
+    spent: Spent = lambda: 0.0,
+) -> SubmissionPlan:
+    """What would happen if a registered RM submitted the application and its asks at `now`.
+
+    The keys of the asks must differ. The scheduler is used up: give a copy. Once all of the budget
+    is `spent` the plan ends, and is not complete.
+    """
+    rehearsal = Rehearsal(scheduler, rm_id, now, spent)
+    partition = _partition(rehearsal, new.partition)
+    name = PartitionName("") if partition is None else partition.name
+    rule = "" if partition is None else _rule(partition, new)
+    for effect in rehearsal.carry_out(UpdateApplications(rm_id=rm_id, new=[new])):
+        if isinstance(effect, ApplicationsAnswered) and effect.rejected:
+            return SubmissionPlan(
+                accepted=False, rejection=effect.rejected[0].reason, partition=name
+            )
+    assert partition is not None, "an application was taken into no partition"
+    app = partition.applications[new.app_id]
+    refused = {
+        rejection.key: rejection.reason
+        for effect in rehearsal.carry_out(UpdateAllocations(rm_id=rm_id, asks=asks))
+        if isinstance(effect, AllocationsRejected)
+        for rejection in effect.rejections
+    }
+    ahead = seconds_ahead([partition], now)
+    horizon = min(ahead, MOST_AHEAD)
+    rehearsal.go_on(now + horizon, lambda: app.pending_count == 0)
+    return SubmissionPlan(
+        accepted=True,
+        partition=name,
+        queue=app.queue_path,
+        rule=rule,
+        asks=_asks(rehearsal, partition, app, asks, refused),
+        victims=_victims(rehearsal, app),
+        horizon=horizon,
+        complete=not rehearsal.is_over and ahead <= MOST_AHEAD,
+    )
+
+
+def _partition(rehearsal: Rehearsal, name: str) -> Partition | None:
+    """The RM's partition of that wire name."""
+    normalized = normalize_partition(rehearsal.rm_id, name)
+    if normalized is None:
+        return None
+    key = partition_key(normalized)
+    return next((p for p in rehearsal.partitions if partition_key(p.name) == key), None)
+
+
+def _rule(partition: Partition, new: NewApplication) -> str:
+    """The rule that places it; empty where there are none, and where it is placed nowhere."""
+    if not partition.config.placement_rules:
+        return ""
+    try:
+        user = checked_user(new, forced=is_forced(new))
+        return partition.placer.rule_for(replace(new, user=user), partition.tree)
+    except Rejected:
+        return ""
+
+
+def _asks(
+    rehearsal: Rehearsal,
+    partition: Partition,
+    app: Application,
+    asks: Sequence[Ask],
+    refused: dict[AllocationKey, str],
+) -> list[PlannedAsk]:
+    """All asks in the order in which they came, each with what has become of it."""
+    placed = {
+        made.allocation.key: made
+        for made in rehearsal.placed
+        if made.partition == partition.name and made.allocation.ask.app_id == app.app_id
+    }
+    looker = Looker(partition)
+    return [_planned(partition, app, ask, placed, refused, looker) for ask in asks]
+
+
+def _planned(
+    partition: Partition,
+    app: Application,
+    ask: Ask,
+    placed: dict[AllocationKey, Placed],
+    refused: dict[AllocationKey, str],
+    looker: Looker,
+) -> PlannedAsk:
+    node, code, message, seconds = "", "", "", 0.0
+    request = app.requests.get(ask.key)
+    if ask.key in refused:
+        code, message = REJECTED, refused[ask.key]
+    elif ask.key in placed:
+        made = placed[ask.key]
+        node, seconds = made.allocation.node_id, made.seconds
+    elif request is None:
+        code, message = GONE, f"application {app.app_id} is {app.state.value}"
+    elif request.is_pending:
+        waiting = Waiting(partition, app, request, looker.look(app, request))
+        code, message = waiting.code, waiting.message()
+    return PlannedAsk(
+        partition=partition.name,
+        app_id=app.app_id,
+        key=ask.key,
+        queue=app.queue_path,
+        node_id=node,
+        code=code,
+        message=message,
+        resources=ask.ask_class.resources,
+        seconds=seconds,
+    )
+
+
+def _victims(rehearsal: Rehearsal, app: Application) -> list[PlannedVictim]:
+    """Those who would have to go for the application; others have to go without it as well."""
+    return [
+        victim_of(stopped)
+        for stopped in rehearsal.stopped
+        if stopped.record.beneficiary_app_id == app.app_id
+    ]

@@ -1,0 +1,291 @@
+"""Plans come true: what a copy does is what the core does (spec § 13).
+
+Random worlds are played to some moment and come to rest. Then a plan is made on a copy. After that
+the same is done for real, by RMs that obey, and has to come out as the plan says.
+"""
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from licorne_core.asks import Ask
+from licorne_core.commands import NewApplication, UpdateConfiguration
+from licorne_core.effects import (
+    AllocationsMade,
+    AllocationsReleased,
+    ApplicationsAnswered,
+    ConfigurationRefused,
+    Effect,
+)
+from licorne_core.ids import AllocationKey, AppId, PartitionName, RmId
+from licorne_core.reports import QueueReport, QueueUsage
+from licorne_core.whatif import (
+    ConfigurationPlan,
+    ConfigurationPlanRefused,
+    plan_configuration,
+    plan_submission,
+)
+from licorne_core.whatif.plans import MOST
+from support.builders import apps, asks
+from support.digest import digest_of
+from support.driver import Driver, refused
+from support.obedient import let_happen
+from support.seeds import lively
+from support.worlds import World
+from support.worlds.answering import Answers
+from support.worlds.confirming import Confirmations
+from support.worlds.playing import REST
+from support.worlds.rms import RmMaker
+
+CLEANED = 21.0
+"""Seconds after which the cleaner of queues has come for sure."""
+
+Placement = tuple[str, str, str, str]
+"""Partition, application, key and node."""
+
+
+def played(world: World) -> Driver:
+    """A core that has seen the world, and has come to rest."""
+    driver = Driver(sweep=1_000)
+    answers, confirmations = Answers(driver.scheduler), Confirmations()
+    for now, command in world.steps:
+        driver.now = now
+        for reply in [*answers.due(), *confirmations.due()]:
+            effects = driver.send(reply)
+            answers.hear(effects)
+            confirmations.hear(effects)
+        effects = driver.run() if command is REST else driver.send(command)
+        answers.hear(effects)
+        confirmations.hear(effects)
+    let_happen(driver)
+    return driver
+
+
+def waiting(driver: Driver, rm: str) -> set[tuple[str, str, str]]:
+    """Partition, application and key of the asks that wait."""
+    return {
+        (partition.name, app.app_id, request.key)
+        for partition in driver.scheduler.partitions.values()
+        if partition.rm_id == rm
+        for app in partition.applications.values()
+        for request in app.pending()
+    }
+
+
+def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
+    """What one RM was told to run, and where, in order."""
+    return [
+        (effect.partition, one.ask.app_id, one.key, one.node_id)
+        for effect in effects
+        if isinstance(effect, AllocationsMade) and effect.rm_id == rm
+        for one in effect.allocations
+    ]
+
+
+def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
+    """What one RM was told to stop for others, or as its partition went, in order."""
+    return [
+        (effect.partition, one.app_id, one.key)
+        for effect in effects
+        if isinstance(effect, AllocationsReleased) and effect.rm_id == rm
+        for one in effect.releases
+        if one.termination.name == "PREEMPTED_BY_SCHEDULER" or one.message == "PartitionRemoved"
+    ]
+
+
+class Tree(NamedTuple):
+    """The state of each queue by partition and path."""
+
+    states: dict[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, driver: Driver, rm: str) -> "Tree":
+        """As it is now."""
+        found: dict[tuple[str, str], str] = {}
+        for name in driver.views.partition_names(RmId(rm)):
+            inside: list[QueueReport] = [driver.views.queues(name)]
+            while inside:
+                queue = inside.pop()
+                found[name, queue.path] = queue.state
+                inside += queue.children
+        return cls(found)
+
+
+def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
+    """Partition, kind, name and queue of the limits that are exceeded, by the views."""
+    found = set()
+    for partition in driver.views.partition_names(RmId(rm)):
+        for kind in ("user", "group"):
+            for name in driver.views.usage_names(partition, kind):
+                inside: list[QueueUsage] = [driver.views.usage(partition, kind, name).queues]
+                while inside:
+                    one = inside.pop()
+                    inside += one.children
+                    beyond = any(one.allocated.get(n, 0) > most for n, most in one.max.items())
+                    if beyond or 0 < one.max_applications < len(one.applications):
+                        found.add((str(partition), kind, name, str(one.path)))
+    return found
+
+
+@pytest.mark.worlds(first=13_000_000, one_in=2)
+@pytest.mark.row(120)
+def test_what_is_planned_of_a_configuration_happens(part: range) -> None:
+    """The asks, nodes, victims, queues and limits of the plan are those of the real update."""
+    things = 0
+    for seed in part:
+        world = World(seed)
+        maker = world.rng.choice(world.rms)
+        driver = played(world)
+        command = maker.settings.reload()
+        assert isinstance(command, UpdateConfiguration)
+        if maker.rm not in {rm.rm_id for rm in driver.views.rms()}:
+            continue
+        things += check_configuration(driver, maker, command, f"world {seed}")
+    assert things >= lively(len(part)), "hardly anything happened"
+
+
+def check_configuration(
+    driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str
+) -> int:
+    """Plan it, do it, compare; how many things there were to compare."""
+    rm, before = maker.rm, waiting(driver, maker.rm)
+    trees = [Tree.of(driver, rm)]
+    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now)
+    first = driver.send(command)
+    if isinstance(plan, ConfigurationPlanRefused):
+        refusals = [effect for effect in first if isinstance(effect, ConfigurationRefused)]
+        assert [effect.reason for effect in refusals] == [plan.reason], world
+        return 0
+    trees.append(Tree.of(driver, rm))
+    limits = {
+        (str(one.partition), one.kind, one.name, str(one.queue)) for one in plan.exceeded_limits
+    }
+    assert limits == (exceeded(driver, rm) if plan.changed else set()), world
+    effects = [*first, *let_happen(driver, seconds=plan.horizon)]
+    if not plan.changed:
+        return 0
+    assert plan.complete, world
+    named = [(one.partition, one.app_id, one.key, one.node_id) for one in plan.placed]
+    seen: set[tuple[str, str, str]] = set()
+    expected = []
+    for where in made(effects, rm):
+        if where[:3] in before and where[:3] not in seen:
+            seen.add(where[:3])
+            expected.append(where)
+    assert named == expected[:MOST], world
+    victims = [(one.partition, one.app_id, one.key) for one in plan.victims]
+    assert sorted(victims) == sorted(preempted(effects, rm)), world
+    for ask in plan.blocked:
+        if ask.code != "PARTITION_REMOVED":
+            assert (ask.partition, ask.app_id, ask.key) in waiting(driver, rm), world
+    return len(named) + len(victims) + len(limits) + check_queues(driver, rm, plan, trees, world)
+
+
+def check_queues(
+    driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[Tree], world: str
+) -> int:
+    """Queues that came, drain or went are those of the plan."""
+    before, after = (tree.states for tree in trees)
+    changes = {(one.partition, one.path): one.change for one in plan.queues}
+    added = {place for place, c in changes.items() if c == "added"}
+    assert added == after.keys() - before.keys(), world
+    fresh = {p for p in after if after[p] == "Draining" and before.get(p) not in (None, "Draining")}
+    drains = {place for place, c in changes.items() if c == "draining"}
+    goes = {place for place, c in changes.items() if c == "removed"}
+    assert drains | goes == fresh | (before.keys() - after.keys()), world
+    let_happen(driver, seconds=CLEANED)
+    later = Tree.of(driver, rm).states
+    assert not goes & later.keys(), world
+    return len(changes)
+
+
+NEW = AppId("what-if")
+"""The application that is submitted."""
+
+
+def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, list[Ask]]:
+    """An application, sometimes a gang, and its asks, all with keys of their own."""
+    new = replace(maker.new_apps(driver.now).new[0], app_id=NEW, placeholder_ask={})
+    count = rng.choice([1, 4, 12])
+    wanted = [maker.draw(new.partition, driver.now, NEW) for _ in range(count)]
+    wanted = [replace(one, key=AllocationKey(f"w{i}")) for i, one in enumerate(wanted)]
+    wanted = [replace(one, app_id=NEW, node_id=None, create_time=None) for one in wanted]
+    if rng.random() < 0.3:
+        shape = wanted[0].ask_class
+        gang = [
+            replace(wanted[0], key=AllocationKey(f"p{i}"), placeholder=True, task_group="g")
+            for i in range(count)
+        ]
+        wanted = gang + [replace(one, ask_class=shape, task_group="g") for one in wanted]
+        taken = {name: value * count for name, value in shape.resources.items() if value > 0}
+        new = replace(new, placeholder_ask=taken)
+    return new, wanted
+
+
+@pytest.mark.worlds(first=14_000_000, one_in=2)
+@pytest.mark.row(120)
+def test_what_is_planned_of_a_submission_happens(part: range) -> None:
+    """The real application goes to the queue, its asks to the nodes, and the same victims go."""
+    things = 0
+    for seed in part:
+        rng = Random(seed)
+        world = World(seed, preempting=rng.choice([None, 0.9]))
+        maker = rng.choice(world.rms)
+        driver = played(world)
+        if maker.rm in {rm.rm_id for rm in driver.views.rms()}:
+            let_happen(driver, *(maker.new_nodes() for _ in range(rng.choice([0, 1, 2]))))
+            things += check_submission(driver, maker, rng, f"world {seed}")
+    assert things >= lively(len(part)), "hardly anything was submitted"
+
+
+def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) -> int:
+    """Plan it, do it, compare; how many things there were to compare."""
+    new, wanted = drawn(rng, maker, driver)
+    rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
+    plan = plan_submission(copy, rm_id, new, wanted, driver.now)
+    first = driver.send(apps(new, rm=maker.rm))
+    answers = [effect for effect in first if isinstance(effect, ApplicationsAnswered)]
+    if not plan.accepted:
+        assert [one.reason for one in answers[0].rejected] == [plan.rejection], world
+        return 0
+    assert [*answers[0].accepted] == [NEW], world
+    submitted = asks(*wanted, rm=maker.rm)
+    effects = [*first, *let_happen(driver, submitted, seconds=plan.horizon)]
+    partition = driver.scheduler.partitions[PartitionName(plan.partition)]
+    nodes = {key: node for name, app, key, node in made(effects, maker.rm) if app == NEW}
+    assert {one.key: one.node_id for one in plan.asks if one.node_id} == nodes, world
+    assert [one.key for one in plan.asks] == [one.key for one in wanted], world
+    for one in plan.asks:
+        if one.code == "REJECTED":
+            assert {one.key: one.message}.items() <= refused(effects).items(), world
+    victims = {(one.app_id, one.key) for one in plan.victims}
+    records = [
+        partition.ledger.find(AppId(app), AllocationKey(key))
+        for _, app, key in preempted(effects, maker.rm)
+    ]
+    caused = {(r.app_id, r.key) for r in records if r and r.beneficiary_app_id == NEW}
+    assert victims == caused, world
+    if NEW in partition.applications:
+        assert partition.applications[NEW].queue_path == plan.queue, world
+    return len(plan.asks) + len(victims)
+
+
+def test_a_plan_leaves_what_was_copied_as_it_is() -> None:
+    """All that the live core holds is the same after a plan of either kind as before."""
+    for seed in range(20):
+        world = World(seed)
+        maker = world.rms[0]
+        driver = played(world)
+        if maker.rm not in {rm.rm_id for rm in driver.views.rms()}:
+            continue
+        before = digest_of(driver.scheduler)
+        command = maker.settings.reload()
+        assert isinstance(command, UpdateConfiguration)
+        plan_configuration(deepcopy(driver.scheduler), command, driver.now)
+        new, wanted = drawn(Random(seed), maker, driver)
+        plan_submission(deepcopy(driver.scheduler), command.rm_id, new, wanted, driver.now)
+        assert digest_of(driver.scheduler) == before, f"world {seed}"
