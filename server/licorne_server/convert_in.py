@@ -276,11 +276,16 @@ def _whole_node(raw: bytes, attributes: dict[str, str] | None = None) -> NodeUpd
 def _large_application(large: Large) -> NewApplication:
     check(large.problem)
     check(map_problem(APPLICATION.texts, len(large.texts), MAX_APPLICATION_TAGS))
-    return _new_application(large.light, large.texts)
+    return new_application(large.light, large.texts)
 
 
-def _new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
-    """An application from its bytes; with `tags`, if these were read apart."""
+def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplication:
+    """An application from its bytes; with `tags`, if these were read apart.
+
+    Raises:
+        BadItem: it is beyond a cap.
+        Malformed: it is no AddApplicationRequest.
+    """
     wire = parse(si.AddApplicationRequest, raw)
     check(id_problem("applicationID", wire.applicationID, MAX_ANNOTATION))
     check(text_problem("partitionName", wire.partitionName))

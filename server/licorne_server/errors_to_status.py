@@ -48,13 +48,17 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHa
 
 
 def unary_handler(
-    request: type[Request], serve: Callable[[Request, Any], Awaitable[Message]]
+    request: type[Request], serve: Callable[[Request, Any], Awaitable[Message | bytes]]
 ) -> "grpc.RpcMethodHandler[Any, Any]":
-    """A unary RPC; `serve` gets the parsed request and the context, and gives the response."""
+    """A unary RPC; `serve` gets the parsed request and the context, and gives the response.
+
+    A response may have been turned into bytes elsewhere.
+    """
 
     async def handle(raw: bytes, context: Any) -> bytes:
         try:
-            return (await serve(_parsed(request, raw), context)).SerializeToString()
+            response = await serve(_parsed(request, raw), context)
+            return response if isinstance(response, bytes) else response.SerializeToString()
         except asyncio.CancelledError:
             raise
         except Exception as error:

@@ -1,0 +1,183 @@
+"""What would happen if …: plans of a configuration and of a submission, made on copies."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.asks import Ask
+from licorne_core.commands import NewApplication, UpdateConfiguration
+from licorne_core.config import submitted
+from licorne_core.errors import Problem, shown
+from licorne_core.ids import RmId
+from licorne_core.scheduler import Scheduler
+from licorne_core.whatif import ConfigurationPlanRefused, plan_configuration, plan_submission
+from licorne_server.access import Access
+from licorne_server.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
+from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.convert_asks import AskReader
+from licorne_server.convert_in import new_application
+from licorne_server.convert_plans import configuration_plan, refused_plan, submission_plan
+from licorne_server.copied_process import Spent
+from licorne_server.copies import Copies
+from licorne_server.errors import config_refused, invalid_argument
+from licorne_server.errors_to_status import unary_handler
+from licorne_server.items import BadItem
+from licorne_server.services.admin.names import Names
+
+MAX_ASKS = 1_000
+"""Asks of a submission that is planned."""
+
+_PLANNED = b"+"
+_REFUSED = b"-"
+
+
+class Revisions(Protocol):
+    """Which revision of its configuration an RM runs."""
+
+    def check_base(self, rm_id: str, base: int) -> None:
+        """Refuse what was made from another revision; 0 is made from any."""
+        ...
+
+    def number(self, rm_id: str) -> int:
+        """That in force."""
+        ...
+
+
+class PlanMethods:
+    """`PlanConfiguration` and `PlanSubmission`."""
+
+    def __init__(
+        self,
+        access: Access,
+        names: Names,
+        thread: ConfigThread,
+        copies: Copies,
+        revisions: Revisions,
+    ) -> None:
+        """Answered on `copies`; `thread` parses configurations."""
+        self._access = access
+        self._names = names
+        self._thread = thread
+        self._copies = copies
+        self._revisions = revisions
+
+    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+        """The methods by name."""
+        return {
+            "PlanConfiguration": unary_handler(pb.PlanConfigurationRequest, self._configuration),
+            "PlanSubmission": unary_handler(pb.PlanSubmissionRequest, self._submission),
+        }
+
+    async def _configuration(
+        self, request: pb.PlanConfigurationRequest, context: Any
+    ) -> Message | bytes:
+        problem = size_problem("config", bytes_of((request.config,)), MAX_CONFIG_BYTES)
+        if problem:
+            raise invalid_argument(problem, "config")
+        self._names.rm(request.rm_id, context)
+        party = self._access.caller(context).party
+        config = None
+        if request.config:
+            origin = Origin(party, f"a plan for RM {request.rm_id}")
+            work = partial(submitted, request.config)
+            config = await self._thread.run(origin, work, len(request.config))
+        rm_id = RmId(request.rm_id)
+        command = UpdateConfiguration(rm_id=rm_id, config=config)
+
+        def check() -> None:
+            self._names.rm(request.rm_id, context)
+            self._revisions.check_base(request.rm_id, request.base_revision)
+
+        base = partial(self._revisions.number, request.rm_id)
+        answer = await self._copies.ask(
+            party, rm_id, partial(_plan_configuration, base, command), check
+        )
+        if answer.startswith(_PLANNED):
+            return answer.removeprefix(_PLANNED)
+        refused = pb.ValidateConfigurationResponse.FromString(answer.removeprefix(_REFUSED))
+        raise config_refused(
+            refused.reason,
+            [
+                Problem(message=one.message, path=one.path, line=one.line, column=one.column)
+                for one in refused.problems
+            ],
+        )
+
+    async def _submission(
+        self, request: pb.PlanSubmissionRequest, context: Any
+    ) -> Message | bytes:
+        self._names.rm(request.rm_id, context)
+        new, asks = read_submission(request)
+        rm_id = RmId(request.rm_id)
+        return await self._copies.ask(
+            self._access.caller(context).party,
+            rm_id,
+            partial(_plan_submission, rm_id, new, asks),
+            partial(self._names.rm, request.rm_id, context),
+        )
+
+
+def read_submission(request: pb.PlanSubmissionRequest) -> tuple[NewApplication, list[Ask]]:
+    """The application and its asks.
+
+    Raises:
+        CallError: INVALID_ARGUMENT, naming the field.
+    """
+    if len(request.asks) > MAX_ASKS:
+        message = f"asks: {len(request.asks)} asks, at most {MAX_ASKS} are allowed"
+        raise invalid_argument(message, "asks")
+    try:
+        new = new_application(request.application.SerializeToString())
+    except BadItem as problem:
+        raise invalid_argument(f"application: {problem}", "application") from None
+    reader, seen, asks = AskReader(), set(), []
+    for number, wire in enumerate(request.asks):
+        field = f"asks[{number}]"
+        try:
+            ask = reader.read(wire.SerializeToString())
+        except BadItem as problem:
+            raise invalid_argument(f"{field}: {problem}", field) from None
+        wrong = ""
+        if ask.app_id != new.app_id:
+            wrong = f"applicationID: '{shown(ask.app_id)}' is not the application that is submitted"
+        elif ask.node_id is not None:
+            wrong = f"nodeID: '{shown(ask.node_id)}', but an ask has no node yet"
+        elif ask.key in seen:
+            wrong = f"allocationKey: '{shown(ask.key)}' is given twice"
+        if wrong:
+            raise invalid_argument(f"{field}.{wrong}", f"{field}.{wrong.partition(':')[0]}")
+        seen.add(ask.key)
+        ask.partition = new.partition
+        asks.append(ask)
+    return new, asks
+
+
+def _plan_configuration(
+    base: Callable[[], int],
+    command: UpdateConfiguration,
+    scheduler: Scheduler,
+    now: float,
+    spent: Spent,
+) -> bytes:
+    """In a copy: the plan, or why the configuration would be refused."""
+    plan = plan_configuration(scheduler, command, now, spent)
+    if isinstance(plan, ConfigurationPlanRefused):
+        return _REFUSED + refused_plan(plan).SerializeToString()
+    return _PLANNED + configuration_plan(plan, base()).SerializeToString()
+
+
+def _plan_submission(
+    rm_id: RmId,
+    new: NewApplication,
+    asks: list[Ask],
+    scheduler: Scheduler,
+    now: float,
+    spent: Spent,
+) -> bytes:
+    """In a copy: the plan."""
+    plan = plan_submission(scheduler, rm_id, new, asks, now, spent)
+    return submission_plan(plan).SerializeToString()
