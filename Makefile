@@ -22,22 +22,31 @@ SBOM := dist/licorne.cdx.json
 BASE ?=
 IMAGE ?= licorne
 
+# What the server and the client need, and what working on them needs beside that.
+RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: $(INSTALLED) ## make .venv with the server, the client and the tools
 
-$(INSTALLED): pyproject.toml clients/python/pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml clients/python/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
+	@echo 'Setting up .venv with the server and the client: about a minute, the first time only ...' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e clients/python -e . --group dev
+	@$(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e .
+	@touch $@
+
+$(INSTALLED): $(RUNTIME)
+	@echo 'Adding the tools for tests and development to .venv: about a minute, the first time only ...' >&2
+	@$(PIP_INSTALL) -c constraints.txt --group dev
 	@touch $@
 
 $(GENERATOR): proto/requirements.txt
@@ -45,13 +54,13 @@ $(GENERATOR): proto/requirements.txt
 	@$(GEN)/python -m pip install --quiet --disable-pip-version-check -r proto/requirements.txt
 	@touch $@
 
-demo: install ## a real server and fake RMs, seen from the terminal
+demo: $(RUNTIME) ## a real server and fake RMs, seen from the terminal
 	@$(BIN)/licorne demo
 
-run: install ## a server on loopback
+run: $(RUNTIME) ## a server on loopback
 	@$(BIN)/licorne serve $(SERVE_FLAGS)
 
-bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
+bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 test: install ## the tests, on all processors; benchmarks as such: make test-bench
@@ -69,11 +78,20 @@ native: install ## compile the hot modules in place; needs a C compiler
 pure: install ## take away what `make native` has compiled
 	@$(BIN)/python native.py pure
 
-# The environment of each build is made by pip, from the requirements in pyproject.toml.
-dist: install ## wheels, into dist/: the client's, the server's, and the server's compiled for this machine
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./clients/python .
-	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@ls dist/*.whl
+# The environment of each build is made from the requirements in pyproject.toml.
+dist: install ## into dist/: wheels and sources of client and server, and the server compiled for this machine
+	@rm -rf dist
+	@$(BIN)/uv build --quiet --out-dir dist clients/python
+	@$(BIN)/uv build --quiet --out-dir dist .
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
+	@ls dist/*.whl dist/*.tar.gz
+
+# Nothing of the checkout is used: the wheels come from dist/, and the command runs from elsewhere.
+test-dist: dist ## do the wheels work in an environment of their own?
+	@rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	@.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --find-links dist --only-binary :all: licorne-server
+	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne --version | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
+	@echo 'test-dist: 1 passed, 0 failed'
 
 # Ends with the sources alone again, as a library hides what is changed in its source.
 test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
@@ -157,5 +175,5 @@ sbom: install ## what the image has inside, as CycloneDX, into dist/
 
 clean: ## remove the environments and caches
 	@find core server -name '*.so' -delete
-	@rm -rf build .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
+	@rm -rf build .venv .venv-dist .venv-gen .venv-new dist .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis
