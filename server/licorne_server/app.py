@@ -18,7 +18,6 @@ from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
-from licorne_server.convert_out import nanoseconds
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
@@ -214,7 +213,8 @@ class Server:
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
-        epoch = nanoseconds(self.clock.now())
+        # Microseconds: JavaScript's numbers hold them exactly until the year 2255.
+        epoch = int(self.clock.now() * 1e6)
         services = (
             SchedulerService(self.engine, self.rms, access, gate, admission),
             SessionService(
