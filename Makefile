@@ -6,6 +6,8 @@ GEN := .venv-gen/bin
 SCENARIO ?= shim
 JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
+NPM := $(shell command -v npm 2>/dev/null)
+BUF := npx --no-install buf
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 NATIVE_WORLDS ?= 200
@@ -29,7 +31,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -128,7 +130,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check test $(if $(GO),test-go) test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test $(if $(GO),test-go) test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
@@ -145,6 +147,19 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
+
+# Compares with the last release: what its clients use must stay.
+lint-proto: proto/node_modules/.installed ## do the .proto files keep buf's rules, and what was released? needs npm
+	@cd proto && $(BUF) lint && $(BUF) breaking --against released.binpb
+	@echo 'lint-proto: 2 passed, 0 failed'
+
+proto-release: proto/node_modules/.installed ## note what the .proto files say as released; needs npm
+	@cd proto && $(BUF) build --exclude-source-info -o released.binpb
+
+proto/node_modules/.installed: proto/package.json proto/package-lock.json
+	@test -n "$(NPM)" || { echo 'no npm is installed' >&2; exit 1; }
+	@cd proto && npm install --no-save --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
 
 picture: install ## draw docs/picture.svg anew
 	@$(BIN)/python docs/picture.py

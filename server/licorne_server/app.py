@@ -19,7 +19,6 @@ from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
-from licorne_server.convert_out import nanoseconds
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
@@ -233,7 +232,7 @@ class Server:
                 gate,
                 admission,
                 self._share,
-                nanoseconds(started_time),
+                _epoch(started_time),
                 settings.heartbeat,
                 self._build.version,
             ),
@@ -340,6 +339,11 @@ class Server:
             defects=engine.defects,
             log_lines_dropped=dropped(),
         )
+
+
+def _epoch(started_time: float) -> int:
+    """The number of a start, in microseconds: below 2^53 until 2255, as JavaScript needs it."""
+    return int(started_time * 1e6)
 
 
 @asynccontextmanager
