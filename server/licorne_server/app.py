@@ -8,6 +8,7 @@ import grpc
 import structlog
 
 from licorne_core.commands import Hold, SetHold
+from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -18,6 +19,7 @@ from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
+from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
@@ -74,6 +76,7 @@ class Server:
     departures: Departures
     memory: Memory
     config_thread: ConfigThread
+    changes: Changes
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
@@ -93,13 +96,14 @@ class Server:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(
-            default_config=settings.default_config,
             reservations=settings.reservations,
             rm_caps=settings.rms.each,
         )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
-        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events)
+        default = Default(settings.default_config or built_in(), settings.config_file)
+        known = Configurations(default, Keeper(settings.state_dir), self.clock)
+        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events, known)
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
@@ -114,9 +118,11 @@ class Server:
             self.rms,
             self.config_thread,
             self.departures,
+            known,
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
+        self.changes = Changes(self.engine, self.rms, known, self.config_thread, self.clock)
         self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
@@ -135,8 +141,9 @@ class Server:
         """Listen, and be ready when this returns.
 
         Raises:
-            SettingsError: the server cannot listen on an address.
+            SettingsError: the server cannot listen on an address, or use its state directory.
         """
+        self.changes.configurations.start()
         if self.settings.manage_gc:
             collector = Collector()
             collector.start()
@@ -144,6 +151,8 @@ class Server:
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
+        if self.settings.watch_config:
+            self.changes.reloader.watch()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -164,9 +173,10 @@ class Server:
             )
 
     def reload(self) -> None:
-        """Read the files with tokens again."""
+        """Read the files with tokens and the default configuration again."""
         if self._tokens is not None:
             self._tokens.reload()
+        self.changes.reloader.reload_soon()
 
     async def stop(self) -> None:
         """Drain, then stop (reliability: everything that was decided is sent)."""
@@ -187,8 +197,10 @@ class Server:
         await self._history.stop()
         self.memory.stop()
         await self.departures.stop()
+        await self.changes.stop()
         await self._admission.stop()
         await self.engine.stop()
+        await self.changes.configurations.stop()
         self.config_thread.stop()
         if self._status.started:
             log.info("stopped")
@@ -237,7 +249,9 @@ class Server:
                 self._build.version,
             ),
             AboutService(self._build, started_time, access),
-            AdminService(self.engine, self.rms, views, access, thread, self.departures),
+            AdminService(
+                self.engine, self.rms, views, access, thread, self.departures, self.changes
+            ),
             StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
         )

@@ -465,7 +465,9 @@ type UpdateConfigurationResponse struct {
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// The revision that is in force now.
-	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Whether that is so after a restart of the server as well: it has a state directory.
+	Persistent    bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +521,13 @@ func (x *UpdateConfigurationResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *UpdateConfigurationResponse) GetPersistent() bool {
+	if x != nil {
+		return x.Persistent
+	}
+	return false
 }
 
 type ListConfigurationsRequest struct {
@@ -793,10 +802,12 @@ func (x *RollBackConfigurationRequest) GetComment() string {
 }
 
 type RollBackConfigurationResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Changed       bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	Checksum      string                 `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Changed  bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
+	Checksum string                 `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
+	Revision uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	// As in UpdateConfigurationResponse.
+	Persistent    bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +861,13 @@ func (x *RollBackConfigurationResponse) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *RollBackConfigurationResponse) GetPersistent() bool {
+	if x != nil {
+		return x.Persistent
+	}
+	return false
 }
 
 // A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
@@ -2789,11 +2807,14 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\acomment\x18\x06 \x01(\tR\acomment\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"o\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x01\n" +
 	"\x1bUpdateConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"m\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1e\n" +
+	"\n" +
+	"persistent\x18\x04 \x01(\bR\n" +
+	"persistent\"m\n" +
 	"\x19ListConfigurationsRequest\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1f\n" +
 	"\vwith_config\x18\x02 \x01(\bR\n" +
@@ -2813,11 +2834,14 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12#\n" +
 	"\rbase_revision\x18\x03 \x01(\x04R\fbaseRevision\x12\x18\n" +
-	"\acomment\x18\x04 \x01(\tR\acomment\"q\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\"\x91\x01\n" +
 	"\x1dRollBackConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"\x1c\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1e\n" +
+	"\n" +
+	"persistent\x18\x04 \x01(\bR\n" +
+	"persistent\"\x1c\n" +
 	"\x1aReloadConfigurationRequest\"}\n" +
 	"\x1bReloadConfigurationResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x01(\bR\achanged\x12\x1a\n" +
