@@ -11,12 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from licorne_core.config import load
-from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import ConfigError
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
 from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
+from licorne_server.configurations.default import DefaultFileError, load_default
 from licorne_server.peer_bounds import raise_file_limit
 from licorne_server.settings import Address, Settings, SettingsError, Tls
 from licorne_server.tokens import token_files
@@ -37,6 +35,8 @@ COMMANDS = {
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
     "events": "show what happened, and what happens",
+    "config": "read, compare, apply and roll back the configurations of resource managers",
+    "reload": "have the server read its --config file again",
 }
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
@@ -93,6 +93,18 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     add("--listen", default="127.0.0.1:7070", metavar="HOST:PORT", help="gRPC (%(default)s)")
     add("--http", default="127.0.0.1:9080", metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
     add("--config", type=Path, metavar="FILE", help="for RMs that register without a configuration")
+    add(
+        "--watch-config",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="read that file again when its content changes (on)",
+    )
+    add(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where applied configurations outlive a restart (default: they do not)",
+    )
     add("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
     add("--tls-key", type=Path, metavar="FILE", help="its key, PEM")
     add("--tls-client-ca", type=Path, metavar="FILE", help="CA of the clients: turns on mutual TLS")
@@ -148,6 +160,9 @@ def settings_of(args: argparse.Namespace) -> Settings:
         listen=Address.parse(args.listen),
         http=None if args.http == "off" else Address.parse(args.http),
         default_config=_default_config(args.config),
+        config_file=args.config,
+        watch_config=args.watch_config,
+        state_dir=args.state_dir,
         tls=_tls(args),
         insecure=args.insecure,
         rm_identities=_identities(args.rm_identity),
@@ -174,23 +189,9 @@ def _default_config(path: Path | None) -> Configuration | None:
     if path is None:
         return None
     try:
-        return load(_text_of(path))
-    except ConfigError as error:
-        from licorne_server.cli.validate_config import located
-
-        lines = "\n".join(located(str(path), error.problems))
-        raise SettingsError(f"the default configuration is refused:\n{lines}") from None
-
-
-def _text_of(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
-        if len(content) > MAX_BYTES:
-            raise SettingsError(f"{path} is larger than {MAX_BYTES} bytes")
-        return content.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"cannot read {path}: {error}") from None
+        return load_default(path)
+    except DefaultFileError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _tls(args: argparse.Namespace) -> Tls | None:

@@ -8,10 +8,9 @@ them, however many others come.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
 
 import structlog
 
@@ -19,12 +18,15 @@ from licorne_core.commands import RegisterRm
 from licorne_core.effects import RegistrationFailed
 from licorne_server.access import Caller
 from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.revisions import Revision, Revisions
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, exhausted
 from licorne_server.rm import Rm
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.rms import Rms
+from licorne_server.undisturbed import Undisturbed
 
 log = structlog.get_logger(__name__)
 
@@ -38,10 +40,12 @@ class Admission:
         rms: Rms,
         thread: ConfigThread,
         departures: Departures,
+        configurations: Configurations,
         bounds: RmBounds,
         shortage: Callable[[], str],
     ) -> None:
         """`thread` parses configurations; `departures` forgets RMs in whose place others come.
+        `configurations` says which configuration an RM is registered with.
 
         `shortage` says why there is no memory for one more; it is empty while there is.
         """
@@ -49,17 +53,17 @@ class Admission:
         self._rms = rms
         self._thread = thread
         self._departures = departures
+        self._configurations = configurations
         self._bounds = bounds
         self._shortage = shortage
         # Held while the RMs are counted and one is added, so that there are never too many.
         self._adding = asyncio.Lock()
-        # Registrations that have begun: nobody can give them up any more.
-        self._begun: set[asyncio.Task[None]] = set()
+        # Registrations that have begun cannot be given up any more.
+        self._undisturbed = Undisturbed("registration")
 
     async def stop(self) -> None:
         """Wait until the registrations that have begun are carried out."""
-        if self._begun:
-            await asyncio.wait(self._begun)
+        await self._undisturbed.stop()
 
     async def register(
         self,
@@ -83,9 +87,9 @@ class Admission:
         """
         rm_id = command.rm_id
         await self._in_the_way(rm_id, caller.party)
-        command = replace(
-            command, config=await self._thread.parse(Origin(caller.party, f"RM {rm_id}"), config)
-        )
+        applied = self._configurations.goes_on(rm_id, config)
+        origin = Origin(caller.party, f"RM {rm_id}")
+        parsed = await self._thread.parse(origin, applied.text if applied else config)
         with ExitStack() as stack:
             async with self._adding:
                 # Meanwhile others may have registered, or the server may have begun to stop.
@@ -94,42 +98,43 @@ class Admission:
                     await self._departures.replace(other)
                 # The place is taken from here on; registering may take long, and others come.
                 stack.enter_context(self._rms.arriving(rm_id, caller.party))
-            await self._to_its_end(self._carry_out(command, then))
-
-    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Carry out the work in a task of its own; if the caller is cancelled it leaves after it.
-
-        Raises:
-            CancelledError: the caller was cancelled meanwhile.
-        """
-        task = asyncio.get_running_loop().create_task(work, name="registration")
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
-        cancelled: asyncio.CancelledError | None = None
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is None:
-            return task.result()
-        if not task.cancelled() and (failure := task.exception()) is not None:
-            log.warning("registration failed, its caller has gone", error=str(failure))
-        raise cancelled
+            # Read no earlier: who hands out another default looks at the RMs that arrive.
+            usable = parsed or self._configurations.default.current
+            command = replace(command, config=usable)
+            after = self._configurations.after_registration(rm_id, config, usable, caller.party)
+            await self._undisturbed.run(self._carry_out(command, after, applied, then))
 
     async def _carry_out(
-        self, command: RegisterRm, then: Callable[[], Awaitable[None]] | None
+        self,
+        command: RegisterRm,
+        after: Revisions | None,
+        applied: Revision | None,
+        then: Callable[[], Awaitable[None]] | None,
     ) -> None:
         """Have the RM registered, and do what follows on that.
+
+        `after` is what is known of the RM's configurations then, and `applied` is the one that
+        goes on whatever the RM says.
 
         Raises:
             CallError: the configuration was refused.
         """
-        effects = await self._engine.submit(command)
+        with self._configurations.expecting(after):
+            effects = await self._engine.submit(command)
         for effect in effects:
             if isinstance(effect, RegistrationFailed):
-                log.warning("registration refused", rm_id=effect.rm_id, reason=effect.reason)
-                raise config_refused(effect.reason, effect.problems)
+                reason = f"{_still_applied(applied)}{effect.reason}"
+                log.warning("registration refused", rm_id=effect.rm_id, reason=reason)
+                raise config_refused(reason, effect.problems)
+        self._configurations.save(command.rm_id)
+        if applied is not None:
+            log.info(
+                "applied configuration goes on",
+                rm_id=command.rm_id,
+                revision=applied.number,
+                source=applied.source.value,
+                by=applied.by,
+            )
         if then is not None:
             await then()
 
@@ -159,3 +164,13 @@ class Admission:
             text = f"{number} RMs" if is_full else f"{share} RMs of this peer"
             raise exhausted(f"{text} are registered already", "TOO_MANY_RMS")
         return found
+
+
+def _still_applied(applied: Revision | None) -> str:
+    """What stands before a refusal for which the RM's own text is not to blame."""
+    if applied is None:
+        return ""
+    return (
+        f"revision {applied.number} of the configuration was applied by {applied.by} and goes on, "
+        "but cannot be used; another text in the registration replaces it: "
+    )

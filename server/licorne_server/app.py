@@ -8,17 +8,20 @@ import grpc
 import structlog
 
 from licorne_core.commands import Hold, SetHold
+from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.build_info import build_info
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
+from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
-from licorne_server.convert_out import nanoseconds
+from licorne_server.copies import Copies
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
@@ -29,6 +32,7 @@ from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
+from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
@@ -73,6 +77,9 @@ class Server:
     departures: Departures
     memory: Memory
     config_thread: ConfigThread
+    copies: Copies
+    """Copies of the core, for questions about what would happen."""
+    changes: Changes
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
@@ -92,13 +99,14 @@ class Server:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.scheduler = scheduler or Scheduler(
-            default_config=settings.default_config,
             reservations=settings.reservations,
             rm_caps=settings.rms.each,
         )
         self.engine = Engine(self.scheduler, self.clock)
         self.events = EventLogs(self._extra, settings.rms.events)
-        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events)
+        default = Default(settings.default_config or built_in(), settings.config_file)
+        known = Configurations(default, Keeper(settings.state_dir), self.clock)
+        self.rms = Rms(self.engine.post, self.engine.now, settings.bounds, self.events, known)
         self.memory = Memory(settings.rms.memory, self.engine.post)
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
@@ -106,15 +114,19 @@ class Server:
         self.grpc_address = self.http_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
+        self._build = build_info()
         self.config_thread = ConfigThread()
+        self.copies = Copies(self.engine, lambda: self.memory.shortage)
         self._admission = Admission(
             self.engine,
             self.rms,
             self.config_thread,
             self.departures,
+            known,
             settings.rms,
             shortage=lambda: self.memory.shortage,
         )
+        self.changes = Changes(self.engine, self.rms, known, self.config_thread, self.clock)
         self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
@@ -133,8 +145,9 @@ class Server:
         """Listen, and be ready when this returns.
 
         Raises:
-            SettingsError: the server cannot listen on an address.
+            SettingsError: the server cannot listen on an address, or use its state directory.
         """
+        self.changes.configurations.start()
         if self.settings.manage_gc:
             collector = Collector()
             collector.start()
@@ -142,12 +155,20 @@ class Server:
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
+        if self.settings.watch_config:
+            self.changes.reloader.watch()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
-        log.info("started", grpc=self.grpc_address, http=self.http_address)
+        log.info(
+            "started",
+            version=self._build.version,
+            form=self._build.form,
+            grpc=self.grpc_address,
+            http=self.http_address,
+        )
         if self.settings.exposed:
             log.warning(
                 "insecure: served without TLS where others can reach it",
@@ -156,9 +177,10 @@ class Server:
             )
 
     def reload(self) -> None:
-        """Read the files with tokens again."""
+        """Read the files with tokens and the default configuration again."""
         if self._tokens is not None:
             self._tokens.reload()
+        self.changes.reloader.reload_soon()
 
     async def stop(self) -> None:
         """Drain, then stop (reliability: everything that was decided is sent)."""
@@ -168,6 +190,7 @@ class Server:
         self._status.draining = True
         if self._health is not None:
             await self._health.draining()
+        await self.copies.stop()
         if self.engine.running:
             await self._drain()
         self.events.close()
@@ -179,8 +202,10 @@ class Server:
         await self._history.stop()
         self.memory.stop()
         await self.departures.stop()
+        await self.changes.stop()
         await self._admission.stop()
         await self.engine.stop()
+        await self.changes.configurations.stop()
         self.config_thread.stop()
         if self._status.started:
             log.info("stopped")
@@ -214,7 +239,7 @@ class Server:
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
-        epoch = nanoseconds(self.clock.now())
+        started_time = self.clock.now()
         services = (
             SchedulerService(self.engine, self.rms, access, gate, admission),
             SessionService(
@@ -224,10 +249,15 @@ class Server:
                 gate,
                 admission,
                 self._share,
-                epoch,
+                _epoch(started_time),
                 settings.heartbeat,
+                self._build.version,
             ),
-            AdminService(self.engine, self.rms, views, access, thread, self.departures),
+            AboutService(self._build, started_time, access),
+            AdminService(
+                self.engine, self.rms, views, access, thread, self.departures, self.changes
+                self.copies,
+            ),
             StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
         )
@@ -329,6 +359,11 @@ class Server:
             defects=engine.defects,
             log_lines_dropped=dropped(),
         )
+
+
+def _epoch(started_time: float) -> int:
+    """The number of a start, in microseconds: below 2^53 until 2255, as JavaScript needs it."""
+    return int(started_time * 1e6)
 
 
 @asynccontextmanager

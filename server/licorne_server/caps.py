@@ -51,6 +51,9 @@ MAX_CONFIG_BYTES = configurations.MAX_BYTES
 MAX_EXTRA_BYTES = 3 * 1024 * 1024
 """The extra configuration: two config maps."""
 
+MAX_COMMENT_BYTES = 1_024
+"""Why a configuration is changed, in the words of whoever changes it."""
+
 MAX_EXTRA_ENTRIES = 2_000
 """Each of them is looked at by the loop."""
 
@@ -121,6 +124,13 @@ def extra_problem(field: str, extra: Mapping[str, str]) -> str:
     return map_problem(field, len(extra), MAX_EXTRA_ENTRIES) or size_problem(
         field, bytes_of(extra) + bytes_of(extra.values()), MAX_EXTRA_BYTES
     )
+
+
+def comment_problem(comment: str) -> str:
+    """What is wrong with a comment for the history, or the empty text."""
+    if not comment.isprintable():
+        return f"comment holds control characters: {shown(comment)}"
+    return size_problem("comment", bytes_of((comment,)), MAX_COMMENT_BYTES)
 
 
 def tags_problem(field: str, tags: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from licorne_core.effects import (
 from licorne_core.errors import shown
 from licorne_core.ids import RmId
 from licorne_server.bounded_lock import BoundedLock
+from licorne_server.configurations.history import Configurations
 from licorne_server.convert_out import Kind, Payload
 from licorne_server.errors import (
     CallError,
@@ -53,13 +54,16 @@ class Rms:
         now: Callable[[], float],
         bounds: Bounds,
         events: EventLogs,
+        configurations: Configurations,
     ) -> None:
         """Know no RM yet.
 
         `post` hands a command to the engine without waiting; `now` gives the time in unix seconds.
         An RM's outbox has these `bounds`. What the core notes as events goes into `events`.
+        `configurations` hears which RMs are registered, and what is in force for them.
         """
         self.events = events
+        self._configurations = configurations
         self._post = post
         self._bounds = bounds
         self._now = now
@@ -165,6 +169,7 @@ class Rms:
         """The RM has unregistered, or nobody needs it any more."""
         self._rms.pop(rm_id, None)
         self.events.forget(rm_id)
+        self._configurations.gone(rm_id)
 
     def route(self, effects: Sequence[Effect]) -> None:
         """Put answers into the outboxes of their RMs, and facts into the logs of their events."""
@@ -217,6 +222,8 @@ class Rms:
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)
+        if isinstance(effect, ConfigurationUpdated) and effect.changed:
+            self._configurations.in_force(effect.rm_id)
 
     def _admit(self, effect: Registered) -> None:
         rm_id = effect.rm_id
@@ -227,6 +234,7 @@ class Rms:
         rm.end_streams(aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION])
         rm.renew(effect.session)
         rm.party = self._arriving.get(rm_id, rm.party)
+        self._configurations.in_force(rm_id)
         self.events.begin(rm_id)
         log.info("registered", rm_id=rm_id, session=effect.session)
 

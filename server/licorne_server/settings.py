@@ -87,6 +87,12 @@ class Settings:
     http: Address | None = Address(host="127.0.0.1", port=9080)
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
+    config_file: Path | None = None
+    """The file that it was read from, and is read from again."""
+    watch_config: bool = False
+    """Read that file again when its content changes."""
+    state_dir: Path | None = None
+    """Where applied configurations outlive the server; None: they do not."""
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +10,7 @@ from typing import Literal
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.errors import ConfigError, Problem
+from licorne_server.problems import located
 
 OutputFormat = Literal["text", "json", "github"]
 
@@ -69,11 +70,6 @@ def _judge(file: Path, *, strict: bool) -> Verdict:
     return Verdict(
         file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings)
     )
-
-
-def located(file: str, problems: Iterable[Problem]) -> list[str]:
-    """A line for each problem, ``file:line:column: path: message``; without what is not known."""
-    return [f"{file}:{'' if problem.line else ' '}{problem}" for problem in problems]
 
 
 def _talk(verdict: Verdict) -> None:

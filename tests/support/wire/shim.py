@@ -37,6 +37,8 @@ class WireRm:
         self.ledger = Ledger(rm_id)
         self.connection = Connection(site, rm_id, self._write)
         self.config = GOOD[0]
+        self._registered_with: Config | None = None
+        self._applied: Config | None = None
         self.sends_singly = False
         """Whether each item is a message of its own, as real shims send them."""
         self._script = script
@@ -63,8 +65,15 @@ class WireRm:
             self._begin(config, held=True)
         return status
 
+    def _in_force(self, config: Config) -> Config:
+        """What holds after a registration: what was applied, unless the RM says something new."""
+        if self._applied is None or config not in (self._registered_with, self._applied):
+            self._applied = None
+        self._registered_with = config
+        return self._applied or config
+
     def _begin(self, config: Config, *, held: bool) -> None:
-        self.config = config
+        config = self.config = self._in_force(config)
         self.ledger.ordered = held
         self.ledger.registered(config.partitions, held=held)
         talk = self.connection.talk
@@ -185,6 +194,7 @@ class WireRm:
         how = f"{status.code.name}{', changed' if changed else ''}"
         self._write(f"configures {config.name}: {how}")
         if status == OK:
+            self._applied = config if changed else self._applied
             self.config = config
             self.ledger.around.configured(config.partitions)
             if self.connection.talk is not None:

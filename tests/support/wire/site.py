@@ -16,6 +16,7 @@ from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
 from licorne_server.config_thread import ConfigThread
+from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
@@ -148,7 +149,8 @@ class Site:
         self.scheduler = WatchedScheduler(every)
         self.engine = Engine(self.scheduler, self.clock)
         events = EventLogs(lambda rm_id: ExtraConfig())
-        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events)
+        configurations = Configurations(Default(), Keeper(), self.clock)
+        self.rms = Rms(self.engine.post, self.engine.now, BOUNDS, events, configurations)
         share = Share(lambda: self.engine.busy)
         self._thread = thread = ConfigThread()
         access = Access()
@@ -158,12 +160,15 @@ class Site:
         engine, rms = self.engine, self.rms
         departures = Departures(engine, rms, views, self.clock, 0.0)
         places = RmBounds(number=16)
-        admission = Admission(engine, rms, thread, departures, places, lambda: "")
+        admission = Admission(engine, rms, thread, departures, configurations, places, lambda: "")
+        changes = Changes(engine, rms, configurations, thread, self.clock)
         self.admission = admission
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
-            SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
-            AdminService(self.engine, self.rms, views, access, thread, departures).handler(),
+            SessionService(
+                engine, rms, access, gate, admission, share, 1, HEARTBEAT, "0"
+            ).handler(),
+            AdminService(engine, rms, views, access, thread, departures, changes).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]

@@ -260,21 +260,25 @@ class UpdateConfigurationResponse(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    PERSISTENT_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     """False: the checksum was that of the running configuration and nothing was touched."""
     checksum: _builtins.str
     revision: _builtins.int
     """The revision that is in force now."""
+    persistent: _builtins.bool
+    """Whether that is so after a restart of the server as well: it has a state directory."""
     def __init__(
         self,
         *,
         changed: _builtins.bool = ...,
         checksum: _builtins.str = ...,
         revision: _builtins.int = ...,
+        persistent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -405,19 +409,23 @@ class RollBackConfigurationResponse(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     CHECKSUM_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    PERSISTENT_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     checksum: _builtins.str
     revision: _builtins.int
+    persistent: _builtins.bool
+    """As in UpdateConfigurationResponse."""
     def __init__(
         self,
         *,
         changed: _builtins.bool = ...,
         checksum: _builtins.str = ...,
         revision: _builtins.int = ...,
+        persistent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "checksum", b"checksum", "persistent", b"persistent", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,11 +8,15 @@ import grpc
 from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.config_thread import ConfigThread
+from licorne_server.configurations import Changes
+from licorne_server.copies import Copies
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.rms import Rms
 from licorne_server.services.admin.configuration import ConfigurationMethods
 from licorne_server.services.admin.names import Names
+from licorne_server.services.admin.plans import PlanMethods
+from licorne_server.services.admin.revisions import RevisionMethods
 from licorne_server.services.admin.rms import RmMethods
 
 
@@ -29,15 +33,20 @@ class AdminService:
         access: Access,
         thread: ConfigThread,
         departures: Departures,
+        changes: Changes,
+        copies: Copies,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `departures` forgets RMs.
+        `thread` parses configurations; `departures` forgets RMs; `changes` are
+        those of their configurations; plans are made on `copies`.
         """
         names = Names(views, access)
         self._parts = (
-            ConfigurationMethods(engine, rms, views, access, names, thread),
-            RmMethods(rms, names, departures),
+            ConfigurationMethods(rms, access, names, thread, changes),
+            RevisionMethods(rms, access, names, thread, changes),
+            PlanMethods(access, names, thread, copies, changes),
+            RmMethods(rms, names, departures, changes.configurations),
         )
 
     def handler(self) -> grpc.GenericRpcHandler:

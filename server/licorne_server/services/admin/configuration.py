@@ -1,41 +1,30 @@
 """Queue configurations (spec § 13): read, validate, update."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import grpc
-import structlog
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
-from licorne_core.commands import UpdateConfiguration
 from licorne_core.config import load
-from licorne_core.effects import (
-    ConfigurationRefused,
-    ConfigurationUpdated,
-    Effect,
-    NotRegistered,
-)
 from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
-from licorne_core.views import Views
 from licorne_server.access import Access
 from licorne_server.caps import (
     MAX_CONFIG_BYTES,
     bytes_of,
+    comment_problem,
     extra_problem,
     size_problem,
     text_problem,
 )
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
-from licorne_server.engine import Engine
-from licorne_server.errors import config_refused, failed_precondition, invalid_argument
+from licorne_server.configurations import Change, Changes, Source
+from licorne_server.errors import invalid_argument
 from licorne_server.errors_to_status import unary_handler
 from licorne_server.rms import Rms
 from licorne_server.services.admin.names import Names
-
-log = structlog.get_logger(__name__)
 
 
 class ConfigurationMethods:
@@ -43,20 +32,18 @@ class ConfigurationMethods:
 
     def __init__(
         self,
-        engine: Engine,
         rms: Rms,
-        views: Views,
         access: Access,
         names: Names,
         thread: ConfigThread,
+        changes: Changes,
     ) -> None:
-        """Over the engine, its RMs and the reports of its core; `thread` parses configurations."""
+        """Over the RMs and what is in force for them; `thread` parses configurations."""
         self._thread = thread
-        self._engine = engine
         self._rms = rms
-        self._views = views
         self._access = access
         self._names = names
+        self._changes = changes
 
     def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
         """The methods by name."""
@@ -68,12 +55,16 @@ class ConfigurationMethods:
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
         report = self._names.rm(request.rm_id, context)
+        current = self._changes.configurations.get(request.rm_id).current
         return pb.GetConfigurationResponse(
             rm_id=report.rm_id,
             policy_group=report.policy_group,
-            config=report.config,
-            checksum=report.checksum,
+            config=current.text,
+            checksum=current.checksum,
             extra_config=report.extra_config,
+            revision=current.number,
+            source=current.source.value,
+            time=current.time,
         )
 
     async def _validate(self, request: pb.ValidateConfigurationRequest, context: Any) -> Message:
@@ -104,41 +95,33 @@ class ConfigurationMethods:
         for name, problem in (
             ("policy_group", text_problem("policy_group", request.policy_group)),
             ("extra_config", extra_problem("extra_config", request.extra_config)),
+            ("comment", comment_problem(request.comment)),
         ):
             if problem:
                 raise invalid_argument(problem, name)
         self._names.rm(request.rm_id, context)
-        caller = Origin(self._access.caller(context).party, f"RM {request.rm_id}")
+        caller = self._access.caller(context)
+        applier = self._changes.applier
         async with self._rms.lock(request.rm_id):
-            command = UpdateConfiguration(
+            self._rms.get(request.rm_id, "UpdateConfiguration")
+            applier.check_base(request.rm_id, request.base_revision)
+            origin = Origin(caller.party, f"RM {request.rm_id}")
+            change = Change(
                 rm_id=RmId(request.rm_id),
+                config=await self._thread.parse(origin, request.config),
+                source=Source.OPERATOR if caller.operator else Source.RM,
+                by=caller.party,
+                comment=request.comment,
                 policy_group=request.policy_group,
-                config=await self._thread.parse(caller, request.config),
-                extra_config=dict(request.extra_config),
+                extra_config=request.extra_config,
             )
-            changed = self._outcome(await self._engine.submit(command))
-            checksum = self._views.rm(request.rm_id).checksum
-        return pb.UpdateConfigurationResponse(changed=changed, checksum=checksum)
-
-    @staticmethod
-    def _outcome(effects: Sequence[Effect]) -> bool:
-        """Whether an update changed anything.
-
-        Raises:
-            CallError: it was refused.
-        """
-        changed = False
-        for effect in effects:
-            match effect:
-                case NotRegistered():
-                    raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
-                case ConfigurationRefused():
-                    log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
-                    raise config_refused(effect.reason, effect.problems)
-                case ConfigurationUpdated():
-                    changed = effect.changed
-                    log.info("configuration updated", rm_id=effect.rm_id, changed=changed)
-        return changed
+            applied = await applier.apply(change)
+        return pb.UpdateConfigurationResponse(
+            changed=applied.changed,
+            checksum=applied.revision.checksum,
+            revision=applied.revision.number,
+            persistent=applied.persistent,
+        )
 
 
 def _check_size(config: str) -> None:

@@ -1,8 +1,9 @@
 """What would happen if …: plans of a configuration and of a submission, made on copies."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 from google.protobuf.message import Message
@@ -10,7 +11,7 @@ from google.protobuf.message import Message
 from licorne.v1 import admin_pb2 as pb
 from licorne_core.asks import Ask
 from licorne_core.commands import NewApplication, UpdateConfiguration
-from licorne_core.config import submitted
+from licorne_core.config import SubmittedConfig, submitted
 from licorne_core.errors import Problem, shown
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
@@ -18,6 +19,7 @@ from licorne_core.whatif import ConfigurationPlanRefused, plan_configuration, pl
 from licorne_server.access import Access
 from licorne_server.caps import MAX_CONFIG_BYTES, bytes_of, size_problem
 from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.configurations import Changes
 from licorne_server.convert_asks import AskReader
 from licorne_server.convert_in import new_application
 from licorne_server.convert_plans import configuration_plan, refused_plan, submission_plan
@@ -35,18 +37,6 @@ _PLANNED = b"+"
 _REFUSED = b"-"
 
 
-class Revisions(Protocol):
-    """Which revision of its configuration an RM runs."""
-
-    def check_base(self, rm_id: str, base: int) -> None:
-        """Refuse what was made from another revision; 0 is made from any."""
-        ...
-
-    def number(self, rm_id: str) -> int:
-        """That in force."""
-        ...
-
-
 class PlanMethods:
     """`PlanConfiguration` and `PlanSubmission`."""
 
@@ -56,14 +46,14 @@ class PlanMethods:
         names: Names,
         thread: ConfigThread,
         copies: Copies,
-        revisions: Revisions,
+        changes: Changes,
     ) -> None:
-        """Answered on `copies`; `thread` parses configurations."""
+        """Answered on `copies`; `thread` parses configurations, and `changes` know their bases."""
         self._access = access
         self._names = names
         self._thread = thread
         self._copies = copies
-        self._revisions = revisions
+        self._changes = changes
 
     def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
         """The methods by name."""
@@ -80,7 +70,9 @@ class PlanMethods:
             raise invalid_argument(problem, "config")
         self._names.rm(request.rm_id, context)
         party = self._access.caller(context).party
-        config = None
+        configurations = self._changes.configurations
+        # An update without a text brings the default back.
+        config: SubmittedConfig = configurations.default.current
         if request.config:
             origin = Origin(party, f"a plan for RM {request.rm_id}")
             work = partial(submitted, request.config)
@@ -90,9 +82,11 @@ class PlanMethods:
 
         def check() -> None:
             self._names.rm(request.rm_id, context)
-            self._revisions.check_base(request.rm_id, request.base_revision)
+            self._changes.applier.check_base(request.rm_id, request.base_revision)
 
-        base = partial(self._revisions.number, request.rm_id)
+        def base() -> int:
+            return configurations.get(request.rm_id).current.number
+
         answer = await self._copies.ask(
             party, rm_id, partial(_plan_configuration, base, command), check
         )
@@ -134,7 +128,9 @@ def read_submission(request: pb.PlanSubmissionRequest) -> tuple[NewApplication, 
         new = new_application(request.application.SerializeToString())
     except BadItem as problem:
         raise invalid_argument(f"application: {problem}", "application") from None
-    reader, seen, asks = AskReader(), set(), []
+    reader = AskReader()
+    seen: set[str] = set()
+    asks: list[Ask] = []
     for number, wire in enumerate(request.asks):
         field = f"asks[{number}]"
         try:
@@ -151,8 +147,7 @@ def read_submission(request: pb.PlanSubmissionRequest) -> tuple[NewApplication, 
         if wrong:
             raise invalid_argument(f"{field}.{wrong}", f"{field}.{wrong.partition(':')[0]}")
         seen.add(ask.key)
-        ask.partition = new.partition
-        asks.append(ask)
+        asks.append(replace(ask, partition=new.partition))
     return new, asks
 
 

@@ -1,0 +1,32 @@
+"""The configurations of RMs: which is in force, who brought it, and which were before it.
+
+An applied configuration, by an operator or a rollback, stays in force until another one comes. The
+text that an RM registers with counts as another one only if it is not the text that the RM had said
+before.
+"""
+
+from licorne_server.configurations.applying import Applied, Applier, Change
+from licorne_server.configurations.changes import Changes
+from licorne_server.configurations.default import Default, DefaultFileError, load_default
+from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.keeper import Keeper
+from licorne_server.configurations.reloading import Reloaded, ReloadedRm, Reloader
+from licorne_server.configurations.revisions import Revision, Revisions, Source
+
+__all__ = [
+    "Applied",
+    "Applier",
+    "Change",
+    "Changes",
+    "Configurations",
+    "Default",
+    "DefaultFileError",
+    "Keeper",
+    "Reloaded",
+    "ReloadedRm",
+    "Reloader",
+    "Revision",
+    "Revisions",
+    "Source",
+    "load_default",
+]

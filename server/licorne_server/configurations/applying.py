@@ -1,0 +1,177 @@
+"""Puts another configuration into force for an RM that is registered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from licorne_core.commands import UpdateConfiguration
+from licorne_core.config import SubmittedConfig
+from licorne_core.config.schema import Configuration
+from licorne_core.effects import (
+    ConfigurationRefused,
+    ConfigurationUpdated,
+    Effect,
+    NotRegistered,
+)
+from licorne_core.ids import RmId
+from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.revisions import Revision, Revisions, Source
+from licorne_server.engine import Engine
+from licorne_server.errors import aborted, config_refused, failed_precondition
+from licorne_server.undisturbed import Undisturbed
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A configuration for an RM, who brings it and why. None stands for the server's default."""
+
+    rm_id: RmId
+    config: SubmittedConfig
+    source: Source
+    by: str
+    comment: str = ""
+    policy_group: str = ""
+    extra_config: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What came of a change.
+
+    `changed` is False where the configuration was in force already. `persistent` is whether the
+    revision in force is that after a restart of the server as well.
+    """
+
+    changed: bool
+    revision: Revision
+    persistent: bool
+
+
+class Applier:
+    """Applies changes whole or not at all. Whoever calls it holds the RM's lock."""
+
+    def __init__(self, engine: Engine, configurations: Configurations) -> None:
+        """Over the engine, and what is in force in it."""
+        self._engine = engine
+        self._configurations = configurations
+        self._keeper = configurations.keeper
+        self._undisturbed = Undisturbed("configuration")
+
+    async def stop(self) -> None:
+        """Wait until the changes that have begun are carried out."""
+        await self._undisturbed.stop()
+
+    def check_base(self, rm_id: str, base: int) -> None:
+        """Refuse a change that was made from another revision than the one in force.
+
+        Raises:
+            CallError: ABORTED with the number of the one in force.
+        """
+        revisions = self._configurations.find(rm_id)
+        if not base or revisions is None or revisions.current.number == base:
+            return
+        current = revisions.current
+        who = f"{current.source.value}, {current.by}" if current.by else current.source.value
+        raise aborted(
+            f"RM {rm_id} runs revision {current.number} of its configuration ({who}), "
+            f"the change was made from revision {base}",
+            "STALE_REVISION",
+            revision=str(current.number),
+        )
+
+    async def apply(self, change: Change) -> Applied:
+        """Put the configuration into force; nothing is changed if it cannot be stored.
+
+        What has begun is carried out to its end, also if the caller is cancelled.
+
+        Raises:
+            CallError: it was refused, or it cannot be stored.
+        """
+        return await self._undisturbed.run(self._carry_out(change))
+
+    async def _carry_out(self, change: Change) -> Applied:
+        before = self._configurations.get(change.rm_id)
+        config = change.config or self._configurations.default.current
+        after = self._after(before, change, config)
+        is_new = after.current is not before.current
+        # What is in the default file is read again at every start.
+        first_stored = after is not before and change.source is not Source.FILE
+        if first_stored:
+            await self._prepare(after)
+        try:
+            with self._configurations.expecting(after if is_new else None):
+                changed = await self._submit(change, config)
+        except BaseException:
+            if first_stored:
+                self._keeper.discard(change.rm_id)
+            raise
+        self._configurations.put(after)
+        kept = self._keeper.persistent
+        if first_stored:
+            kept = await self._keeper.commit(after)
+        else:
+            self._configurations.save(change.rm_id)
+        return Applied(changed=changed, revision=after.current, persistent=kept)
+
+    def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:
+        """What is known of the RM once the change is in force."""
+        if not isinstance(config, Configuration):
+            return before
+        after = before
+        if before.current.checksum != config.checksum:
+            source = change.source if change.config else self._configurations.default.source
+            after = self._configurations.bringing(
+                before, config, source, by=change.by, comment=change.comment
+            )
+        return after.saying(config.text) if change.source is Source.RM else after
+
+    async def _prepare(self, after: Revisions) -> None:
+        """Write what is to be kept, before anything is changed.
+
+        Raises:
+            CallError: FAILED_PRECONDITION, it cannot be written.
+        """
+        try:
+            await self._keeper.prepare(after)
+        except OSError as error:
+            raise failed_precondition(
+                f"the configuration of RM {after.rm_id} cannot be stored, so that nothing was "
+                f"changed: {error}",
+                "NOT_STORED",
+            ) from None
+
+    async def _submit(self, change: Change, config: SubmittedConfig) -> bool:
+        """Have the core take the configuration; whether it was another one.
+
+        Raises:
+            CallError: it was refused.
+        """
+        command = UpdateConfiguration(
+            rm_id=change.rm_id,
+            policy_group=change.policy_group,
+            config=config,
+            extra_config=dict(change.extra_config),
+        )
+        return _outcome(await self._engine.submit(command))
+
+
+def _outcome(effects: Sequence[Effect]) -> bool:
+    """Whether an update changed anything.
+
+    Raises:
+        CallError: it was refused.
+    """
+    changed = False
+    for effect in effects:
+        match effect:
+            case NotRegistered():
+                raise failed_precondition(effect.reason, "RM_NOT_REGISTERED")
+            case ConfigurationRefused():
+                log.warning("configuration refused", rm_id=effect.rm_id, reason=effect.reason)
+                raise config_refused(effect.reason, effect.problems)
+            case ConfigurationUpdated():
+                changed = effect.changed
+    return changed

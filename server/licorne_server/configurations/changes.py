@@ -1,0 +1,31 @@
+"""Everything by which configurations change while the server runs."""
+
+from licorne_server.clock import Clock
+from licorne_server.config_thread import ConfigThread
+from licorne_server.configurations.applying import Applier
+from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.reloading import Reloader
+from licorne_server.engine import Engine
+from licorne_server.rms import Rms
+
+
+class Changes:
+    """The one who applies configurations, and the one who reads the default's file again."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        rms: Rms,
+        configurations: Configurations,
+        thread: ConfigThread,
+        clock: Clock,
+    ) -> None:
+        """Over the engine and its RMs; `thread` parses configurations."""
+        self.configurations = configurations
+        self.applier = Applier(engine, configurations)
+        self.reloader = Reloader(configurations, self.applier, rms, thread, clock)
+
+    async def stop(self) -> None:
+        """Begin no more of them, and wait for those that have begun."""
+        await self.reloader.stop()
+        await self.applier.stop()

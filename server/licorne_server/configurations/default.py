@@ -1,0 +1,84 @@
+"""The configuration of RMs that bring none: that of the `--config` file, or the built-in one."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from licorne_core.config import built_in, load
+from licorne_core.config.caps import MAX_BYTES
+from licorne_core.config.schema import Configuration
+from licorne_core.errors import ConfigError, Problem
+from licorne_server.configurations.revisions import Source
+from licorne_server.problems import located
+
+
+class DefaultFileError(Exception):
+    """The file cannot be used; `problems` are those of the text, if it could be read."""
+
+    def __init__(self, reason: str, problems: tuple[Problem, ...] = ()) -> None:
+        """`reason` names the file."""
+        super().__init__(reason)
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Default:
+    """What holds for RMs that bring no configuration.
+
+    `file` is where `current` was read from; without one nothing is ever read again.
+    """
+
+    current: Configuration = field(default_factory=built_in)
+    file: Path | None = None
+
+    @property
+    def source(self) -> Source:
+        """Who is said to bring it."""
+        return Source.BUILT_IN if self.file is None else Source.FILE
+
+
+def load_default(file: Path) -> Configuration:
+    """The configuration in the file.
+
+    Raises:
+        DefaultFileError: the file cannot be read, or what is in it cannot be used.
+    """
+    text = read_default(file)
+    check_not_empty(file, text)
+    try:
+        return load(text)
+    except ConfigError as error:
+        raise refused_default(file, error.problems) from None
+
+
+def read_default(file: Path) -> str:
+    """The text in the file.
+
+    Raises:
+        DefaultFileError: the file cannot be read, is too large or is not UTF-8.
+    """
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
+        if len(content) > MAX_BYTES:
+            raise DefaultFileError(f"{file} is larger than {MAX_BYTES} bytes")
+        return content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DefaultFileError(f"cannot read {file}: {error}") from None
+
+
+def check_not_empty(file: Path, text: str) -> None:
+    """Refuse a file with nothing in it, though an empty text is the built-in one elsewhere.
+
+    Whoever writes a file may empty it first.
+
+    Raises:
+        DefaultFileError: nothing is in it.
+    """
+    if not text.strip():
+        raise DefaultFileError(f"{file} is empty, which is no configuration")
+
+
+def refused_default(file: Path, problems: tuple[Problem, ...]) -> DefaultFileError:
+    """The error for a file with problems: ``file:line:column: path: message``, a line each."""
+    lines = "\n".join(located(str(file), problems))
+    return DefaultFileError(f"the default configuration is refused:\n{lines}", problems)

@@ -1,0 +1,162 @@
+"""Which configuration is in force for each RM, and which were; RMs that are gone among them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from licorne_core.config import SubmittedConfig
+from licorne_core.config.schema import Configuration
+from licorne_core.ids import RmId
+from licorne_server.clock import Clock
+from licorne_server.configurations.default import Default
+from licorne_server.configurations.keeper import Keeper
+from licorne_server.configurations.revisions import Revision, Revisions, Source
+from licorne_server.convert_out import nanoseconds
+
+log = structlog.get_logger(__name__)
+
+MAX_GONE = 1_024
+"""RMs that are gone of which revisions are kept: as many as there may be RMs."""
+
+MAX_GONE_BYTES = 64 * 1024 * 1024
+"""Bytes of their texts."""
+
+
+class Configurations:
+    """The revisions of all RMs.
+
+    Whoever changes an RM's configuration says first what it will be, in `expecting`. It counts from
+    the moment at which the core has it in force. So nobody ever reads a revision whose text is not
+    that in force.
+    """
+
+    default: Default
+    """The configuration of RMs that bring none."""
+    keeper: Keeper
+    """Who keeps the revisions beyond this process."""
+
+    def __init__(self, default: Default, keeper: Keeper, clock: Clock) -> None:
+        """No RM is known; `start` brings those that the keeper has."""
+        self.default = default
+        self.keeper = keeper
+        self._clock = clock
+        self._of: dict[RmId, Revisions] = {}
+        self._expected: dict[RmId, Revisions] = {}
+        # RMs that are not registered, the longest gone first.
+        self._gone: dict[RmId, None] = {}
+
+    def start(self) -> None:
+        """Take over what the server before this one had kept.
+
+        Raises:
+            SettingsError: something that was kept cannot be used.
+        """
+        for revisions in self.keeper.open():
+            self._of[revisions.rm_id] = revisions
+            self._gone[revisions.rm_id] = None
+        self._drop_too_many()
+
+    async def stop(self) -> None:
+        """Write what waits to be written; nothing comes into force any more."""
+        await self.keeper.close()
+
+    def find(self, rm_id: str) -> Revisions | None:
+        """The revisions of an RM, registered or not."""
+        return self._of.get(RmId(rm_id))
+
+    def get(self, rm_id: str) -> Revisions:
+        """The revisions of an RM that is registered."""
+        return self._of[RmId(rm_id)]
+
+    def goes_on(self, rm_id: RmId, text: str) -> Revision | None:
+        """The applied revision that stays in force if the RM registers with the text, if any."""
+        revisions = self._of.get(rm_id)
+        return revisions.current if revisions is not None and revisions.goes_on(text) else None
+
+    def after_registration(
+        self, rm_id: RmId, text: str, config: SubmittedConfig, by: str
+    ) -> Revisions | None:
+        """What is in force once the RM is registered; None if the configuration is not usable.
+
+        `text` is what the RM said, and `config` is what it is registered with.
+        """
+        before = self._of.get(rm_id) or Revisions(rm_id=rm_id)
+        if before.goes_on(text):
+            return before.saying(text)
+        if not isinstance(config, Configuration):
+            return None
+        source = Source.REGISTRATION if text else self.default.source
+        return self.bringing(before, config, source, by=by if text else "").saying(text)
+
+    def bringing(
+        self,
+        before: Revisions,
+        config: Configuration,
+        source: Source,
+        *,
+        by: str,
+        comment: str = "",
+    ) -> Revisions:
+        """What is in force after the configuration came; no new revision if nothing is new."""
+        if before.kept:
+            current = before.current
+            if (current.checksum, current.source) == (config.checksum, source):
+                return before
+        time = nanoseconds(self._clock.now())
+        return before.adding(config, source, time=time, by=by, comment=comment)
+
+    @contextmanager
+    def expecting(self, revisions: Revisions | None) -> Iterator[None]:
+        """Inside the block this comes into force with the next configuration that the core takes.
+
+        The RM's lock is held meanwhile.
+        """
+        if revisions is None:
+            yield
+            return
+        self._expected[revisions.rm_id] = revisions
+        try:
+            yield
+        finally:
+            self._expected.pop(revisions.rm_id, None)
+
+    def in_force(self, rm_id: RmId) -> None:
+        """The core has put into force what was expected for the RM."""
+        expected = self._expected.pop(rm_id, None)
+        if expected is not None:
+            self.put(expected)
+            self._gone.pop(rm_id, None)
+
+    def put(self, revisions: Revisions) -> None:
+        """This is known of the RM from now on."""
+        self._of[revisions.rm_id] = revisions
+
+    def save(self, rm_id: RmId) -> None:
+        """Have the RM's revisions kept beyond this process as soon as possible, if any are."""
+        if rm_id in self._of:
+            self.keeper.save(self._of[rm_id])
+
+    def gone(self, rm_id: RmId) -> None:
+        """The RM is not registered any more. What is known of it is kept for its return."""
+        if rm_id in self._of:
+            self._gone[rm_id] = None
+            self._drop_too_many()
+
+    def forget(self, rm_id: RmId) -> None:
+        """Somebody wants the RM to be forgotten with all that is known of it."""
+        self._gone.pop(rm_id, None)
+        if self._of.pop(rm_id, None) is not None:
+            self.keeper.drop(rm_id)
+
+    def _drop_too_many(self) -> None:
+        """Of RMs that are gone keep so many: those go first that have nothing applied."""
+        size = sum(self._of[rm_id].size for rm_id in self._gone)
+        order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
+        for rm_id in order:
+            if len(self._gone) <= MAX_GONE and size <= MAX_GONE_BYTES:
+                return
+            size -= self._of[rm_id].size
+            if self._of[rm_id].is_applied:
+                log.warning("applied configuration of an RM that is gone dropped", rm_id=rm_id)
+            self.forget(rm_id)

@@ -1,0 +1,111 @@
+"""Keeps revisions beyond this process, in a state directory if there is one.
+
+Files are written in one thread, in the order in which that was asked for, never in the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import structlog
+
+from licorne_core.ids import RmId
+from licorne_server.configurations.revisions import Revisions
+from licorne_server.configurations.state_dir import StateDir
+
+log = structlog.get_logger(__name__)
+
+
+class Keeper:
+    """The one who writes into the state directory; without one nothing is kept."""
+
+    failures: int
+    """Writes that have failed since the start."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Keep revisions in the folder; nothing is read or written before `open`."""
+        self.failures = 0
+        self._dir = None if folder is None else StateDir(folder)
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+
+    @property
+    def persistent(self) -> bool:
+        """Whether anything is kept."""
+        return self._dir is not None
+
+    def open(self) -> list[Revisions]:
+        """Take the directory for this process alone; the revisions in it.
+
+        Raises:
+            SettingsError: another server has it, or a file in it cannot be used.
+        """
+        return [] if self._dir is None else self._dir.open()
+
+    async def prepare(self, revisions: Revisions) -> None:
+        """Write all that `commit` needs, so that it needs no more room on the disk.
+
+        Raises:
+            OSError: it cannot be written; what was kept before is kept still.
+        """
+        if self._dir is not None:
+            try:
+                await self._run(self._dir.prepare, revisions)
+            except OSError:
+                self.failures += 1
+                raise
+
+    async def commit(self, revisions: Revisions) -> bool:
+        """Keep what was prepared in place of what was kept; whether it is kept."""
+        if self._dir is None:
+            return False
+        try:
+            await self._run(self._dir.commit, revisions)
+        except OSError as error:
+            self._failed(revisions.rm_id, error)
+            return False
+        return True
+
+    def discard(self, rm_id: RmId) -> None:
+        """What was prepared does not come."""
+        self._begin(rm_id, lambda directory: directory.discard(rm_id))
+
+    def save(self, revisions: Revisions) -> None:
+        """Keep the revisions as soon as possible; a failure is in the log."""
+
+        def write(directory: StateDir) -> None:
+            directory.prepare(revisions)
+            directory.commit(revisions)
+
+        self._begin(revisions.rm_id, write)
+
+    def drop(self, rm_id: RmId) -> None:
+        """Keep nothing of the RM any more."""
+        self._begin(rm_id, lambda directory: directory.drop(rm_id))
+
+    async def close(self) -> None:
+        """Write what waits to be written, and leave the directory to others."""
+        await asyncio.to_thread(self._thread.shutdown)
+        if self._dir is not None:
+            self._dir.close()
+
+    def _begin(self, rm_id: RmId, work: Callable[[StateDir], None]) -> None:
+        """Do the work after all that was asked for before; nobody waits for it."""
+        directory = self._dir
+        if directory is None:
+            return
+
+        def run() -> None:
+            try:
+                work(directory)
+            except OSError as error:
+                self._failed(rm_id, error)
+
+        self._thread.submit(run)
+
+    async def _run(self, work: Callable[[Revisions], None], revisions: Revisions) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, work, revisions)
+
+    def _failed(self, rm_id: RmId, error: OSError) -> None:
+        self.failures += 1
+        log.error("configuration not stored", rm_id=rm_id, reason=str(error))

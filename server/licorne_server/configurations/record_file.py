@@ -1,0 +1,118 @@
+"""The form in which an RM's revisions are kept in a file.
+
+The first line is the SHA-256 of all that follows, which is a JSON document. Texts are not in it:
+they have files of their own, by their SHA-256.
+"""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from licorne_core.ids import RmId
+from licorne_server.configurations.revisions import Revision, Revisions, Source
+
+FORMAT = 1
+
+
+class Damaged(Exception):
+    """A file is not what was written; the text says in what way."""
+
+
+def digest_of(data: bytes) -> str:
+    """SHA-256 in lower-case hex."""
+    return sha256(data).hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """The name under which a text is kept."""
+    return digest_of(text.encode())
+
+
+def texts_of(revisions: Revisions) -> dict[str, str]:
+    """The texts that belong to the revisions, by digest."""
+    texts = {revision.text for revision in revisions.kept} | {revisions.said}
+    return {text_digest(text): text for text in texts if text}
+
+
+def encode(revisions: Revisions) -> bytes:
+    """The revisions as a file has them."""
+    document = {
+        "format": FORMAT,
+        "rm_id": revisions.rm_id,
+        "said": text_digest(revisions.said) if revisions.said else "",
+        "revisions": [
+            {
+                "revision": revision.number,
+                "source": revision.source.value,
+                "time": revision.time,
+                "by": revision.by,
+                "comment": revision.comment,
+                "checksum": revision.checksum,
+                "text": text_digest(revision.text),
+            }
+            for revision in revisions.kept
+        ],
+    }
+    body = json.dumps(document, indent=1).encode() + b"\n"
+    return digest_of(body).encode() + b"\n" + body
+
+
+def needed_texts(data: bytes) -> set[str]:
+    """The digests of the texts that a file needs.
+
+    Raises:
+        Damaged: it is no such file.
+    """
+    document = _document(data)
+    try:
+        needed = {str(item["text"]) for item in document["revisions"]}
+        return (needed | {str(document["said"])}) - {""}
+    except (KeyError, TypeError) as error:
+        raise Damaged(f"something is missing: {error}") from None
+
+
+def decode(data: bytes, texts: Mapping[str, str]) -> Revisions:
+    """The revisions in a file; `texts` are those that it needs, by digest.
+
+    Raises:
+        Damaged: it is no such file.
+    """
+    document = _document(data)
+    try:
+        revisions = Revisions(
+            rm_id=RmId(str(document["rm_id"])),
+            said=texts[document["said"]] if document["said"] else "",
+            kept=tuple(_revision(item, texts) for item in document["revisions"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"something is missing or wrong: {error}") from None
+    numbers = [revision.number for revision in revisions.kept]
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise Damaged(f"the revisions are not in order: {numbers}")
+    return revisions
+
+
+def _revision(item: Mapping[str, Any], texts: Mapping[str, str]) -> Revision:
+    text = texts[item["text"]]
+    return Revision(
+        number=int(item["revision"]),
+        source=Source(item["source"]),
+        time=int(item["time"]),
+        by=str(item["by"]),
+        comment=str(item["comment"]),
+        checksum=str(item["checksum"]),
+        text=text,
+        size=len(text.encode()),
+    )
+
+
+def _document(data: bytes) -> Any:
+    """The JSON document of a file that is whole."""
+    first, _, body = data.partition(b"\n")
+    if first.decode("ascii", "replace") != digest_of(body):
+        raise Damaged("it is not what was written: the checksum in its first line is another one")
+    document = json.loads(body)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise Damaged(f"it is not of format {FORMAT}: another version has written it")
+    return document

@@ -1,0 +1,228 @@
+"""Reads the default configuration's file again: when told to, and when its content has changed.
+
+RMs whose configuration is that of the file get the new one, each whole or not at all. An RM that
+registers later gets it as well.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from time import perf_counter
+
+import structlog
+
+from licorne_core.config import InvalidConfiguration
+from licorne_core.ids import RmId
+from licorne_server.bounded_lock import BoundedLock
+from licorne_server.clock import Clock
+from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.configurations.applying import Applier, Change
+from licorne_server.configurations.default import (
+    DefaultFileError,
+    check_not_empty,
+    read_default,
+    refused_default,
+)
+from licorne_server.configurations.history import Configurations
+from licorne_server.configurations.revisions import Source
+from licorne_server.errors import CallError, Defect, failed_precondition
+from licorne_server.rms import Rms
+from licorne_server.undisturbed import Undisturbed
+
+log = structlog.get_logger(__name__)
+
+INTERVAL = 2.0
+"""Seconds between two looks at the file."""
+
+MAX_WAITING = 16
+"""Reloads that may wait for the one that is under way."""
+
+ORIGIN = Origin("the server", "the default configuration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadedRm:
+    """What became of an RM that runs the file's configuration; `refusal` is why it does not now."""
+
+    rm_id: RmId
+    changed: bool
+    revision: int
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reloaded:
+    """What came of a reload; `changed` is whether anything was new in the file."""
+
+    changed: bool
+    checksum: str
+    rms: tuple[ReloadedRm, ...]
+
+
+class Reloader:
+    """The only one who reads the file of the default configuration again."""
+
+    reloads: int
+    """Reloads since the start after which the file's configuration is the default."""
+    failures: int
+    """Reloads since the start that found a file that cannot be used."""
+    seconds: float
+    """How long the last of all these took."""
+
+    def __init__(
+        self,
+        configurations: Configurations,
+        applier: Applier,
+        rms: Rms,
+        thread: ConfigThread,
+        clock: Clock,
+    ) -> None:
+        """`thread` parses the file, and the `applier` puts it into force."""
+        self.reloads = 0
+        self.failures = 0
+        self.seconds = 0.0
+        self._configurations = configurations
+        self._default = configurations.default
+        self._applier = applier
+        self._rms = rms
+        self._thread = thread
+        self._clock = clock
+        self._lock = BoundedLock("reloads", "TOO_MANY_RELOADS", MAX_WAITING)
+        self._undisturbed = Undisturbed("reload")
+        self._asked: set[asyncio.Task[None]] = set()
+        self._watch: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        """Look at the file from now on, if there is one."""
+        if self._default.file is not None:
+            work = self._look(self._default.file)
+            self._watch = asyncio.get_running_loop().create_task(work, name="default file")
+
+    async def stop(self) -> None:
+        """Look no more, and wait until the reload that has begun is carried out."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+        for task in self._asked:
+            task.cancel()
+        await self._undisturbed.stop()
+
+    def reload_soon(self) -> None:
+        """Read the file again, if there is one; what comes of it is in the log."""
+        if self._default.file is not None:
+            task = asyncio.get_running_loop().create_task(self._reload_and_log())
+            self._asked.add(task)
+            task.add_done_callback(self._asked.discard)
+
+    async def reload(self) -> Reloaded:
+        """Read the file again, and hand its configuration to the RMs that run the file's.
+
+        What has begun is carried out to its end, also if the caller is cancelled.
+
+        Raises:
+            CallError: FAILED_PRECONDITION, there is no file; or too many reloads wait already.
+            DefaultFileError: the file cannot be used. Nothing is changed.
+        """
+        file = self._default.file
+        if file is None:
+            raise failed_precondition(
+                "the server was started without --config, so there is no file to read again",
+                "NO_CONFIGURATION_FILE",
+            )
+        return await self._undisturbed.run(self._reload(file))
+
+    async def _reload(self, file: Path) -> Reloaded:
+        async with self._lock:
+            begin = perf_counter()
+            try:
+                changed = await self._read(file)
+                self.reloads += 1
+                rms = await self._hand_out(file)
+            except DefaultFileError:
+                self.failures += 1
+                raise
+            finally:
+                self.seconds = perf_counter() - begin
+        checksum = self._default.current.checksum
+        refused = [rm.rm_id for rm in rms if rm.refusal]
+        log.info("default configuration read", changed=changed, rms=len(rms), refused=refused)
+        return Reloaded(changed=changed, checksum=checksum, rms=rms)
+
+    async def _read(self, file: Path) -> bool:
+        """Make the file's configuration the default; whether it is another one.
+
+        Raises:
+            DefaultFileError: it cannot be used.
+        """
+        text = await asyncio.to_thread(read_default, file)
+        if text == self._default.current.text:
+            return False
+        check_not_empty(file, text)
+        config = await self._thread.parse(ORIGIN, text)
+        if isinstance(config, InvalidConfiguration):
+            raise refused_default(file, config.problems)
+        assert config is not None, "a text that is not empty was parsed"
+        self._default.current = config
+        return True
+
+    async def _hand_out(self, file: Path) -> tuple[ReloadedRm, ...]:
+        """Let all RMs that run the file's configuration have the new one.
+
+        RMs that register just now are among them: they may have begun with the old one.
+        """
+        rm_ids = sorted(self._rms.parties())
+        found = await asyncio.gather(*(self._follow(rm_id, file) for rm_id in rm_ids))
+        return tuple(reloaded for reloaded in found if reloaded is not None)
+
+    async def _follow(self, rm_id: RmId, file: Path) -> ReloadedRm | None:
+        """Let one RM have it; None if it does not run the file's configuration."""
+        revision = 0
+        try:
+            async with self._rms.lock(rm_id):
+                revisions = self._configurations.find(rm_id)
+                if revisions is None or self._rms.find(rm_id) is None:
+                    return None
+                if revisions.current.source is not Source.FILE:
+                    return None
+                revision = revisions.current.number
+                config = self._default.current
+                change = Change(rm_id=rm_id, config=config, source=Source.FILE, by=str(file))
+                applied = await self._applier.apply(change)
+        except (CallError, Defect) as error:
+            log.warning("default configuration not taken", rm_id=rm_id, reason=str(error))
+            return ReloadedRm(rm_id=rm_id, changed=False, revision=revision, refusal=str(error))
+        return ReloadedRm(rm_id=rm_id, changed=applied.changed, revision=applied.revision.number)
+
+    async def _reload_and_log(self) -> None:
+        try:
+            await self.reload()
+        except DefaultFileError as error:
+            problems = [str(problem) for problem in error.problems]
+            log.error("default configuration not read", reason=str(error), problems=problems)
+        except CallError as error:
+            log.error("default configuration not read", reason=str(error))
+
+    async def _look(self, file: Path) -> None:
+        """Read the file again once two looks in a row have found the same new content.
+
+        So a file is left alone while somebody writes it, and one that cannot be used is told of
+        once for each content. A link is followed: it may lead to another file than before.
+        """
+        never = asyncio.Event()
+        seen = last = sha256(self._default.current.text.encode()).hexdigest()
+        while True:
+            await self._clock.wait(self._clock.now() + INTERVAL, never)
+            content = await asyncio.to_thread(_digest, file)
+            if content == last != seen:
+                seen = content
+                await self._reload_and_log()
+            last = content
+
+
+def _digest(file: Path) -> str:
+    """What tells the file's content from any other; if it cannot be read, why."""
+    try:
+        return sha256(read_default(file).encode()).hexdigest()
+    except DefaultFileError as error:
+        return str(error)

@@ -1,0 +1,136 @@
+"""The history of RMs' configurations: list, roll back, and read the default's file again."""
+
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from licorne.v1 import admin_pb2 as pb
+from licorne_core.ids import RmId
+from licorne_server.access import Access
+from licorne_server.caps import comment_problem
+from licorne_server.config_thread import ConfigThread, Origin
+from licorne_server.configurations import (
+    Change,
+    Changes,
+    DefaultFileError,
+    Revision,
+    Revisions,
+    Source,
+)
+from licorne_server.errors import config_refused, invalid_argument, not_found
+from licorne_server.errors_to_status import unary_handler
+from licorne_server.rms import Rms
+from licorne_server.services.admin.names import Names
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""Bytes of the texts in one answer."""
+
+
+class RevisionMethods:
+    """`ListConfigurations`, `RollBackConfiguration` and `ReloadConfiguration`."""
+
+    def __init__(
+        self, rms: Rms, access: Access, names: Names, thread: ConfigThread, changes: Changes
+    ) -> None:
+        """Over the RMs and what was in force for them; `thread` parses configurations."""
+        self._rms = rms
+        self._access = access
+        self._names = names
+        self._thread = thread
+        self._changes = changes
+
+    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+        """The methods by name."""
+        return {
+            "ListConfigurations": unary_handler(pb.ListConfigurationsRequest, self._list),
+            "RollBackConfiguration": unary_handler(
+                pb.RollBackConfigurationRequest, self._roll_back
+            ),
+            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, self._reload),
+        }
+
+    async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
+        self._names.rm(request.rm_id, context)
+        revisions = self._changes.configurations.get(request.rm_id)
+        wanted = reversed(revisions.kept)
+        if request.revision:
+            wanted = iter([_found(revisions, request.revision)])
+        answer = pb.ListConfigurationsResponse()
+        left = MAX_ANSWER_BYTES if request.with_config else -1
+        for revision in wanted:
+            left = left - revision.size if left >= 0 else left
+            answer.revisions.append(_shown(revision, with_config=left >= 0))
+        return answer
+
+    async def _roll_back(self, request: pb.RollBackConfigurationRequest, context: Any) -> Message:
+        problem = comment_problem(request.comment)
+        if problem:
+            raise invalid_argument(problem, "comment")
+        self._names.rm(request.rm_id, context)
+        caller = self._access.caller(context)
+        applier = self._changes.applier
+        async with self._rms.lock(request.rm_id):
+            self._rms.get(request.rm_id, "RollBackConfiguration")
+            applier.check_base(request.rm_id, request.base_revision)
+            revisions = self._changes.configurations.get(request.rm_id)
+            number = request.revision or revisions.current.number - 1
+            text = _found(revisions, number).text
+            origin = Origin(caller.party, f"RM {request.rm_id}")
+            change = Change(
+                rm_id=RmId(request.rm_id),
+                config=await self._thread.parse(origin, text),
+                source=Source.ROLLBACK,
+                by=caller.party,
+                comment=request.comment or f"rollback to revision {number}",
+            )
+            applied = await applier.apply(change)
+        return pb.RollBackConfigurationResponse(
+            changed=applied.changed,
+            checksum=applied.revision.checksum,
+            revision=applied.revision.number,
+            persistent=applied.persistent,
+        )
+
+    async def _reload(self, _: pb.ReloadConfigurationRequest, context: Any) -> Message:
+        self._access.check_operator(context)
+        try:
+            reloaded = await self._changes.reloader.reload()
+        except DefaultFileError as error:
+            raise config_refused(str(error), error.problems) from None
+        return pb.ReloadConfigurationResponse(
+            changed=reloaded.changed,
+            checksum=reloaded.checksum,
+            rms=[
+                pb.ReloadedRm(
+                    rm_id=rm.rm_id, changed=rm.changed, revision=rm.revision, refusal=rm.refusal
+                )
+                for rm in reloaded.rms
+            ],
+        )
+
+
+def _found(revisions: Revisions, number: int) -> Revision:
+    """The revision of that number.
+
+    Raises:
+        CallError: NOT_FOUND, it is not kept.
+    """
+    found = revisions.find(number)
+    if found is None:
+        first, last = revisions.kept[0].number, revisions.current.number
+        kept = f"{first} to {last} are" if first < last else f"{last} is"
+        raise not_found(f"revision {number} of RM {revisions.rm_id} is not kept: {kept}")
+    return found
+
+
+def _shown(revision: Revision, *, with_config: bool) -> pb.ConfigurationRevision:
+    return pb.ConfigurationRevision(
+        revision=revision.number,
+        checksum=revision.checksum,
+        source=revision.source.value,
+        time=revision.time,
+        by=revision.by,
+        comment=revision.comment,
+        config=revision.text if with_config else "",
+    )

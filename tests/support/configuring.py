@@ -1,0 +1,102 @@
+"""Configurations to change between, and the calls that change them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.app import Server
+
+
+def text(queue: str, **maxima: int) -> str:
+    """A configuration with one queue of that name, a leaf."""
+    resources = f", resources: {{max: {maxima}}}".replace("'", "") if maxima else ""
+    return (
+        f"partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
+        f"        queues: [{{name: {queue}{resources}}}]\n"
+    )
+
+
+A, B, C, D = map(text, "abcd")
+BROKEN = text("a").replace("submitacl", "submitall")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a call was refused."""
+
+    code: grpc.StatusCode
+    text: str
+    reason: str
+    metadata: dict[str, str]
+
+
+def refusal(error: grpc.aio.AioRpcError) -> Refusal:
+    """The code, the text, and what is for programs."""
+    info = error_details_pb2.ErrorInfo()
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        if detail.Unpack(info):
+            break
+    return Refusal(error.code(), error.details() or "", info.reason, dict(info.metadata))
+
+
+class Admin:
+    """The calls on configurations, for one RM."""
+
+    def __init__(self, channel: Any, rm_id: str = "rm") -> None:
+        """Over a channel."""
+        self._stub: Any = AdminStub(channel)
+        self._rm_id = rm_id
+
+    async def get(self) -> pb.GetConfigurationResponse:
+        """What is in force."""
+        return await self._stub.GetConfiguration(pb.GetConfigurationRequest(rm_id=self._rm_id))
+
+    async def apply(
+        self, config: str, base: int = 0, comment: str = ""
+    ) -> pb.UpdateConfigurationResponse:
+        """Put a text into force."""
+        request = pb.UpdateConfigurationRequest(
+            rm_id=self._rm_id, config=config, base_revision=base, comment=comment
+        )
+        return await self._stub.UpdateConfiguration(request)
+
+    async def history(self, **fields: Any) -> list[pb.ConfigurationRevision]:
+        """The revisions, the latest first."""
+        request = pb.ListConfigurationsRequest(rm_id=self._rm_id, **fields)
+        return list((await self._stub.ListConfigurations(request)).revisions)
+
+    async def roll_back(self, to: int = 0, base: int = 0) -> pb.RollBackConfigurationResponse:
+        """Apply the text of an earlier revision."""
+        request = pb.RollBackConfigurationRequest(
+            rm_id=self._rm_id, revision=to, base_revision=base
+        )
+        return await self._stub.RollBackConfiguration(request)
+
+    async def reload(self) -> pb.ReloadConfigurationResponse:
+        """Have the default's file read again."""
+        return await self._stub.ReloadConfiguration(pb.ReloadConfigurationRequest())
+
+    async def in_force(self) -> tuple[str, int, str]:
+        """Text, revision and source."""
+        running = await self.get()
+        return running.config, running.revision, running.source
+
+
+def queues(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
+    """The queues below root that the core really has."""
+    partition = server.scheduler.views.resolve(f"[{rm_id}]default")
+    return tuple(server.scheduler.views.queues(partition).child_names)
+
+
+def write(file: Path, content: str) -> None:
+    """Put a file into place whole, as editors do."""
+    beside = file.with_suffix(".beside")
+    beside.write_text(content, encoding="utf-8")
+    beside.replace(file)
