@@ -255,7 +255,13 @@ class Server:
             ),
             AboutService(self._build, started_time, access),
             AdminService(
-                self.engine, self.rms, views, access, thread, self.departures, self.changes
+                self.engine,
+                self.rms,
+                views,
+                access,
+                thread,
+                self.departures,
+                self.changes,
                 self.copies,
             ),
             StateService(views, self.rms, access, self._share, self.engine.now),

@@ -348,7 +348,7 @@ def _release(raw: bytes) -> ReleaseRequest:
 _NODES = Sort(NODE, _node, _large_node, _refused_node, attrgetter("capacity"))
 _APPLICATIONS = Sort(
     APPLICATION,
-    _new_application,
+    new_application,
     _large_application,
     _refused_application,
     attrgetter("placeholder_ask"),

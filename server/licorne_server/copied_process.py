@@ -8,9 +8,8 @@ fork, it holds for ever in the copy: a lock of gRPC, of the log, of an executor.
 none of them. It runs one function of the core, which is pure, and then `os._exit`, by which nothing
 is cleaned up that belongs to the parent. It neither returns into the event loop, nor logs, nor
 imports. The locks that it cannot do without are those of the interpreter, of the import system and
-of the C library's memory, and these two see to themselves in a fork. gRPC's own handlers of forks
-are off in Python unless `GRPC_ENABLE_FORK_SUPPORT` is set, and do nothing then either where
-the copy makes no call.
+of the C library's memory, and these two see to themselves in a fork. gRPC's own
+handlers of forks are switched off (`grpc_forks.py`).
 
 The first thing that the copy does is to close all files but its pipe, so that no port stays taken
 and no stream stays open because of it. It ends with its parent (`PR_SET_PDEATHSIG`), has so
@@ -99,9 +98,7 @@ def _fork() -> int:
         return os.fork()
 
 
-def _be_the_copy(
-    work: Callable[[Spent], bytes], writer: int, parent: int, seconds: int
-) -> None:
+def _be_the_copy(work: Callable[[Spent], bytes], writer: int, parent: int, seconds: int) -> None:
     """Work, answer and end. This never returns, whatever is raised."""
     try:
         gc.disable()

@@ -17,9 +17,17 @@ import structlog
 
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
+from licorne_server import grpc_forks
 from licorne_server.copied_process import FAILED, Child, Spent, start, whole_answer
 from licorne_server.engine import Engine
-from licorne_server.errors import Defect, Stopped, aborted, exhausted, new_correlation_id
+from licorne_server.errors import (
+    Defect,
+    Stopped,
+    aborted,
+    exhausted,
+    failed_precondition,
+    new_correlation_id,
+)
 from licorne_server.party_line import PartyLine
 
 log = structlog.get_logger(__name__)
@@ -39,7 +47,7 @@ MOST = 64
 _CHUNK = 1 << 18
 
 Question = Callable[[Scheduler, float, Spent], bytes]
-"""Gives an answer from a scheduler that is its own, at a time in unix seconds; it runs in the copy."""
+"""Gives an answer, in the copy, from the scheduler there and the time in unix seconds."""
 
 
 class Copies:
@@ -59,7 +67,7 @@ class Copies:
         self._stopped = False
 
     async def ask(
-        self, party: str, rm_id: RmId, question: Question, check: Callable[[], None]
+        self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
     ) -> bytes:
         """The answer to a question about an RM, once all its commands so far were carried out.
 
@@ -102,7 +110,7 @@ class Copies:
     def _start(
         self,
         question: Question,
-        check: Callable[[], None],
+        check: Callable[[], object],
         started: list[Child],
         scheduler: Scheduler,
         now: float,
@@ -110,6 +118,12 @@ class Copies:
         """Make the copy; it has begun to work when this returns."""
         if self._stopped:
             raise Stopped
+        if grpc_forks.CAME_TOO_LATE:
+            raise failed_precondition(
+                "no copy is made for a plan: gRPC was loaded before licorne_server; "
+                f"set {grpc_forks.VARIABLE}=0, or import licorne_server first",
+                "NO_COPIES",
+            )
         check()
         begin = perf_counter()
         try:

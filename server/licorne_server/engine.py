@@ -147,9 +147,7 @@ class Engine:
         effects: list[Effect] = await future
         return effects
 
-    async def between_commands(
-        self, rm_id: RmId, act: Callable[[Scheduler, float], None]
-    ) -> None:
+    async def between_commands(self, rm_id: RmId, act: Callable[[Scheduler, float], None]) -> None:
         """Call `act` with the core and the time once all that the RM has said was carried out.
 
         Nothing of the RM is half done then. `act` changes nothing; what it raises is raised here.

@@ -18,6 +18,7 @@ from licorne_server.admission import Admission
 from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
+from licorne_server.copies import Copies
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
@@ -168,7 +169,16 @@ class Site:
             SessionService(
                 engine, rms, access, gate, admission, share, 1, HEARTBEAT, "0"
             ).handler(),
-            AdminService(engine, rms, views, access, thread, departures, changes).handler(),
+            AdminService(
+                engine,
+                rms,
+                views,
+                access,
+                thread,
+                departures,
+                changes,
+                Copies(engine, lambda: ""),
+            ).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]

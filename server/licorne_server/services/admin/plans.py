@@ -101,9 +101,7 @@ class PlanMethods:
             ],
         )
 
-    async def _submission(
-        self, request: pb.PlanSubmissionRequest, context: Any
-    ) -> Message | bytes:
+    async def _submission(self, request: pb.PlanSubmissionRequest, context: Any) -> Message | bytes:
         self._names.rm(request.rm_id, context)
         new, asks = read_submission(request)
         rm_id = RmId(request.rm_id)
