@@ -66,6 +66,11 @@ class Copies:
         self._ending: set[asyncio.Task[str]] = set()
         self._stopped = False
 
+    @property
+    def waiting(self) -> int:
+        """Questions that wait for their turn."""
+        return self._line.waiting
+
     async def ask(
         self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
     ) -> bytes:
@@ -97,8 +102,11 @@ class Copies:
         self._line.close(Stopped())
         for child in self._children:
             os.kill(child.pid, signal.SIGKILL)
-        while self._ending:
-            await asyncio.wait([*self._ending])
+        async with self._line.turn("stop"):
+            # Whoever had the copy has reaped it.
+            pass
+        if self._ending:
+            await asyncio.wait(self._ending)
 
     def _check_memory(self) -> None:
         if self._stopped:
@@ -140,6 +148,7 @@ class Copies:
 
         It is carried out to its end if the caller is cancelled.
         """
+        self._children.discard(child)
         os.kill(child.pid, signal.SIGKILL)
         ending = asyncio.get_running_loop().create_task(self._reap(child))
         self._ending.add(ending)
@@ -154,8 +163,6 @@ class Copies:
         except ChildProcessError:
             # Children are forgotten at once where SIGCHLD is ignored.
             status = 0
-        finally:
-            self._children.discard(child)
         return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
 
     def _answer(self, told: bytes | None, how: str) -> bytes:
