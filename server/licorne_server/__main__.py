@@ -42,11 +42,11 @@ HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
 
 class _Parser(argparse.ArgumentParser):
-    """Exits with 1 for wrong usage (DESIGN § 5), where argparse has 2."""
+    """Exits with 1 for wrong usage (DESIGN § 5), or with its `usage_error`; argparse has 2."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
-        self.exit(FAILED, f"{self.prog}: {message}\n")
+        self.exit(self.get_default("usage_error") or FAILED, f"{self.prog}: {message}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -56,7 +56,9 @@ class Admin:
 
     async def get(self) -> pb.GetConfigurationResponse:
         """What is in force."""
-        return await self._stub.GetConfiguration(pb.GetConfigurationRequest(rm_id=self._rm_id))
+        request = pb.GetConfigurationRequest(rm_id=self._rm_id)
+        answer: pb.GetConfigurationResponse = await self._stub.GetConfiguration(request)
+        return answer
 
     async def apply(
         self, config: str, base: int = 0, comment: str = ""
@@ -65,7 +67,8 @@ class Admin:
         request = pb.UpdateConfigurationRequest(
             rm_id=self._rm_id, config=config, base_revision=base, comment=comment
         )
-        return await self._stub.UpdateConfiguration(request)
+        answer: pb.UpdateConfigurationResponse = await self._stub.UpdateConfiguration(request)
+        return answer
 
     async def history(self, **fields: Any) -> list[pb.ConfigurationRevision]:
         """The revisions, the latest first."""
@@ -77,11 +80,14 @@ class Admin:
         request = pb.RollBackConfigurationRequest(
             rm_id=self._rm_id, revision=to, base_revision=base
         )
-        return await self._stub.RollBackConfiguration(request)
+        answer: pb.RollBackConfigurationResponse = await self._stub.RollBackConfiguration(request)
+        return answer
 
     async def reload(self) -> pb.ReloadConfigurationResponse:
         """Have the default's file read again."""
-        return await self._stub.ReloadConfiguration(pb.ReloadConfigurationRequest())
+        request = pb.ReloadConfigurationRequest()
+        answer: pb.ReloadConfigurationResponse = await self._stub.ReloadConfiguration(request)
+        return answer
 
     async def in_force(self) -> tuple[str, int, str]:
         """Text, revision and source."""
@@ -90,9 +96,11 @@ class Admin:
 
 
 def queues(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
-    """The queues below root that the core really has."""
-    partition = server.scheduler.views.resolve(f"[{rm_id}]default")
-    return tuple(server.scheduler.views.queues(partition).child_names)
+    """The queues below root that the core really has, without those that are draining."""
+    views = server.scheduler.views
+    partition = views.resolve(f"[{rm_id}]default")
+    names = views.queues(partition).child_names
+    return tuple(name for name in names if views.queue(partition, name).state == "Active")
 
 
 def write(file: Path, content: str) -> None:

@@ -1,7 +1,7 @@
 """How the commands reach a running server, and what they exit with when they cannot."""
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -56,8 +56,25 @@ class NotFoundError(Exception):
     """What was asked for is not there; the text names it."""
 
 
-def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool = True) -> None:
-    """Add `--target`, `-o` and the options for TLS; `--partition` for what belongs to one."""
+class RefusedError(Exception):
+    """The server refused what was wanted, or the user did."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        """What to tell, line by line."""
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def add_connection_arguments(
+    parser: argparse.ArgumentParser,
+    *,
+    partition: bool = True,
+    forms: Sequence[str] = ("table", "json"),
+) -> None:
+    """Add `--target`, `-o` and the options for TLS; `--partition` for what belongs to one.
+
+    Of the `forms` of what is printed the first is the usual one. With only one there is no `-o`.
+    """
     parser.add_argument(
         "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
     )
@@ -68,9 +85,10 @@ def add_connection_arguments(parser: argparse.ArgumentParser, *, partition: bool
             metavar="NAME",
             help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
         )
-    parser.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="form (%(default)s)"
-    )
+    if len(forms) > 1:
+        parser.add_argument(
+            "-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)"
+        )
     parser.add_argument(
         "--timeout",
         type=seconds(SHORTEST_TIMEOUT),
@@ -176,6 +194,9 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
     except UsageError as error:
         say(f"licorne: {error}")
         return USAGE
+    except RefusedError as error:
+        say(str(error))
+        return REFUSED
     except NotFoundError as error:
         say(f"licorne: {error}")
         return NOT_FOUND

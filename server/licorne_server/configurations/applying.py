@@ -114,6 +114,15 @@ class Applier:
             kept = await self._keeper.commit(after)
         else:
             self._configurations.save(change.rm_id)
+        log.info(
+            "configuration updated",
+            rm_id=change.rm_id,
+            changed=changed,
+            revision=after.current.number,
+            source=change.source.value,
+            by=change.by,
+            comment=change.comment,
+        )
         return Applied(changed=changed, revision=after.current, persistent=kept)
 
     def _after(self, before: Revisions, change: Change, config: SubmittedConfig) -> Revisions:

@@ -6,6 +6,7 @@ Files are written in one thread, in the order in which that was asked for, never
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -28,6 +29,8 @@ class Keeper:
         self.failures = 0
         self._dir = None if folder is None else StateDir(folder)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+        # What is kept of each RM, or will be once all that was begun is written.
+        self._latest: dict[RmId, Revisions] = {}
 
     @property
     def persistent(self) -> bool:
@@ -40,7 +43,9 @@ class Keeper:
         Raises:
             SettingsError: another server has it, or a file in it cannot be used.
         """
-        return [] if self._dir is None else self._dir.open()
+        found = [] if self._dir is None else self._dir.open()
+        self._latest = {revisions.rm_id: revisions for revisions in found}
+        return found
 
     async def prepare(self, revisions: Revisions) -> None:
         """Write all that `commit` needs, so that it needs no more room on the disk.
@@ -50,7 +55,7 @@ class Keeper:
         """
         if self._dir is not None:
             try:
-                await self._run(self._dir.prepare, revisions)
+                await self._run(partial(self._dir.prepare, revisions))
             except OSError:
                 self.failures += 1
                 raise
@@ -59,8 +64,9 @@ class Keeper:
         """Keep what was prepared in place of what was kept; whether it is kept."""
         if self._dir is None:
             return False
+        self._latest[revisions.rm_id] = revisions
         try:
-            await self._run(self._dir.commit, revisions)
+            await self._run(partial(self._dir.commit, revisions))
         except OSError as error:
             self._failed(revisions.rm_id, error)
             return False
@@ -68,44 +74,45 @@ class Keeper:
 
     def discard(self, rm_id: RmId) -> None:
         """What was prepared does not come."""
-        self._begin(rm_id, lambda directory: directory.discard(rm_id))
+        if self._dir is not None:
+            self._begin(rm_id, partial(self._dir.discard, rm_id))
 
     def save(self, revisions: Revisions) -> None:
         """Keep the revisions as soon as possible; a failure is in the log."""
-
-        def write(directory: StateDir) -> None:
-            directory.prepare(revisions)
-            directory.commit(revisions)
-
-        self._begin(revisions.rm_id, write)
+        rm_id = revisions.rm_id
+        if self._dir is not None and self._latest.get(rm_id) is not revisions:
+            self._latest[rm_id] = revisions
+            self._begin(rm_id, partial(self._dir.write, revisions))
 
     def drop(self, rm_id: RmId) -> None:
         """Keep nothing of the RM any more."""
-        self._begin(rm_id, lambda directory: directory.drop(rm_id))
+        if self._dir is not None:
+            self._latest.pop(rm_id, None)
+            self._begin(rm_id, partial(self._dir.drop, rm_id))
 
     async def close(self) -> None:
         """Write what waits to be written, and leave the directory to others."""
-        await asyncio.to_thread(self._thread.shutdown)
         if self._dir is not None:
+            await asyncio.to_thread(self._thread.shutdown)
             self._dir.close()
 
-    def _begin(self, rm_id: RmId, work: Callable[[StateDir], None]) -> None:
-        """Do the work after all that was asked for before; nobody waits for it."""
-        directory = self._dir
-        if directory is None:
-            return
+    def _run(self, work: Callable[[], None]) -> "asyncio.Future[None]":
+        """Do the work after all that was begun before."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-        def run() -> None:
-            try:
-                work(directory)
-            except OSError as error:
+    def _begin(self, rm_id: RmId, work: Callable[[], None]) -> None:
+        """The same, where nobody waits for it."""
+
+        def ended(future: "asyncio.Future[None]") -> None:
+            error = future.exception()
+            if isinstance(error, OSError):
                 self._failed(rm_id, error)
+            elif error is not None:
+                log.error("configuration not stored", rm_id=rm_id, exc_info=error)
 
-        self._thread.submit(run)
-
-    async def _run(self, work: Callable[[Revisions], None], revisions: Revisions) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, work, revisions)
+        self._run(work).add_done_callback(ended)
 
     def _failed(self, rm_id: RmId, error: OSError) -> None:
         self.failures += 1
+        self._latest.pop(rm_id, None)
         log.error("configuration not stored", rm_id=rm_id, reason=str(error))

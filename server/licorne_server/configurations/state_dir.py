@@ -100,6 +100,11 @@ class StateDir:
         _flush_folder(folder)
         _remove_others(folder, texts_of(revisions))
 
+    def write(self, revisions: Revisions) -> None:
+        """Both in one."""
+        self.prepare(revisions)
+        self.commit(revisions)
+
     def discard(self, rm_id: RmId) -> None:
         """What was prepared does not count; its text goes with the next commit."""
         _beside(self._folder(rm_id) / INDEX).unlink(missing_ok=True)

@@ -1,0 +1,39 @@
+"""`licorne config ACTION`: the configurations of RMs. Each action has a module of its own."""
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+ACTIONS = {
+    "get": ("config_get", "print the configuration that an RM runs, or an earlier one"),
+    "validate": ("config_validate", "have the server check a file; nothing is changed"),
+    "diff": ("config_diff", "compare a file with the configuration that an RM runs"),
+    "apply": ("config_apply", "put a file into force for an RM"),
+    "history": ("config_history", "list the configurations that an RM had"),
+    "rollback": ("config_rollback", "put an earlier configuration of an RM into force"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The actions of `licorne config`, each with its arguments."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, (_, text) in ACTIONS.items():
+        module = _module(name)
+        action = actions.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(action)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the action; its exit code."""
+    code: int = _module(args.action).run(args)
+    return code
+
+
+def _module(action: str) -> Any:
+    return import_module(f"licorne_server.cli.{ACTIONS[action][0]}")

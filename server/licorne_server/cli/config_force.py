@@ -1,0 +1,111 @@
+"""Puts another text into force for an RM: `apply` and `rollback` show it first, and ask."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import grpc
+
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.cli.arguments import positive
+from licorne_server.cli.config_changes import summary
+from licorne_server.cli.config_diff import diff_lines, print_differences
+from licorne_server.cli.config_files import refused_lines
+from licorne_server.cli.config_rm import described, reason_of, revisions_of, running_configuration
+from licorne_server.cli.connection import RefusedError
+from licorne_server.cli.output import printable, say
+
+STALE = "STALE_REVISION"
+NOT_PERSISTENT = (
+    "the server has no --state-dir: after its restart the RM's registration, or the server's "
+    "--config, is in force again"
+)
+
+
+class InForce(Protocol):
+    """What the server answers once a configuration is in force."""
+
+    changed: bool
+    revision: int
+    persistent: bool
+
+
+def add_force_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what `apply` and `rollback` have in common."""
+    add = parser.add_argument
+    add(
+        "--base",
+        type=positive,
+        default=0,
+        metavar="N",
+        help="refuse if another revision than this runs (default: the one that is shown)",
+    )
+    add("--comment", default="", metavar="TEXT", help="why, for the history")
+    add("-y", "--yes", action="store_true", help="do not ask")
+
+
+def put_into_force(
+    stub: AdminStub,
+    rm_id: str,
+    args: argparse.Namespace,
+    name: str,
+    text: str,
+    send: Callable[[int], InForce],
+) -> None:
+    """Show what the text changes, ask on a terminal, and send it with the revision that runs.
+
+    `name` is what the text is called; `send` gets the revision that the change is made from.
+
+    Raises:
+        RefusedError: somebody was faster, the server refused it, or the answer was no.
+    """
+    running = running_configuration(stub, rm_id, args)
+    if text == running.config:
+        say(printable(f"RM {rm_id} runs this already, as revision {running.revision}"))
+        return
+    before = f"{rm_id} revision {running.revision}"
+    differences = list(diff_lines(before, running.config, name, text))
+    print_differences(differences, summary(running.config, text))
+    base = args.base or running.revision
+    if not args.yes:
+        _confirm(f"Put {name} into force for RM {printable(rm_id)}?")
+    try:
+        answer = send(base)
+    except grpc.RpcError as error:
+        if reason_of(error) == STALE:
+            raise RefusedError(_since(stub, rm_id, args, base)) from None
+        lines = refused_lines(name, error)
+        if error.code() is grpc.StatusCode.INVALID_ARGUMENT and lines:
+            raise RefusedError(lines) from None
+        raise
+    changed = "is in force" if answer.changed else "was in force already"
+    say(printable(f"RM {rm_id}: revision {answer.revision} {changed}"))
+    if not answer.persistent:
+        say(NOT_PERSISTENT)
+
+
+def _confirm(question: str) -> None:
+    """Ask, if there is somebody to answer.
+
+    Raises:
+        RefusedError: the answer is not yes.
+    """
+    if not sys.stdin.isatty():
+        return
+    say(f"{question} [y/N] ")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise RefusedError(["licorne: nothing was changed"])
+
+
+def _since(stub: AdminStub, rm_id: str, args: argparse.Namespace, base: int) -> list[str]:
+    """Who was faster."""
+    newer = [
+        described(revision)
+        for revision in revisions_of(stub, rm_id, args)
+        if revision.revision > base
+    ]
+    head = f"licorne: nothing was changed: revision {base} of RM {printable(rm_id)} does not run"
+    if not newer:
+        return [f"{head}, and never did"]
+    return [f"{head} any more. Since then came:", *(f"  {line}" for line in newer)]

@@ -1,0 +1,53 @@
+"""`licorne config get`: the text that an RM runs, exactly as it was given."""
+
+import argparse
+import sys
+
+import grpc
+
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.cli.arguments import positive
+from licorne_server.cli.config_rm import (
+    add_rm_argument,
+    chosen_rm,
+    revisions_of,
+    running_configuration,
+)
+from licorne_server.cli.connection import add_connection_arguments, with_channel
+from licorne_server.cli.output import print_json, to_plain
+
+EXAMPLES = """\
+examples:
+  licorne config get > queues.yaml
+  licorne config get my-cluster --revision 3
+  licorne config get -o json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne config get`."""
+    add_rm_argument(parser)
+    parser.add_argument(
+        "--revision", type=positive, default=0, metavar="N", help="an earlier one of the history"
+    )
+    add_connection_arguments(parser, partition=False, forms=("yaml", "json"))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it; the exit code."""
+    return with_channel(args, lambda channel: show(channel, args))
+
+
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Ask and print."""
+    stub = AdminStub(channel)
+    rm_id = chosen_rm(channel, args)
+    found = (
+        revisions_of(stub, rm_id, args, args.revision)[0]
+        if args.revision
+        else running_configuration(stub, rm_id, args)
+    )
+    if args.output == "json":
+        print_json(to_plain(found))
+    else:
+        sys.stdout.write(found.config)

@@ -1,0 +1,82 @@
+"""Which RM a command on configurations is about, and what that RM runs."""
+
+import argparse
+
+import grpc
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]
+from grpc_status import rpc_status  # type: ignore[import-untyped]
+
+from licorne.v1.admin_pb2 import (
+    ConfigurationRevision,
+    GetConfigurationRequest,
+    GetConfigurationResponse,
+    ListConfigurationsRequest,
+)
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne.v1.state_pb2 import ListRmsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import NotFoundError, UsageError, pages
+from licorne_server.cli.output import printable, shown_time
+
+
+def add_rm_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the RM, which may be named by its place or with ``--rm``."""
+    parser.add_argument(
+        "rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)"
+    )
+    parser.add_argument("--rm", dest="rm_option", default="", metavar="RM", help="the same")
+
+
+def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
+    """The RM that is meant.
+
+    Raises:
+        UsageError: it was named twice, or there are several and none was named.
+        NotFoundError: there is none.
+    """
+    if args.rm and args.rm_option and args.rm != args.rm_option:
+        raise UsageError(f"the RM is named twice: {args.rm} and --rm {args.rm_option}")
+    if args.rm or args.rm_option:
+        return str(args.rm or args.rm_option)
+    found = pages(StateStub(channel).ListRms, ListRmsRequest(), args.timeout)
+    rm_ids = [rm.rm_id for page in found for rm in page.rms]
+    if not rm_ids:
+        raise NotFoundError("no RM has registered with this server")
+    if len(rm_ids) > 1:
+        raise UsageError(f"there are several RMs, name one of them: {printable(', '.join(rm_ids))}")
+    return rm_ids[0]
+
+
+def running_configuration(
+    stub: AdminStub, rm_id: str, args: argparse.Namespace
+) -> GetConfigurationResponse:
+    """What is in force for the RM."""
+    answer: GetConfigurationResponse = stub.GetConfiguration(
+        GetConfigurationRequest(rm_id=rm_id), timeout=args.timeout
+    )
+    return answer
+
+
+def revisions_of(
+    stub: AdminStub, rm_id: str, args: argparse.Namespace, revision: int = 0
+) -> list[ConfigurationRevision]:
+    """The RM's revisions, the latest first; a single one comes with its text."""
+    request = ListConfigurationsRequest(rm_id=rm_id, revision=revision, with_config=bool(revision))
+    return list(stub.ListConfigurations(request, timeout=args.timeout).revisions)
+
+
+def described(revision: ConfigurationRevision) -> str:
+    """A revision in a line: ``revision 3 of 2026-… (operator, 10.0.0.1): why``."""
+    who = ", ".join(filter(None, (revision.source, revision.by)))
+    why = f": {revision.comment}" if revision.comment else ""
+    return printable(f"revision {revision.revision} of {shown_time(revision.time)} ({who}){why}")
+
+
+def reason_of(error: grpc.RpcError) -> str:
+    """The code for programs in an error; empty where there is none."""
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            return str(info.reason)
+    return ""

@@ -1,0 +1,315 @@
+"""`licorne config …` and `licorne reload` against a running server."""
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne_core.config import load
+from licorne_server.__main__ import main
+from licorne_server.app import Server
+from support.configuring import BROKEN, A, Admin, B, C, text, write
+from support.shim import Shim, connected, serving
+from support.town import Result
+
+Licorne = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    """A server on loopback."""
+    async with serving() as server:
+        yield server
+
+
+@pytest.fixture
+async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
+    """A connection on which the RM `rm` has registered."""
+    async with connected(server) as channel:
+        await Shim(channel).register(A)
+        yield channel
+
+
+@pytest.fixture
+def licorne(
+    server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]
+) -> Licorne:
+    """Runs a command against the server, beside its loop."""
+
+    async def run(*words: str) -> Result:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, [*words, "--target", server.grpc_address])
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with another configuration."""
+    path = tmp_path / "queues.yaml"
+    path.write_text(B, encoding="utf-8")
+    return path
+
+
+async def test_get_prints_the_text_as_it_is(licorne: Licorne, channel: grpc.aio.Channel) -> None:
+    """What runs, or an earlier revision, comes byte for byte; JSON says the rest."""
+    await Admin(channel).apply(B + "# the end, without a line break")
+    result = await licorne("config", "get")
+    assert (result.code, result.out, result.err) == (0, B + "# the end, without a line break", "")
+    assert (await licorne("config", "get", "rm", "--revision", "1")).out == A
+    shown = (await licorne("config", "get", "--rm", "rm", "-o", "json")).json
+    assert (shown["revision"], shown["source"], shown["rmId"]) == (2, "operator", "rm")
+    missing = await licorne("config", "get", "--revision", "7")
+    assert (missing.code, missing.err) == (
+        3,
+        "licorne: revision 7 of RM rm is not kept: 1 to 2 are\n",
+    )
+
+
+async def test_rm_must_be_clear(
+    server: Server, licorne: Licorne, channel: grpc.aio.Channel
+) -> None:
+    """With several RMs one must be named, once; an unknown one is refused."""
+    await Shim(channel, "other").register(C)
+    several = await licorne("config", "get")
+    assert (several.code, several.err) == (
+        1,
+        "licorne: there are several RMs, name one of them: other, rm\n",
+    )
+    assert (await licorne("config", "get", "other")).out == C
+    twice = await licorne("config", "get", "rm", "--rm", "other")
+    assert (twice.code, twice.err) == (1, "licorne: the RM is named twice: rm and --rm other\n")
+    unknown = await licorne("config", "history", "nobody")
+    assert unknown.code == 4
+    assert "RM nobody has no active partitions" in unknown.err
+
+
+async def test_server_without_rms_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing to show before an RM has registered."""
+    async with serving() as server:
+        code = await asyncio.to_thread(main, ["config", "get", "--target", server.grpc_address])
+    assert code == 3
+    assert "no RM has registered" in capsys.readouterr().err
+
+
+async def test_validate_names_every_problem(licorne: Licorne, file: Path) -> None:
+    """The server's verdict: every problem with its place, and the checksum of a good file."""
+    good = await licorne("config", "validate", str(file))
+    assert (good.code, good.out) == (0, "")
+    assert good.err.startswith(f"{file}: valid, checksum ")
+    write(file, BROKEN.replace("name: a", "name: a, hue: 1"))
+    bad = await licorne("config", "validate", str(file))
+    assert bad.code == 4
+    assert bad.out.splitlines() == [
+        f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall'",
+        f"{file}:6:28: partitions[0].queues[0].queues[0].hue: unknown key 'hue'",
+    ]
+    shown = (await licorne("config", "validate", str(file), "-o", "json")).json
+    assert (shown["valid"], len(shown["problems"])) == (False, 2)
+
+
+async def test_files_that_are_none(
+    licorne: Licorne, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is not there, empty, too large or no text is a usage error that says so."""
+    empty, large, binary = (tmp_path / name for name in ("empty", "large", "binary"))
+    empty.write_text("\n \n")
+    large.write_bytes(b"#" * (2 * 1024 * 1024 + 1))
+    binary.write_bytes(b"\xff\xfe")
+    for path, problem in (
+        (tmp_path / "none", f"cannot read {tmp_path / 'none'}: No such file or directory"),
+        (empty, f"{empty} is empty, which is no configuration"),
+        (large, f"{large} is larger than 2097152 bytes"),
+        (binary, f"{binary} is not UTF-8"),
+    ):
+        result = await licorne("config", "apply", str(path))
+        assert result.code == 1
+        assert problem in result.err
+    standard_input = io.TextIOWrapper(io.BytesIO(b""))
+    monkeypatch.setattr("sys.stdin", standard_input)
+    assert "stdin is empty" in (await licorne("config", "validate", "-")).err
+
+
+async def test_diff_says_what_would_change(licorne: Licorne, file: Path) -> None:
+    """Lines as diff has them, and below them what they mean; 1 if anything differs."""
+    write(file, text("a", vcore=2).replace("- name: default", "- name: default # ours"))
+    result = await licorne("config", "diff", str(file))
+    assert result.code == 1
+    lines = result.out.splitlines()
+    assert lines[:2] == ["--- rm revision 1", f"+++ {file}"]
+    assert "-        queues: [{name: a}]" in lines
+    assert lines[-3:] == ["what changes:", "  ~ queue root.a", "      max: - -> vcore=2"]
+    shown = (await licorne("config", "diff", str(file), "rm", "-o", "json")).json
+    assert shown["changes"] == ["~ queue root.a", "    max: - -> vcore=2"]
+
+
+async def test_diff_ends_as_diff_does(
+    licorne: Licorne, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0 for the same, 1 for something else than that, and more for trouble, wrong usage too."""
+    write(file, A)
+    same = await licorne("config", "diff", str(file))
+    assert (same.code, same.out) == (0, "")
+    write(file, f"# {A}\n{A}")
+    other = await licorne("config", "diff", str(file))
+    assert (other.code, other.out.splitlines()[-1]) == (1, "what changes: nothing but the text")
+    assert (await licorne("config", "diff", "/no/such/file")).code == 5
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "diff", "--hue"])
+    assert ended.value.code == 5
+    assert "usage: licorne config diff" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "apply", "--hue"])
+    assert ended.value.code == 1
+
+
+async def test_apply_puts_a_file_into_force(
+    licorne: Licorne, file: Path, channel: grpc.aio.Channel
+) -> None:
+    """The difference is shown, the history has the comment, and it is said how long it holds."""
+    result = await licorne("config", "apply", str(file), "--comment", "b is better", "--yes")
+    assert result.code == 0
+    assert "  - queue root.a" in result.out.splitlines()
+    assert "  + queue root.b" in result.out.splitlines()
+    assert result.err == (
+        "RM rm: revision 2 is in force\n"
+        "the server has no --state-dir: after its restart the RM's registration, or the server's "
+        "--config, is in force again\n"
+    )
+    assert await Admin(channel).in_force() == (B, 2, "operator")
+    rows = (await licorne("config", "history")).rows
+    assert [(row[0], row[2], row[3]) for row in rows] == [
+        ("REVISION", "SOURCE", "BY"),
+        ("2", "operator", "127.0.0.1"),
+        ("1", "registration", "127.0.0.1"),
+    ]
+    assert " ".join(rows[1][5:]) == "b is better"
+    again = await licorne("config", "apply", str(file))
+    assert (again.code, again.err) == (0, "RM rm runs this already, as revision 2\n")
+    shown = (await licorne("config", "history", "-o", "json")).json
+    assert [revision["revision"] for revision in shown["revisions"]] == [2, 1]
+
+
+async def test_apply_of_a_stale_base_names_who_was_faster(
+    licorne: Licorne, file: Path, channel: grpc.aio.Channel
+) -> None:
+    """Nothing is changed, and the revisions that came meanwhile are told with their reasons."""
+    await Admin(channel).apply(C, comment="quick fix")
+    result = await licorne("config", "apply", str(file), "--base", "1", "--yes")
+    assert result.code == 4
+    head, line = result.err.splitlines()
+    assert head == (
+        "licorne: nothing was changed: revision 1 of RM rm does not run any more. Since then came:"
+    )
+    assert line.startswith("  revision 2 of ")
+    assert line.endswith("(operator, 127.0.0.1): quick fix")
+    assert (await Admin(channel).in_force())[0] == C
+    never = await licorne("config", "apply", str(file), "--base", "9", "--yes")
+    assert never.err == (
+        "licorne: nothing was changed: revision 9 of RM rm does not run, and never did\n"
+    )
+
+
+async def test_apply_of_a_bad_file_names_every_problem(licorne: Licorne, file: Path) -> None:
+    """What is wrong comes as validate-config says it, whether the text or the queues refuse it."""
+    write(file, BROKEN)
+    result = await licorne("config", "apply", str(file), "--yes")
+    assert (result.code, result.err) == (
+        4,
+        f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall'\n",
+    )
+    assert result.out == ""
+
+
+class Terminal(io.StringIO):
+    """Somebody who types an answer."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.mark.parametrize(("answer", "source"), [("y\n", "operator"), ("\n", "registration")])
+async def test_apply_asks_on_a_terminal(
+    licorne: Licorne,
+    file: Path,
+    channel: grpc.aio.Channel,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    source: str,
+) -> None:
+    """Nothing but a yes changes anything."""
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    result = await licorne("config", "apply", str(file))
+    assert f"Put {file} into force for RM rm? [y/N]" in result.err
+    assert (await Admin(channel).in_force())[2] == source
+    assert result.code == (0 if source == "operator" else 4)
+
+
+async def test_rollback_shows_and_applies_an_earlier_revision(
+    licorne: Licorne, channel: grpc.aio.Channel
+) -> None:
+    """The one before, or any that is kept; the first has none before it."""
+    first = await licorne("config", "rollback", "--yes")
+    assert (first.code, first.err) == (
+        3,
+        "licorne: RM rm has had no other configuration than the first\n",
+    )
+    admin = Admin(channel)
+    for config in (B, C):
+        await admin.apply(config)
+    result = await licorne("config", "rollback", "--yes")
+    assert result.code == 0
+    assert "+++ revision 2" in result.out.splitlines()
+    assert await admin.in_force() == (B, 4, "rollback")
+    await licorne("config", "rollback", "rm", "--to", "1", "--yes", "--comment", "all wrong")
+    assert await admin.in_force() == (A, 5, "rollback")
+    latest, *_ = await admin.history()
+    assert latest.comment == "all wrong"
+
+
+async def test_reload_without_a_file_says_so(licorne: Licorne) -> None:
+    """A server that was started without --config has nothing to read."""
+    result = await licorne("reload")
+    assert result.code == 4
+    assert "the server was started without --config" in result.err
+
+
+async def test_reload_shows_each_rm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each RM that runs the file's configuration; all problems of a bad file."""
+    file = tmp_path / "default.yaml"
+    write(file, A)
+
+    async def reload(*words: str) -> Any:
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, ["reload", "--target", server.grpc_address, *words])
+        return code, capsys.readouterr()
+
+    async with (
+        serving(default_config=load(A), config_file=file) as server,
+        connected(server) as channel,
+    ):
+        for name, config in (("one", ""), ("two", ""), ("own", C)):
+            await Shim(channel, name).register(config)
+        write(file, B)
+        code, printed = await reload()
+        assert code == 0
+        assert [line.split() for line in printed.out.splitlines()[-3:]] == [
+            ["RM", "REVISION", "RESULT"],
+            ["one", "2", "changed"],
+            ["two", "2", "changed"],
+        ]
+        code, printed = await reload("-o", "json")
+        shown = json.loads(printed.out[printed.out.index("{") :])
+        assert (shown["changed"], [rm["changed"] for rm in shown["rms"]]) == (False, [False, False])
+        write(file, BROKEN)
+        code, printed = await reload()
+        assert code == 4
+        assert f"{file}:5:9: partitions[0].queues[0].submitall: unknown key" in printed.err
