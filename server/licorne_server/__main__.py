@@ -35,7 +35,8 @@ COMMANDS = {
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
     "events": "show what happened, and what happens",
-    "config": "read, compare, apply and roll back the configurations of resource managers",
+    "config": "read, compare, plan, apply and roll back the configurations of resource managers",
+    "submit": "say where an application would go if it were submitted now",
     "reload": "have the server read its --config file again",
 }
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"

@@ -1,4 +1,4 @@
-"""Copies of the core: nothing is served from them, nothing waits for them, nothing is left of them."""
+"""Copies of the core: nothing waits for them, and nothing is left of them."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""`PlanConfiguration` and `PlanSubmission` over the wire: what would happen, and nothing happens."""
+"""`PlanConfiguration` and `PlanSubmission` over the wire: nothing of what they say happens."""
 
 from collections.abc import AsyncIterator
 from typing import Any

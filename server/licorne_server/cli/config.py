@@ -8,6 +8,7 @@ ACTIONS = {
     "get": ("config_get", "print the configuration that an RM runs, or an earlier one"),
     "validate": ("config_validate", "have the server check a file; nothing is changed"),
     "diff": ("config_diff", "compare a file with the configuration that an RM runs"),
+    "plan": ("config_plan", "say what would happen if a file were put into force now"),
     "apply": ("config_apply", "put a file into force for an RM"),
     "history": ("config_history", "list the configurations that an RM had"),
     "rollback": ("config_rollback", "put an earlier configuration of an RM into force"),

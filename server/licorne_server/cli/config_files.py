@@ -29,8 +29,8 @@ def file_name(args: argparse.Namespace) -> str:
     return "stdin" if args.file == STANDARD_INPUT else printable(args.file)
 
 
-def read_file(args: argparse.Namespace) -> str:
-    """The text in the file.
+def read_file(args: argparse.Namespace, what: str = "configuration") -> str:
+    """The text in the file, which is a `what`.
 
     Raises:
         UsageError: it cannot be read, is too large or empty, or is not UTF-8.
@@ -50,7 +50,7 @@ def read_file(args: argparse.Namespace) -> str:
     if len(content) > MAX_BYTES:
         raise UsageError(f"{name} is larger than {MAX_BYTES} bytes")
     if not text.strip():
-        raise UsageError(f"{name} is empty, which is no configuration")
+        raise UsageError(f"{name} is empty, which is no {what}")
     return text
 
 
