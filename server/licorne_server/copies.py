@@ -113,7 +113,7 @@ class Copies:
             raise Stopped
         shortage = self._shortage()
         if shortage:
-            raise exhausted(f"no copy is made for a plan: {shortage}", "MEMORY_SHORT")
+            raise exhausted(f"no copy is made for a plan: {shortage}", "OUT_OF_MEMORY")
 
     def _start(
         self,

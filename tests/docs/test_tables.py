@@ -101,6 +101,7 @@ RAISING = {
     "exhausted": 1,
     "error_info": 0,
     "BoundedLock": 1,
+    "PartyLine": 1,
     "Places": 1,
 }
 """Functions that make an error with a reason, and where among their arguments the reason is."""

@@ -16,8 +16,9 @@ from pathlib import Path
 from licorne import Allocated, Client
 from licorne_server.__main__ import main
 from licorne_server.bench.scenarios import SCENARIOS
+from licorne_server.cli.config_plan import WORSE
 from licorne_server.cli.demo_world import rounds, worlds
-from support.pages import ROOT, Block
+from support.pages import ROOT, Block, Page
 
 LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
@@ -91,6 +92,8 @@ class Shell:
             "validate-config": self._in_process,
             "version": self._in_process,
             "bench": self._bench,
+            "config": self._plan,
+            "submit": self._submit,
             **dict.fromkeys(ASKING, self._ask),
         }
 
@@ -106,6 +109,19 @@ class Shell:
 
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
+
+    def _plan(self, words: list[str]) -> None:
+        """Of another configuration somebody may be worse off."""
+        words = [*words, "--rm", worlds()[0].rm_id, "--target", self._served.target]
+        assert main(words) in (0, WORSE), f"licorne {shlex.join(words)} fails"
+
+    def _submit(self, words: list[str]) -> None:
+        """With the example of the page in a file of that name."""
+        page = Page("docs/operating.md")
+        example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
+        file = next(word for word in words if word.endswith(".yaml"))
+        (self._folder / file).write_text(example, encoding="utf-8")
+        self._plan(words)
 
     @staticmethod
     def _in_process(words: list[str]) -> None:

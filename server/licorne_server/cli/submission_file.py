@@ -62,6 +62,8 @@ def read_submission(text: str) -> Submission:
     assert document is not None, "nothing but an empty text has no document"
     cursor = Cursor(document, "", report)
     fields = cursor.fields(*_KEYS)
+    if not cursor.is_mapping:
+        report.raise_problems()
     app_id = _needed(fields, "application")
     asks = list(_asks(fields, app_id))
     application = si.AddApplicationRequest(
@@ -124,7 +126,7 @@ def _ask(entry: Fields, app_id: str) -> si.Allocation:
     if placeholder and not group:
         entry.owner.report.problem("a placeholder needs a taskgroup", entry.path("placeholder"))
     amounts = entry.resources("resources")
-    if amounts is None:
+    if not entry.has("resources"):
         entry.owner.report.problem("'resources' are missing", entry.path("resources"))
     return si.Allocation(
         applicationID=app_id,
