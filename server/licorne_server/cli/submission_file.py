@@ -1,7 +1,7 @@
 """Files that describe an application and its asks, for `licorne submit --dry-run`."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from licorne.si.v1 import si_pb2 as si
@@ -167,7 +167,7 @@ def _placeholders(asks: list[si.Allocation]) -> si.Resource:
     return _resource(total)
 
 
-def _resource(amounts: "Counter[str] | dict[str, int]") -> si.Resource:
+def _resource(amounts: Mapping[str, int]) -> si.Resource:
     return si.Resource(
         resources={name: si.Quantity(value=amounts[name]) for name in sorted(amounts)}
     )

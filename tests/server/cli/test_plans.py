@@ -222,8 +222,8 @@ async def test_nothing_is_submitted_for_real(licorne: Licorne, tmp_path: Path) -
             [
                 "4:11: asks[0].count: expected at least 1",
                 (
-                    "5:14: asks[1].priority: expected a whole number from -2147483648 to 2147483647, "
-                    "found 'high'"
+                    "5:14: asks[1].priority: expected a whole number from -2147483648 to "
+                    "2147483647, found 'high'"
                 ),
                 "5:39: asks[1].resources.vcore: invalid quantity '1x' for vcore",
                 "6:17: asks[2].placeholder: a placeholder needs a taskgroup",

@@ -1,0 +1,256 @@
+"""Plans of configurations, case by case; `tests/properties/test_plans.py` has random worlds."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import count
+
+import pytest
+
+from licorne_core.asks import Ask
+from licorne_core.commands import PredicatePolicy, UpdateConfiguration
+from licorne_core.config.properties import QueueSettings, settings_of
+from licorne_core.ids import RmId
+from licorne_core.whatif import ConfigurationPlan, ConfigurationPlanRefused, plan_configuration
+from licorne_core.whatif.defaults import PROPERTY_DEFAULTS
+from licorne_core.whatif.plans import MOST
+from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
+from support.driver import Driver
+
+LIMITED = "limits: [{limit: l, users: ['*'], maxresources: {vcore: 2m}, maxapplications: 1}]"
+QUOTA = "preemption: {quotapreemptionenabled: true}"
+
+
+def settled(
+    queues: str,
+    *wanted: Ask,
+    rest: str = "",
+    predicates: PredicatePolicy | None = None,
+    nodes_: int = 1,
+) -> Driver:
+    """A core with nodes of 10 milli-cores; applications `a` in root.a and `b` in root.b."""
+    driver = Driver()
+    driver.do(register(config(queues, rest=rest), predicates=predicates))
+    driver.do(nodes(*(node(f"n{i}", vcore=10) for i in range(nodes_))))
+    driver.do(apps(app("a", "root.a"), app("b", "root.b")))
+    driver.do(asks(*wanted))
+    return driver
+
+
+def planned(driver: Driver, queues: str, *, rest: str = "") -> ConfigurationPlan:
+    """The plan of another configuration."""
+    return plan_of(driver, reload(config(queues, rest=rest)))
+
+
+def plan_of(
+    driver: Driver, command: UpdateConfiguration, spent: Callable[[], float] = lambda: 0.0
+) -> ConfigurationPlan:
+    """The plan of a command."""
+    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now, spent)
+    assert isinstance(plan, ConfigurationPlan)
+    return plan
+
+
+def several(app_id: str, number: int, vcore: int) -> list[Ask]:
+    """Asks of an application, which may be preempted."""
+    return [ask(app_id, f"{app_id}{i}", policy="s", vcore=vcore) for i in range(number)]
+
+
+@pytest.mark.row(120)
+def test_victims_of_a_lowered_maximum_come_when_the_delay_is_over() -> None:
+    """They are told with their seconds, and the queue with what it has too much."""
+    slow = "properties: {quota.preemption.delay: 20s}"
+    driver = settled(
+        f"[{{name: a, resources: {{max: {{vcore: 8m}}}}, {slow}}}, {{name: b}}]",
+        *several("a", 4, vcore=2),
+        rest=QUOTA,
+    )
+    plan = planned(
+        driver, f"[{{name: a, resources: {{max: {{vcore: 4m}}}}, {slow}}}, {{name: b}}]", rest=QUOTA
+    )
+    assert [queue.over_max for queue in plan.queues] == [{"vcore": 4}]
+    assert [(one.rule, 20 <= one.seconds <= 21) for one in plan.victims] == [("quota", True)] * 2
+    assert plan.complete
+    assert plan.horizon == 25.0
+
+
+def test_what_is_due_after_an_hour_is_not_in_the_plan() -> None:
+    """Then it is not complete, and says how far it looks."""
+    slow = "properties: {quota.preemption.delay: 2h}"
+    driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)
+    plan = planned(
+        driver, f"[{{name: a, resources: {{max: {{vcore: 4m}}}}, {slow}}}, {{name: b}}]", rest=QUOTA
+    )
+    assert (plan.complete, plan.horizon, plan.victims) == (False, 3600.0, [])
+
+
+@pytest.mark.row(120)
+def test_who_exceeds_a_limit_is_named() -> None:
+    """A wildcard's limit is exceeded by a user, in resources and in applications."""
+    driver = settled("[{name: a}, {name: b}]", *several("a", 2, vcore=2), *several("b", 1, vcore=2))
+    [limit] = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED).exceeded_limits
+    assert (limit.kind, limit.name, limit.queue) == ("user", "ann", "root")
+    assert (limit.used, limit.limit) == ({"vcore": 6}, {"vcore": 2})
+    assert (limit.applications, limit.max_applications) == (2, 1)
+
+
+def test_queues_go_by_what_they_hold() -> None:
+    """A queue with an application drains, and one without is removed."""
+    driver = settled("[{name: a}, {name: b}, {name: c}]", *several("a", 1, vcore=2))
+    plan = planned(driver, "[{name: b, properties: {color: red}}, {name: d}]")
+    changes = {queue.path: (queue.change, queue.applications) for queue in plan.queues}
+    assert changes == {
+        "root.a": ("draining", 1),
+        "root.b": ("changed", 1),
+        "root.c": ("removed", 0),
+        "root.d": ("added", 0),
+    }
+
+
+def test_a_partition_that_goes_takes_all_with_it() -> None:
+    """What runs there are victims, and what waits is stopped by that."""
+    driver = Driver()
+    text = config("[{name: a}]") + config("[{name: a}]", name="second").partition("\n")[2]
+    driver.do(register(text))
+    driver.do(nodes(node("n", partition="second", vcore=3)))
+    driver.do(apps(app("a", "root.a", partition="second")))
+    driver.do(asks(*(ask("a", f"k{i}", partition="second", vcore=2) for i in range(2))))
+    plan = planned(driver, "[{name: a}]")
+    assert [(one.key, one.node_id, one.rule) for one in plan.victims] == [
+        ("k0", "n", "partition-removed")
+    ]
+    assert [(one.key, one.code, one.code_before) for one in plan.blocked] == [
+        ("k1", "PARTITION_REMOVED", "QUEUE_MAX_EXCEEDED")
+    ]
+    assert {queue.path: queue.change for queue in plan.queues} == {
+        "root": "removed",
+        "root.a": "removed",
+    }
+
+
+def test_asks_that_something_else_stops_are_told() -> None:
+    """With the check of now and that of then; those that the same check stops are not."""
+    driver = settled(
+        "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
+        *several("a", 2, vcore=2),
+        *several("b", 1, vcore=99),
+    )
+    plan = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED)
+    [stopped] = [one for one in plan.blocked if one.app_id == "a"]
+    assert (stopped.code_before, stopped.code) == ("QUEUE_MAX_EXCEEDED", "USER_QUOTA_EXCEEDED")
+    assert stopped.message == "exceeds the limit of user ann in queue root by map[vcore:2]"
+
+
+def test_an_rm_that_is_asked_is_taken_to_agree() -> None:
+    """Asks about whose nodes the RM has a say are placed as those of others."""
+    driver = settled(
+        "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
+        *(ask("a", f"k{i}", predicate="p", vcore=1) for i in range(6)),
+        predicates=PredicatePolicy(deadline=1.0),
+    )
+    plan = planned(driver, "[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")
+    assert len(plan.placed) == 3
+
+
+def test_other_rms_are_left_out() -> None:
+    """What waits of another RM is neither decided nor told."""
+    driver = settled("[{name: a}, {name: b}]")
+    driver.do(register(config("[{name: a}]"), rm="rm2"))
+    driver.do(nodes(node("n", vcore=10), rm="rm2"), apps(app("a", "root.a"), rm="rm2"))
+    driver.send(asks(ask("a", "theirs", vcore=1), rm="rm2"))
+    plan = planned(driver, "[{name: a, properties: {color: red}}, {name: b}]")
+    assert (plan.placed, plan.blocked, plan.complete) == ([], [], True)
+
+
+def test_a_plan_ends_when_its_budget_is_spent() -> None:
+    """It is not complete then, and takes no more turns."""
+    driver = settled("[{name: a, resources: {max: {vcore: 1m}}}, {name: b}]")
+    driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(9))))
+    looks = count(1)
+    command = reload(config("[{name: a}, {name: b}]"))
+    plan = plan_of(driver, command, lambda: next(looks) / 4)
+    assert not plan.complete
+    spent = plan_of(driver, command, lambda: 1.0)
+    assert (spent.complete, spent.placed, spent.queues != []) == (False, [], True)
+
+
+def test_lists_end_and_counts_do_not() -> None:
+    """A thousand entries of each list, and the number of all."""
+    driver = settled("[{name: a, resources: {max: {vcore: 0m}}}, {name: b}]", nodes_=150)
+    driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(MOST + 7))))
+    plan = planned(driver, "[{name: a}, {name: b}]")
+    assert (len(plan.placed), plan.counts.placed) == (MOST, MOST + 7)
+
+
+def test_a_configuration_that_cannot_be_taken_has_no_plan() -> None:
+    """The reason and the problems are those of an update."""
+    driver = settled("[{name: a}, {name: b}]", *several("a", 1, vcore=1))
+    command = reload(config("[{name: a, queues: [{name: x}]}]"))
+    plan = plan_configuration(deepcopy(driver.scheduler), command, driver.now)
+    assert isinstance(plan, ConfigurationPlanRefused)
+    [real] = driver.send(command)
+    assert (plan.reason, plan.problems) == (real.reason, real.problems)  # type: ignore[union-attr]
+
+
+def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """Value and origin of what a text does not give, by path and name."""
+    driver = settled("[{name: a}, {name: b}]")
+    plan = plan_of(driver, reload(text))
+    return {(one.path, one.name): (one.value, one.origin) for one in plan.defaults}
+
+
+def test_values_that_the_text_gives_are_no_defaults() -> None:
+    """Also where it gives the default; a null gives nothing."""
+    text = config(
+        "[{name: a, maxapplications: 0, submitacl: null, resources: {max: {vcore: 1}}}, {name: b}]",
+        rest="nodesortpolicy: fair\npreemption: {enabled: true}",
+    )
+    found = defaults(text)
+    assert ("root.a", "maxapplications") not in found
+    assert ("root.a", "resources.max") not in found
+    assert ("", "nodesortpolicy") not in found
+    assert ("", "preemption.enabled") not in found
+    assert found["root.a", "submitacl"] == ("nobody but who may submit above", "default")
+    assert found["root.a", "resources.guaranteed"] == ("none", "default")
+    assert found["root.b", "resources.max"] == ("unlimited", "default")
+    assert found["", "preemption.quotapreemptionenabled"] == ("false", "default")
+    assert not {"resources.max", "resources.guaranteed"} & {n for p, n in found if p == "root"}
+
+
+def test_inherited_values_say_from_whom() -> None:
+    """The nearest queue above that gives a property; one that starts over is a default."""
+    text = (
+        "partitions: [{name: default, queues: [{name: root, submitacl: '*', "
+        "properties: {color: red, preemption.delay: 9s, priority.offset: 5}, queues: ["
+        "{name: c, properties: {color: blue}, queues: [{name: x}]}, {name: d}]}]}]"
+    )
+    found = defaults(text)
+    assert found["root.c.x", "property color"] == ("blue", "root.c")
+    assert found["root.d", "property color"] == ("red", "root")
+    assert found["root.c.x", "property preemption.delay"] == ("9s", "root")
+    assert found["root.c.x", "property priority.offset"] == ("0", "default")
+    assert found["root", "property application.sort.policy"] == ("fifo", "default")
+    assert ("root.c", "property color") not in found
+
+
+def test_defaults_are_those_in_force() -> None:
+    """The words for properties that nobody gives are those that mean the same as none."""
+    said = {key: value for key, value in PROPERTY_DEFAULTS.items() if value not in NO_VALUES}
+    assert settings_of(said) == QueueSettings()
+    unsaid: list[str] = []
+    settings_of({key: value for key, value in PROPERTY_DEFAULTS.items() if key not in said}, unsaid)
+    assert len(unsaid) == len(PROPERTY_DEFAULTS) - len(said)
+
+
+NO_VALUES = {"none", "never", "off"}
+"""Words for what cannot be written: that nothing is given."""
+
+
+def test_an_update_without_a_text_goes_back_to_the_default() -> None:
+    """The plan is that of the scheduler's default configuration."""
+    driver = settled("[{name: a}, {name: b}]")
+    plan = plan_of(driver, UpdateConfiguration(rm_id=RmId("rm1")))
+    assert {queue.path: queue.change for queue in plan.queues} == {
+        "root": "changed",
+        "root.a": "draining",
+        "root.b": "draining",
+    }

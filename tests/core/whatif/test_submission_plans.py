@@ -1,0 +1,124 @@
+"""Plans of submissions, case by case; `tests/properties/test_plans.py` has random worlds."""
+
+from copy import deepcopy
+
+import pytest
+
+from licorne_core.asks import Ask
+from licorne_core.commands import NewApplication
+from licorne_core.ids import RmId
+from licorne_core.whatif import SubmissionPlan, plan_submission
+from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.driver import Driver
+
+QUEUES = (
+    "[{name: a, properties: {preemption.delay: 3s}}, "
+    "{name: b, properties: {preemption.delay: 3s}, resources: {guaranteed: {vcore: 4m}}}]"
+)
+
+
+def settled(rest: str = "", queues: str = QUEUES) -> Driver:
+    """A core with a node of 10 milli-cores, of which root.a has 8."""
+    driver = Driver()
+    driver.do(register(config(queues, rest=rest)))
+    driver.do(nodes(node("n", vcore=10)), apps(app("old", "root.a")))
+    driver.do(asks(*(ask("old", f"k{i}", policy="s", vcore=2) for i in range(4))))
+    return driver
+
+
+def planned(driver: Driver, new: NewApplication, *wanted: Ask) -> SubmissionPlan:
+    """The plan of an application and its asks."""
+    return plan_submission(deepcopy(driver.scheduler), RmId("rm1"), new, wanted, driver.now)
+
+
+@pytest.mark.row(120)
+def test_victims_are_those_for_the_application() -> None:
+    """They go when the delay is over, and what they make room for is placed then."""
+    plan = planned(settled(), app("new", "root.b"), ask("new", "w", policy="o", vcore=4))
+    [victim] = plan.victims
+    assert (victim.app_id, victim.rule, victim.beneficiary_key) == ("old", "guarantee", "w")
+    assert (victim.queue, victim.node_id, victim.resources) == ("root.a", "n", {"vcore": 2})
+    [placed] = plan.asks
+    assert (placed.node_id, placed.seconds) == ("n", victim.seconds)
+    assert 3.0 <= victim.seconds <= plan.horizon == 8.0
+
+
+def test_what_an_ask_waits_for_is_told_with_what_preemption_does() -> None:
+    """The check that stops it, and why nobody goes for it."""
+    plan = planned(settled(), app("new", "root.a"), ask("new", "w", policy="o", vcore=4))
+    [waits] = plan.asks
+    assert (waits.node_id, waits.code) == ("", "QUEUE_MAX_EXCEEDED")
+    stopped, _, preemption = waits.message.partition("; ")
+    assert stopped == "exceeds the cluster by map[vcore:2]"
+    assert preemption == "no queue from root.a up is guaranteed any of map[vcore:4]"
+
+
+@pytest.mark.parametrize(
+    ("rules", "new", "queue", "rule"),
+    [
+        ("", app("new", "root.a"), "root.a", ""),
+        ("placementrules: [{name: provided}]", app("new", "root.a"), "root.a", "provided"),
+        (
+            "placementrules: [{name: tag, value: to, create: true}, {name: fixed, value: a}]",
+            app("new", tags={"to": "x"}),
+            "root.x",
+            "tag",
+        ),
+        (
+            "placementrules: [{name: tag, value: to}, {name: fixed, value: a}]",
+            app("new", tags={"to": "x"}),
+            "root.a",
+            "fixed",
+        ),
+        ("placementrules: [{name: user}]", app("new"), "root.default", "default"),
+        (
+            "placementrules: [{name: user}]",
+            app("new", tags={"application.create.force": "true"}),
+            "root.@recovery@",
+            "recovery",
+        ),
+    ],
+    ids=["none", "provided", "tag", "fixed", "default", "recovery"],
+)
+def test_the_rule_that_places_is_told(
+    rules: str, new: NewApplication, queue: str, rule: str
+) -> None:
+    """And the queue that it leads to, which is there on the copy only."""
+    more = ", {name: default}" if rule == "default" else ""
+    plan = planned(settled(rules, f"[{{name: a}}{more}]"), new)
+    assert (plan.accepted, plan.queue, plan.rule) == (True, queue, rule)
+
+
+def test_a_rejected_application_has_its_reason() -> None:
+    """That which the RM would be told, and the partition where it is known."""
+    plan = planned(settled(), app("old", "root.a"))
+    assert plan == SubmissionPlan(
+        accepted=False,
+        rejection="adding application old to partition [rm1]default, "
+        "but application already existed",
+        partition="[rm1]default",
+    )
+    assert planned(settled(), app("new", partition="no")).partition == ""
+
+
+def test_a_gang_takes_the_places_of_its_placeholders() -> None:
+    """Placeholders are placed, and the real asks in their places once these have gone."""
+    new = app("new", "root.a", gang={"vcore": 2})
+    wanted = [
+        ask("new", "p", placeholder=True, group="g", vcore=2),
+        ask("new", "w", group="g", vcore=2),
+    ]
+    plan = planned(settled(), new, *wanted)
+    assert [(one.key, one.node_id, one.code) for one in plan.asks] == [
+        ("p", "n", ""),
+        ("w", "n", ""),
+    ]
+
+
+def test_an_ask_that_is_not_taken_says_so() -> None:
+    """The others go on."""
+    plan = planned(
+        settled(), app("new", "root.a"), ask("new", "bad", vcore=-1), ask("new", "good", vcore=1)
+    )
+    assert [(one.key, one.code) for one in plan.asks] == [("bad", "REJECTED"), ("good", "")]
+    assert "negative" in plan.asks[0].message

@@ -1,0 +1,95 @@
+"""Plans of servers that are processes: nothing is left of a copy, and gRPC's settings are ours."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.grpc_forks import VARIABLE
+from support.configuring import A, B
+from support.server_process import ServerProcess
+from support.shim import Shim, eventually
+
+PLANNER = Path(__file__).parents[1] / "support" / "sleeping_planner.py"
+
+
+def runs(pid: int) -> bool:
+    """Whether the process runs; one that has ended may not have been reaped by its new parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def can_listen(target: str) -> bool:
+    """Whether the port is free."""
+    host, _, port = target.rpartition(":")
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, int(port)))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("end", ["killed", "stopped"])
+async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(
+    end: str, tmp_path: Path
+) -> None:
+    """Its port is free at once, and the copy ends with it."""
+    file = tmp_path / "pid"
+    program = (sys.executable, str(PLANNER), str(file))
+    async with (
+        ServerProcess(program=program) as server,
+        grpc.aio.insecure_channel(server.target) as channel,
+    ):
+        await Shim(channel).register(A)
+        admin: Any = AdminStub(channel)
+        call = admin.PlanConfiguration(pb.PlanConfigurationRequest(rm_id="rm", config=B))
+        plan = asyncio.ensure_future(call)
+        await eventually(file.exists)
+        pid = int(file.read_text())
+        assert runs(pid)
+        if end == "killed":
+            await server.kill()
+            assert can_listen(server.target)
+        else:
+            assert await server.stop() == 0
+            assert not runs(pid)
+        with pytest.raises(grpc.aio.AioRpcError) as error:
+            await plan
+        assert error.value.code() is grpc.StatusCode.UNAVAILABLE
+        await eventually(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize("setting", ["", "1", "0"])
+async def test_plans_are_made_whatever_grpc_is_told_of_forks(
+    setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the variable unset and set plans are made, one after the other, and nothing is said."""
+    monkeypatch.delenv(VARIABLE)
+    if setting:
+        monkeypatch.setenv(VARIABLE, setting)
+    reader, writer = os.pipe()
+    async with (
+        ServerProcess(stderr=writer) as server,
+        grpc.aio.insecure_channel(server.target) as channel,
+    ):
+        os.close(writer)
+        await Shim(channel).register(A)
+        admin: Any = AdminStub(channel)
+        for _ in range(3):
+            request = pb.PlanConfigurationRequest(rm_id="rm", config=B)
+            assert (await admin.PlanConfiguration(request)).changed
+        assert await server.stop() == 0
+    told = os.read(reader, 4_096)
+    os.close(reader)
+    assert told == b""
