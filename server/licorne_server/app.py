@@ -116,7 +116,7 @@ class Server:
         self._status = Status()
         self._build = build_info()
         self.config_thread = ConfigThread()
-        self.copies = Copies(self.engine, lambda: self.memory.shortage)
+        self.copies = Copies(self.engine, self.scheduler, lambda: self.memory.shortage)
         self._admission = Admission(
             self.engine,
             self.rms,

@@ -1,7 +1,7 @@
 """Questions about what would happen, answered on copies of the core (DESIGN § 2).
 
 One copy is there at a time, and others wait for it by party. A copy is made between two commands,
-when nothing of the core is half changed (`Engine.between_commands`). Nothing is served from it, and
+when nothing of the core is half changed. Nothing is served from it, and
 it ends in every case: when it has answered, when its caller has gone, when it takes too long, and
 when the server stops.
 """
@@ -15,6 +15,7 @@ from time import perf_counter
 
 import structlog
 
+from licorne_core.commands import UpdateNodes
 from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server import grpc_forks
@@ -56,10 +57,11 @@ class Copies:
     made: int
     """Copies that were made since the start."""
 
-    def __init__(self, engine: Engine, shortage: Callable[[], str]) -> None:
-        """Of the engine's core; while there is a `shortage` of memory no copy is made."""
+    def __init__(self, engine: Engine, scheduler: Scheduler, shortage: Callable[[], str]) -> None:
+        """Of the engine's scheduler; while there is a `shortage` of memory no copy is made."""
         self.made = 0
         self._engine = engine
+        self._scheduler = scheduler
         self._shortage = shortage
         self._line = PartyLine("plans", "TOO_MANY_PLANS", of_party=MOST_OF_PARTY, most=MOST)
         self._children: set[Child] = set()
@@ -89,8 +91,7 @@ class Copies:
             self._check_memory()
             started: list[Child] = []
             try:
-                act = partial(self._start, question, check, started)
-                await self._engine.between_commands(rm_id, act)
+                await self._between_commands(rm_id, partial(self._start, question, check, started))
                 told = await _told(started[0].answers)
             finally:
                 how = "".join([await self._end(child) for child in started])
@@ -115,13 +116,39 @@ class Copies:
         if shortage:
             raise exhausted(f"no copy is made for a plan: {shortage}", "OUT_OF_MEMORY")
 
+    async def _between_commands(self, rm_id: RmId, act: Callable[[], None]) -> None:
+        """Have something done once all that the RM has said was carried out, and nothing half.
+
+        It is not done any more if the caller has gone. What it raises is raised here.
+
+        Raises:
+            Stopped: the engine handles nothing any more.
+        """
+        failures: list[Exception] = []
+        is_wanted = True
+
+        def act_if_wanted() -> bool:
+            try:
+                if is_wanted:
+                    act()
+            except Exception as error:
+                failures.append(error)
+            return False
+
+        try:
+            # It is asked for when its turn has come among the RM's commands, and never handled.
+            place = UpdateNodes(rm_id=rm_id, nodes=())
+            await self._engine.submit(place, is_current=act_if_wanted)
+        finally:
+            is_wanted = False
+        for error in failures:
+            raise error
+
     def _start(
         self,
         question: Question,
         check: Callable[[], object],
         started: list[Child],
-        scheduler: Scheduler,
-        now: float,
     ) -> None:
         """Make the copy; it has begun to work when this returns."""
         if self._stopped:
@@ -135,7 +162,7 @@ class Copies:
         check()
         begin = perf_counter()
         try:
-            child = start(partial(question, scheduler, now), CPU_SECONDS)
+            child = start(partial(question, self._scheduler, self._engine.now()), CPU_SECONDS)
         except OSError as error:
             raise exhausted(f"no copy is made for a plan: {error.strerror}", "NO_COPY") from None
         self._children.add(child)

@@ -20,7 +20,6 @@ from licorne_core.commands import (
     OfNoRm,
     SetHold,
     Tick,
-    UpdateNodes,
 )
 from licorne_core.effects import Effect, TickFailed, Unfinished
 from licorne_core.ids import RmId
@@ -146,34 +145,6 @@ class Engine:
         self._wake.set()
         effects: list[Effect] = await future
         return effects
-
-    async def between_commands(self, rm_id: RmId, act: Callable[[Scheduler, float], None]) -> None:
-        """Call `act` with the core and the time once all that the RM has said was carried out.
-
-        Nothing of the RM is half done then. `act` changes nothing; what it raises is raised here.
-        It is not called any more if the caller has gone.
-
-        Raises:
-            Stopped: the engine handles nothing any more.
-        """
-        failures: list[Exception] = []
-        is_wanted = True
-
-        def look() -> bool:
-            try:
-                if is_wanted:
-                    act(self._scheduler, self._clock.now())
-            except Exception as error:
-                failures.append(error)
-            return False
-
-        try:
-            # A command that is never handled has its place in the line all the same.
-            await self.submit(UpdateNodes(rm_id=rm_id, nodes=()), is_current=look)
-        finally:
-            is_wanted = False
-        for error in failures:
-            raise error
 
     def post(self, command: Command, *, is_current: Callable[[], bool] | None = None) -> None:
         """Have a command handled; nobody waits for its effects. A stopped engine drops it."""

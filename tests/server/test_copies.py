@@ -230,7 +230,7 @@ async def test_a_copy_that_is_silent_is_ended(
 async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
     """The refusal says what is short."""
     await shim.set_up()
-    copies = Copies(server.engine, lambda: "the process takes 2 bytes")
+    copies = Copies(server.engine, server.scheduler, lambda: "the process takes 2 bytes")
     with pytest.raises(CallError) as error:
         await copies.ask("me", RM, lambda *_: b"", nothing)
     assert error.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from copy import deepcopy
 from typing import Any, NamedTuple, cast
 
 import grpc
@@ -11,6 +12,7 @@ from google.protobuf.message import Message
 from licorne_core.commands import Command, RegisterRm, RemoveRm, Tick
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.effects import Effect
+from licorne_core.ids import RmId
 from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
@@ -18,7 +20,7 @@ from licorne_server.admission import Admission
 from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
-from licorne_server.copies import Copies
+from licorne_server.copies import Copies, Question
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
@@ -83,6 +85,17 @@ class WatchedScheduler(Scheduler):
             self.failure = self.failure or error
             raise
         return effects
+
+
+class CopiesInHere(Copies):
+    """Copies that are no processes: on a loop that stands still nobody would wait for one."""
+
+    async def ask(
+        self, party: str, rm_id: RmId, question: Question, check: Callable[[], object]
+    ) -> bytes:
+        """The answer to a question, as far as the RM's commands were carried out."""
+        check()
+        return question(deepcopy(self._scheduler), self._engine.now(), lambda: 0.0)
 
 
 class Line:
@@ -177,7 +190,7 @@ class Site:
                 thread,
                 departures,
                 changes,
-                Copies(engine, lambda: ""),
+                CopiesInHere(engine, self.scheduler, lambda: ""),
             ).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
