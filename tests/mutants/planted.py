@@ -14,6 +14,7 @@ from mutants.of_logs import LOGS
 from mutants.of_museum import MUSEUM
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
+from mutants.of_plans import PLANS
 from mutants.of_preemption import PREEMPTION
 from mutants.of_server import SERVER
 from mutants.of_steps import STEPS
@@ -31,6 +32,7 @@ ALL = [
     *GANGS,
     *LAWS,
     *PREEMPTION,
+    *PLANS,
     *MUSEUM,
     *WIRE,
     *INTAKE,

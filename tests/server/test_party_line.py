@@ -10,6 +10,9 @@ from licorne_server.errors import CallError, Stopped
 from licorne_server.party_line import PartyLine
 
 
+PATIENCE = 20.0
+
+
 def a_line(of_party: int = 2, most: int = 3) -> PartyLine:
     """A line in which few may wait."""
     return PartyLine("plans", "TOO_MANY_PLANS", of_party=of_party, most=most)
@@ -105,7 +108,7 @@ async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
     # It has been given the turn, and did not run since.
     second.cancel()
     visits.let_go("c1")
-    await third
+    await asyncio.wait_for(third, PATIENCE)
     assert visits.order == ["c1"]
 
 
