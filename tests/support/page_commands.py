@@ -78,6 +78,14 @@ async def play_first_application(target: str) -> None:
                 return
 
 
+async def register(target: str) -> None:
+    """Leave an RM with the queues of its own."""
+    async with Client(target, rm_id="page", config=worlds()[0].config) as client:
+        await client.add_nodes(worlds()[0].nodes)
+        async for _ in client.events():
+            return
+
+
 class Shell:
     """What the commands of a page may find: a server with one RM, and a file of queues."""
 
@@ -91,6 +99,8 @@ class Shell:
             "validate-config": self._in_process,
             "version": self._in_process,
             "bench": self._bench,
+            "config": self._config,
+            "reload": self._reload,
             **dict.fromkeys(ASKING, self._ask),
         }
 
@@ -106,6 +116,19 @@ class Shell:
 
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
+
+    def _config(self, words: list[str]) -> None:
+        """With a server of its own: what it changes is nothing to the other commands."""
+        with serving() as served:
+            asyncio.run(asyncio.wait_for(register(served.target), PATIENCE))
+            where = ["--target", served.target]
+            if "rollback" in words:
+                self._in_process(["config", "apply", "queues.yaml", "--yes", *where])
+            self._in_process([*words, *where])
+
+    def _reload(self, words: list[str]) -> None:
+        with serving("--config", "queues.yaml", cwd=self._folder) as served:
+            self._in_process([*words, "--target", served.target])
 
     @staticmethod
     def _in_process(words: list[str]) -> None:

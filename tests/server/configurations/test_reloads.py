@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -30,7 +31,7 @@ def file(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def reading(
-    file: Path, clock: VirtualClock | None = None, **settings: object
+    file: Path, clock: VirtualClock | None = None, **settings: Any
 ) -> AsyncIterator[tuple[Server, grpc.aio.Channel]]:
     """A server that was started with the file."""
     async with (

@@ -136,7 +136,7 @@ SPOILERS: dict[str, Callable[[Path], None]] = {
     "cut off": lambda path: overwrite(path, path.read_bytes()[:-10]),
     "a bit": lambda path: overwrite(path, path.read_bytes().replace(b"a", b"b", 1)),
     "garbage": lambda path: overwrite(path, b"\xff\x00" * 100),
-    "a folder": lambda path: (path.unlink(), path.mkdir())[0],
+    "a folder": lambda path: path.rename(path.with_name("elsewhere")).with_name(path.name).mkdir(),
     "huge": lambda path: overwrite(path, b"#" * (3 * 1024 * 1024)),
 }
 
