@@ -20,6 +20,7 @@ from licorne_core.reasons import (
     RunningCheck,
     StartingCheck,
     StateCheck,
+    StoppedQueueCheck,
 )
 from licorne_core.reports import (
     AppReport,
@@ -290,8 +291,9 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject = "partition", check.partition
         case StateCheck():
             message.kind, message.subject = "application", check.app_id
-        case StartingCheck():
-            message.kind, message.subject = "starting", check.queue
+        case StartingCheck() | StoppedQueueCheck():
+            message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
+            message.subject = check.queue
         case BackOffCheck():
             message.kind, message.subject = "backoff", check.app_id
             message.until = nanoseconds(check.until)
