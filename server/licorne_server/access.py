@@ -96,6 +96,16 @@ class Access:
         if not self.may_read(caller, rm_id):
             self._deny(context, caller, f"may not see RM {shown(rm_id)}")
 
+    def check_operator(self, context: Any) -> None:
+        """Refuse a peer that is no operator.
+
+        Raises:
+            CallError: PERMISSION_DENIED, or UNAUTHENTICATED.
+        """
+        caller = self.caller(context)
+        if not caller.operator:
+            self._deny(context, caller, "is no operator's")
+
     def own_rms(self, caller: Caller) -> list[str]:
         """The rmIDs that the caller may act for, registered or not, in order."""
         named = {rm_id for rm_id, names in self._identities.items() if caller.names & names}

@@ -218,6 +218,7 @@ def node_message(report: NodeReport) -> pb.Node:
         node_id=report.node_id,
         partition=report.partition,
         schedulable=report.schedulable,
+        drained=report.drained,
         capacity=amounts(report.capacity),
         allocated=amounts(report.allocated),
         occupied=amounts(report.occupied),

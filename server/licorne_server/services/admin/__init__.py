@@ -1,7 +1,11 @@
 """`licorne.v1.Admin`: the calls that change what the core does.
 
-Each subject has a module, with a class that gives its methods by name.
+Each subject has a module, with a class that gives its methods by name. A method that changes
+something is handed to `Audit`, which lets operators through and leaves a line in the log.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import grpc
 
@@ -10,10 +14,23 @@ from licorne_server.access import Access
 from licorne_server.config_thread import ConfigThread
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
+from licorne_server.errors_to_status import Method
+from licorne_server.http.dumps import StateDumps
 from licorne_server.rms import Rms
+from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.configuration import ConfigurationMethods
+from licorne_server.services.admin.dumps import DumpMethods
+from licorne_server.services.admin.logs import LogMethods
 from licorne_server.services.admin.names import Names
 from licorne_server.services.admin.rms import RmMethods
+from licorne_server.services.admin.verbs import VerbMethods
+
+
+class Part(Protocol):
+    """The methods of one subject."""
+
+    def methods(self) -> Mapping[str, Method]:
+        """The methods by name."""
 
 
 class AdminService:
@@ -29,15 +46,20 @@ class AdminService:
         access: Access,
         thread: ConfigThread,
         departures: Departures,
+        dumps: StateDumps,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `departures` forgets RMs.
+        `thread` parses configurations; `departures` forgets RMs; `dumps` makes state dumps.
         """
         names = Names(views, access)
-        self._parts = (
-            ConfigurationMethods(engine, rms, views, access, names, thread),
-            RmMethods(rms, names, departures),
+        audit = Audit(access)
+        self._parts: Sequence[Part] = (
+            ConfigurationMethods(engine, rms, views, access, names, audit, thread),
+            RmMethods(rms, names, audit, departures),
+            VerbMethods(engine, names, audit),
+            LogMethods(access, audit),
+            DumpMethods(dumps, names, access, audit),
         )
 
     def handler(self) -> grpc.GenericRpcHandler:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import grpc
 import structlog
 from google.protobuf.message import Message
 
@@ -31,8 +30,9 @@ from licorne_server.caps import (
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
-from licorne_server.errors_to_status import unary_handler
+from licorne_server.errors_to_status import Method, unary_handler
 from licorne_server.rms import Rms
+from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 
 log = structlog.get_logger(__name__)
@@ -48,6 +48,7 @@ class ConfigurationMethods:
         views: Views,
         access: Access,
         names: Names,
+        audit: Audit,
         thread: ConfigThread,
     ) -> None:
         """Over the engine, its RMs and the reports of its core; `thread` parses configurations."""
@@ -57,13 +58,17 @@ class ConfigurationMethods:
         self._views = views
         self._access = access
         self._names = names
+        self._audit = audit
 
-    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+    def methods(self) -> dict[str, Method]:
         """The methods by name."""
         return {
             "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
             "ValidateConfiguration": unary_handler(pb.ValidateConfigurationRequest, self._validate),
-            "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
+            "UpdateConfiguration": unary_handler(
+                pb.UpdateConfigurationRequest,
+                self._audit.of("update configuration", self._update, "policy_group", by_rm=True),
+            ),
         }
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:
