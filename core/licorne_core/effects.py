@@ -69,9 +69,9 @@ class ConfigurationRefused:
 class Refusal(Enum):
     """Why what an operator wants cannot be."""
 
-    NOT_FOUND = "NOT_FOUND"
-    APPLICATION_OVER = "APPLICATION_OVER"
-    QUEUE_DRAINING = "QUEUE_DRAINING"
+    NOT_FOUND = "there is nothing of that name"
+    APPLICATION_OVER = "the application is over"
+    QUEUE_DRAINING = "the queue is about to go"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

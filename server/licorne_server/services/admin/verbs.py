@@ -130,6 +130,10 @@ def _outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
 
 def _refused(effect: OperatorRefused) -> CallError:
     """The status for a refusal of the core."""
-    if effect.refusal is Refusal.NOT_FOUND:
-        return not_found(effect.reason)
-    return failed_precondition(effect.reason, effect.refusal.value)
+    match effect.refusal:
+        case Refusal.NOT_FOUND:
+            return not_found(effect.reason)
+        case Refusal.APPLICATION_OVER:
+            return failed_precondition(effect.reason, "APPLICATION_OVER")
+        case Refusal.QUEUE_DRAINING:
+            return failed_precondition(effect.reason, "QUEUE_DRAINING")
