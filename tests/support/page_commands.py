@@ -23,7 +23,10 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
-ASKING = ("queues", "apps", "nodes", "users", "explain", "events")
+ASKING = (
+    *("queues", "apps", "nodes", "users", "explain", "events"),
+    *("log-level", "state-dump"),
+)
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
 """Of options that are given twice the last one counts."""
 TINY_GROWTH = ("--only", "gangs", "--runs", "1")

@@ -3,7 +3,8 @@
 Logging never waits and never fails: a line that cannot be written is dropped and counted.
 """
 
+from licorne_server.logs.levels import levels
 from licorne_server.logs.process import FORMATS, ProcessLogs, dropped, process_logs
 from licorne_server.logs.setting import set_up
 
-__all__ = ["FORMATS", "ProcessLogs", "dropped", "process_logs", "set_up"]
+__all__ = ["FORMATS", "ProcessLogs", "dropped", "levels", "process_logs", "set_up"]

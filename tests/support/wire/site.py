@@ -22,6 +22,9 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.gate import Gate
+from licorne_server.http import Sources
+from licorne_server.http import Status as HttpStatus
+from licorne_server.http.dumps import StateDumps
 from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rm_bounds import RmBounds
@@ -163,12 +166,25 @@ class Site:
         admission = Admission(engine, rms, thread, departures, configurations, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock)
         self.admission = admission
+        sources = Sources(
+            views=views,
+            status=HttpStatus(),
+            started_time=self.clock.now(),
+            now=self.clock.now,
+            rm_state=rms.state_of,
+            config_thread=thread,
+            events=events,
+            share=share,
+        )
+        self._dumps = StateDumps(sources)
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(
                 engine, rms, access, gate, admission, share, 1, HEARTBEAT, "0"
             ).handler(),
-            AdminService(engine, rms, views, access, thread, departures, changes).handler(),
+            AdminService(
+                engine, rms, views, access, thread, departures, self._dumps, changes
+            ).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]
