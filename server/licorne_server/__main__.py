@@ -54,7 +54,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    args = parser_for(given[0] if given else "").parse_args(given)
+    args = _parsed(parser_for(given[0] if given else ""), given)
     if args.command == "serve":
         return _serve(args)
     if args.command == "healthcheck":
@@ -65,6 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return validate_config.run(args.files, output=args.output, strict=args.strict)
     code: int = _module(args.command).run(args)
     return code
+
+
+def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """The arguments; options may stand between words, which argparse does not take by itself."""
+    args, rest = parser.parse_known_args(given)
+    if rest and not (hasattr(args, "words") and all(word[:1] != "-" for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        args.words += rest
+    return args
 
 
 def _module(command: str) -> Any:

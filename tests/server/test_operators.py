@@ -1,6 +1,5 @@
 """`licorne.v1.Admin`: what operators do to nodes, applications, queues and the log."""
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,6 @@ import aiohttp
 import grpc
 import pytest
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2  # type: ignore[import-untyped]
-from grpc_status import rpc_status  # type: ignore[import-untyped]
 from structlog.testing import capture_logs
 
 from licorne.v1 import admin_pb2 as pb
@@ -19,6 +16,7 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.app import Server
 from licorne_server.logs import levels
+from support.acts import audited, dumped, refusal
 from support.bearing import Bearing
 from support.shim import LOOPBACK, Shim, ask, connected, new_allocations, serving, violations
 from support.tls import connected_as, tls
@@ -39,29 +37,6 @@ def usual_levels() -> Iterator[None]:
     """The levels of the process are as before when the test has ended."""
     yield
     levels().begin("info")
-
-
-def audited(lines: list[Any]) -> list[dict[str, Any]]:
-    """The lines about what was asked for, without what each line has."""
-    kept = [dict(line) for line in lines if line["event"] == EVENT]
-    for line in kept:
-        assert line.pop("peer")
-        assert line.pop("log_level") == "info"
-        del line["event"]
-    return kept
-
-
-async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, str]:
-    """Code, text and reason with which a call is refused."""
-    with pytest.raises(grpc.aio.AioRpcError) as error:
-        await call
-    reason = ""
-    status = rpc_status.from_call(error.value)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            reason = info.reason
-    return error.value.code(), error.value.details() or "", reason
 
 
 async def state_of(channel: Any, what: str) -> Any:
@@ -295,12 +270,6 @@ async def test_each_call_leaves_a_line_that_names_the_caller(
 Act = Callable[[Any], Awaitable[Any]]
 
 
-async def dumped(admin: Any, rm_id: str = "") -> bytes:
-    """A whole dump."""
-    request = pb.DumpStateRequest(rm_id=rm_id)
-    return b"".join([part.json async for part in admin.DumpState(request)])
-
-
 ACTS: dict[str, Act] = {
     "set node schedulable": lambda admin: admin.SetNodeSchedulable(
         pb.SetNodeSchedulableRequest(rm_id="rm", node_id="n0")
@@ -357,55 +326,3 @@ async def test_certificates_of_operators_count() -> None:
                 await AdminStub(channel).SetLogLevel(pb.SetLogLevelRequest(logger="core.none"))
         (line,) = audited(lines)
         assert (line["by"], line["outcome"]) == ("certificate operator", "done")
-
-
-async def test_levels_are_set_and_taken_away(channel: Any, usual_levels: None) -> None:
-    """The answer has all that are given; without a name it is that of all others."""
-    levels().begin("warning")
-    admin = AdminStub(channel)
-    changes = (("core.engine", "debug"), ("core", "error"), ("", "info"), ("core", ""), ("", ""))
-    seen = [
-        dict((await admin.SetLogLevel(pb.SetLogLevelRequest(logger=name, level=level))).levels)
-        for name, level in changes
-    ]
-    engine = {"core.engine": "debug"}
-    assert seen == [
-        {"": "warning", **engine},
-        {"": "warning", **engine, "core": "error"},
-        {"": "info", **engine, "core": "error"},
-        {"": "info", **engine},
-        {"": "warning", **engine},
-    ]
-    assert dict((await admin.GetLogLevels(pb.GetLogLevelsRequest())).levels) == seen[-1]
-
-
-async def test_the_dump_is_that_of_http(server: Server, channel: Any, shim: Shim) -> None:
-    """Both tell the same of the same moment, but for the time."""
-    await shim.set_up()
-    document = json.loads(await dumped(AdminStub(channel)))
-    url = f"http://{server.http_address}/debug/fullstatedump"
-    async with aiohttp.ClientSession() as client, client.get(url) as answer:
-        other = await answer.json()
-    for one in (document, other):
-        del one["timestamp"], one["appHistory"], one["containerHistory"], one["clusterInfo"]
-    assert document == other
-    assert document["rmDiagnostics"].keys() == {"rm"}
-
-
-async def test_one_dump_at_a_time(server: Server, channel: Any, shim: Shim) -> None:
-    """While one is under way, over gRPC or HTTP, another one is refused with a reason."""
-    await shim.set_up()
-    admin = AdminStub(channel)
-    async with server._dumps.dump("", "somebody"):
-        code, text, reason = await refusal(dumped(admin))
-        assert (code, text) == (
-            grpc.StatusCode.RESOURCE_EXHAUSTED,
-            "a state dump is being sent already",
-        )
-        assert reason == "DUMP_IN_PROGRESS"
-        url = f"http://{server.http_address}/debug/fullstatedump"
-        async with aiohttp.ClientSession() as client, client.get(url) as answer:
-            assert answer.status == 503
-    assert json.loads(await dumped(admin, "rm"))
-    code, _, reason = await refusal(dumped(admin, "stranger"))
-    assert (code, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RM_NOT_REGISTERED")

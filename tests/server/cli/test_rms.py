@@ -34,7 +34,8 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
             assert plan.startswith(f"RM {name}, gone for ")
             assert plan.endswith("1 partition, 0 nodes, 0 applications, 0 asks and allocations")
             assert refusal == "licorne: nothing was done: say --yes to do it"
-            result = await shell("rms", "forget", name, "--force", "--yes")
+            assert [row[0] for row in (await shell("rms", name)).rows] == ["RM", name]
+            result = await shell("rms", "forget", "--force", "--yes", name)
             assert (result.code, result.err) == (0, f"{plan}\nRM {name} forgotten\n")
         assert (await shell("rms", "forget", "busy", "--yes")).code == 3
         assert (await shell("rms", "-o", "json")).json == {"rms": []}
@@ -43,7 +44,7 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("forget",), "licorne: say which RM to forget: rms forget RM\n"),
+        (("forget",), "licorne: say which: rms forget RM\n"),
         (("--force",), "licorne: --force is for: rms forget RM\n"),
         (("--yes",), "licorne: --yes is for: rms forget RM\n"),
     ],
