@@ -8,17 +8,22 @@ of it is handled but answers to checks.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from licorne_core.commands import RegisterRm, UpdateConfiguration
+from licorne_core.commands import (
+    RegisterRm,
+    SetQueueStopped,
+    StopApplication,
+    UpdateConfiguration,
+)
 from licorne_core.effects import Effect, Unfinished
 from licorne_core.ids import RmId
+
+LargeCommand = RegisterRm | UpdateConfiguration | SetQueueStopped | StopApplication
 
 
 class Act(ABC):
     """A command that has begun, and how far it is."""
 
-    def __init__(
-        self, command: RegisterRm | UpdateConfiguration, slice_size: int, now: float
-    ) -> None:
+    def __init__(self, command: LargeCommand, slice_size: int, now: float) -> None:
         """Nothing is done yet. `slice_size` is for how much the steps of a slice count."""
         self.command = command
         self.now = now
@@ -53,7 +58,7 @@ class Acts:
         """None."""
         self._begun: dict[RmId, Act] = {}
 
-    def find(self, command: RegisterRm | UpdateConfiguration) -> Act | None:
+    def find(self, command: LargeCommand) -> Act | None:
         """What the command has begun, if this is the rest of it."""
         act = self._begun.get(command.rm_id)
         return act if act is not None and act.command is command else None

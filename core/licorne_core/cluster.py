@@ -52,12 +52,30 @@ class Cluster:
         self._index.left(node)
         self.resized()
 
-    def set_schedulable(self, node: Node, *, schedulable: bool) -> None:
-        """Drain the node, or let it take asks again."""
-        if node.schedulable != schedulable:
-            node.set_schedulable(schedulable=schedulable)
+    def set_schedulable(self, node: Node, *, schedulable: bool) -> bool:
+        """The RM drains the node, or lets it take asks again; whether it has become another."""
+        before = node.schedulable
+        node.set_schedulable(schedulable=schedulable)
+        return self._is_another(node, before)
+
+    def set_drained(self, node: Node, *, drained: bool, now: float) -> bool:
+        """An operator drains the node, or takes that back; whether it has become another.
+
+        As long as it is drained nothing is reserved there but for asks that require it.
+        """
+        before = node.schedulable
+        node.set_drained(drained=drained)
+        if drained:
+            self._reservations.give_way(node, now)
+        return self._is_another(node, before)
+
+    def _is_another(self, node: Node, before: bool) -> bool:
+        """Whether the node was schedulable before and is not, or the other way round."""
+        changed = node.schedulable != before
+        if changed:
             note_known_change(node, narrowed=True)
         self.changed(node)
+        return changed
 
     def occupy(self, node: Node, before: Items, after: Items) -> None:
         """Replace what a foreign allocation takes of a node (spec § 7.3)."""

@@ -80,6 +80,36 @@ class RefuseNewWork:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNodeSchedulable:
+    """An operator drains a node, or takes that back; what the RM says of it holds beside that."""
+
+    rm_id: RmId
+    partition: str
+    node_id: NodeId
+    schedulable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopApplication:
+    """An operator ends an application; its RM reads the reason (spec § 5.1.2)."""
+
+    rm_id: RmId
+    partition: str
+    app_id: AppId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetQueueStopped:
+    """An operator stops a queue, or starts it again (spec § 4.2)."""
+
+    rm_id: RmId
+    partition: str
+    queue: str
+    stopped: bool
+
+
 class NodeAction(Enum):
     """What an RM wants done with a node (spec § 7)."""
 
@@ -291,5 +321,8 @@ Command = (
     | BeginReplay
     | EndReplay
     | SetHold
+    | SetNodeSchedulable
+    | StopApplication
+    | SetQueueStopped
     | OfNoRm
 )

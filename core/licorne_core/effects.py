@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from licorne_core.asks import Allocation
@@ -63,6 +64,53 @@ class ConfigurationRefused:
     rm_id: RmId
     reason: str
     problems: Sequence[Problem] = ()
+
+
+class Refusal(Enum):
+    """Why what an operator wants cannot be."""
+
+    NOT_FOUND = "there is nothing of that name"
+    APPLICATION_OVER = "the application is over"
+    QUEUE_DRAINING = "the queue is about to go"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorRefused:
+    """What an operator wanted cannot be; nothing was done."""
+
+    rm_id: RmId
+    refusal: Refusal
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSchedulableSet:
+    """A node is drained by an operator, or is not any more. `changed` is False if it was so before.
+
+    `allocations` are on it, and go on.
+    """
+
+    rm_id: RmId
+    changed: bool
+    allocations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationStopped:
+    """An application ends: the RM was told to stop so many allocations, and so many asks went."""
+
+    rm_id: RmId
+    allocations: int
+    asks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStoppedSet:
+    """A queue is stopped, or started; its `state` is this now."""
+
+    rm_id: RmId
+    changed: bool
+    state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +338,10 @@ Effect = (
     | RegistrationFailed
     | ConfigurationUpdated
     | ConfigurationRefused
+    | OperatorRefused
+    | NodeSchedulableSet
+    | ApplicationStopped
+    | QueueStoppedSet
     | NodesAnswered
     | ApplicationsAnswered
     | ApplicationsUpdated

@@ -82,6 +82,8 @@ def why_stopped(request: Request) -> str:
     if request.state is RequestState.PREEMPTING:
         return "preempted"
     if request.state is RequestState.RELEASING:
+        if not request.ask.placeholder:
+            return "application stopped"
         return "timeout" if request.partner is None else "replaced"
     return ""
 
@@ -115,6 +117,8 @@ def _stop(partition: Partition, request: Request) -> str:
         return "preempted" if record is None else f"preempted {_cause(record)}"
     if request.partner is not None:
         return f"{request.partner.key} takes its place"
+    if not request.ask.placeholder:
+        return "an operator has stopped its application"
     return "no real allocation takes its place"
 
 

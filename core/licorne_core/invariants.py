@@ -30,6 +30,9 @@ R1  A partition is known by its own name, is its RM's, and shares nothing with a
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
+W4  In a stopped queue nothing is reserved, assumed or parked.
+D4  A node is schedulable if its RM says so and it is not drained. A drained one is reserved for
+    those asks only that may go nowhere else.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -202,8 +205,11 @@ def _check_application(partition: Partition, app: Application) -> None:
 def _fits_state(app: Application) -> bool:
     """Whether it has something exactly when it should; what a gang has left may be still to go.
 
-    A gang that is resumed waits for what the RM sends again.
+    A gang that is resumed waits for what the RM sends again. What an operator has stopped waits for
+    the RM to confirm it.
     """
+    if app.state is AppState.FAILING and app.failure:
+        return not app.is_idle()
     if app.state in SCHEDULABLE:
         return not app.is_idle() or (app.state is AppState.ACCEPTED and bool(app.gang.groups))
     ends = app.state in (AppState.COMPLETING, AppState.FAILING, AppState.RESUMING)
@@ -282,6 +288,9 @@ def _check_reservations(partition: Partition) -> None:
         shared = len(there) < 2 or all(reservation.required for reservation in there)
         _require("A6", shared, f"{at} is reserved for {len(there)} asks")
         _same("A6", f"{at}: open", node.schedulable and not there, node.open)
+        _same("D4", f"{at}: schedulable", node.wanted and not node.drained, node.schedulable)
+        spared = not node.drained or all(reservation.required for reservation in there)
+        _require("D4", spared, f"{at} is drained and reserved for {len(there)} asks")
         known.difference_update(there)
     _require("A6", not known, f"{len(known)} reservations are on no node")
     for queue in partition.tree.walk():

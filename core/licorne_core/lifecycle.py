@@ -51,7 +51,7 @@ def advance(
     before = app.state
     if not app.enter(event, now):
         return []
-    told = message or event.value
+    told = message or (app.failure if event is AppEvent.FAIL else "") or event.value
     if noted:
         partition.journal.note(StateEntered(now, app.app_id, app.state.value, told))
     leaf = partition.leaf_of(app)

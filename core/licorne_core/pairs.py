@@ -114,10 +114,14 @@ class Pairs:
         request.partner = placeholder.partner = None
         return self._allocations.take_place(app, placeholder, request, node, now)
 
-    def stop(self, app: Application, placeholder: Request) -> None:
-        """The RM is told to stop a free placeholder that nobody replaces."""
-        self._placeholders.give_up(app, placeholder)
-        placeholder.follow(RequestEvent.STOP)
+    def stop(self, app: Application, request: Request) -> None:
+        """The RM is told to stop a free placeholder, or a real allocation, that nobody replaces."""
+        if request.ask.placeholder:
+            self._placeholders.give_up(app, request)
+        elif request.allocation is not None:
+            # It is no possible victim any more.
+            self._wakeups.victims_changed(self._nodes.by_id[request.allocation.node_id])
+        request.follow(RequestEvent.STOP)
         self._changes.app_changed(app)
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:

@@ -74,6 +74,20 @@ class StartingCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedQueueCheck:
+    """An operator has stopped the application's queue, or one above it (spec § 4.2)."""
+
+    queue: QueuePath
+
+    code = "QUEUE_STOPPED"
+    passed = False
+
+    def message(self) -> str:
+        """One sentence."""
+        return f"queue {self.queue} is stopped by an operator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackOffCheck:
     """The application backs off, as too many of its asks found no node (spec § 8.3a)."""
 
@@ -263,7 +277,8 @@ class PreemptionCheck:
 class NodesCheck:
     """Some schedulable node must have the ask's resources available.
 
-    `causes` counts the nodes that are out: ``unschedulable``, ``reserved`` for another ask,
+    `causes` counts the nodes that are out: ``unschedulable``, as its RM says, ``drained``, as an
+    operator said, ``reserved`` for another ask,
     ``too small: T`` where all of the node would not do, ``full: T`` where only what is
     available would not, ``refused: R`` where the RM said R. `reserved_node` is kept for the ask.
     """
@@ -296,6 +311,7 @@ Check = (
     PartitionCheck
     | StateCheck
     | StartingCheck
+    | StoppedQueueCheck
     | BackOffCheck
     | RunningCheck
     | LimitCheck

@@ -210,6 +210,7 @@ class AppReport:
 class NodeReport:
     """One node and, when wanted, what is on it. `utilization` is 0.0 to 1.0, weighted.
 
+    With `drained` an operator keeps new allocations off it; then it is not `schedulable`.
     `stopping` says why the RM was told to stop some of its allocations, as in an `AppReport`.
     """
 
@@ -217,6 +218,7 @@ class NodeReport:
     partition: PartitionName
     attributes: Mapping[str, str]
     schedulable: bool
+    drained: bool
     capacity: Resources
     allocated: Resources
     occupied: Resources

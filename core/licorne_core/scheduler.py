@@ -5,8 +5,6 @@ same effects. Nothing in here reads a clock or talks to anybody: time is an argu
 `next_deadline` says when the core wants to be called again.
 """
 
-from typing import assert_never
-
 from licorne_core.agenda import AT_ONCE
 from licorne_core.commands import (
     AnswerPredicates,
@@ -21,6 +19,8 @@ from licorne_core.commands import (
     RegisterRm,
     RemoveRm,
     SetHold,
+    SetQueueStopped,
+    StopApplication,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -34,6 +34,7 @@ from licorne_core.handlers.apps import update_applications
 from licorne_core.handlers.calls import note_sent
 from licorne_core.handlers.configuration import register, update_configuration
 from licorne_core.handlers.nodes import update_nodes
+from licorne_core.handlers.operators import OperatorCommand, act_for_operator
 from licorne_core.handlers.predicates import answer_predicates
 from licorne_core.handlers.preemption import answer_preemptions
 from licorne_core.handlers.replay import begin_replay, count_replayed, end_replay
@@ -66,6 +67,7 @@ _OfRm = (
     | BeginReplay
     | EndReplay
     | SetHold
+    | OperatorCommand
     | RemoveRm
 )
 
@@ -83,7 +85,14 @@ _OF_ITEMS = (
 MOST_TIMERS = 64
 """Deadlines of one RM that are dealt with in one tick."""
 
-_SLICED = (UpdateAllocations, UpdateApplications, UpdateNodes, UpdateConfiguration)
+_SLICED = (
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+    UpdateConfiguration,
+    StopApplication,
+    SetQueueStopped,
+)
 """Commands that may leave a rest."""
 
 
@@ -216,7 +225,7 @@ class Scheduler:
                 self._registry.remove(rm.rm_id)
                 return []
             case _:
-                assert_never(command)
+                return act_for_operator(self._registry, rm, command, now)
 
     def _tick(self, command: Tick, now: float) -> list[Effect]:
         """Fire what is due everywhere, then give one partition its turn, round robin."""

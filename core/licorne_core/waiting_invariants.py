@@ -1,13 +1,15 @@
-"""What must hold of who waits for what (rules W1 to W3 of `invariants.py`)."""
+"""What must hold of who waits for what (rules W1 to W4 of `invariants.py`)."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.requests import Request
+from licorne_core.commands import Hold
 from licorne_core.errors import InvariantBroken
 from licorne_core.explain import checks_of
 from licorne_core.partition import Partition
+from licorne_core.queues.access import stopped_above
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.waiting import Parked, way_up
 
@@ -22,6 +24,8 @@ def check_waiting(partition: Partition) -> None:
             raise InvariantBroken(f"W3: {blocker!r} is kept and blocks nobody")
     if not partition.wakeups.waiting.runnable:
         _check_at_rest(partition)
+    if Hold.UNFINISHED not in partition.holds:
+        _check_stopped(partition)
 
 
 def _parked(partition: Partition) -> Iterator[Parked]:
@@ -61,6 +65,7 @@ def _blockers(partition: Partition) -> Iterator[Blocker]:
     yield from partition.wakeups.shortages
     yield from partition.wakeups.running_limits
     yield from partition.wakeups.gang_waits
+    yield from partition.wakeups.stopped_queues
     yield from partition.preemption
 
 
@@ -78,3 +83,14 @@ def _first_of_each_group(app: Application) -> Iterator[Request]:
         if group.waiting:
             yield group.first().request
     yield from (request for request in app.reserved.values() if request.is_pending)
+
+
+def _check_stopped(partition: Partition) -> None:
+    """W4: nothing is kept for anybody in a stopped queue, or parked there."""
+    for app in partition.applications.values():
+        queue = stopped_above(app.leaf)
+        if queue is None:
+            continue
+        parked = [item for item in (app, *app.ranking.ordered()) if item.blocker is not None]
+        if app.reserved or app.assumed_count or parked:
+            raise InvariantBroken(f"W4: {app!r} is in {queue!r}, and something waits for {parked}")

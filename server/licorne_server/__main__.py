@@ -27,10 +27,12 @@ COMMANDS = {
     "demo": "watch a real server schedule three fake resource managers",
     "bench": "measure the core over gRPC",
     "fake-rm": "play a resource manager against a running server",
-    "queues": "show queues",
-    "apps": "show applications",
-    "nodes": "show nodes",
+    "queues": "show queues, stop or start them",
+    "apps": "show applications, or kill some",
+    "nodes": "show nodes, drain or undrain them",
     "rms": "show resource managers, or forget one",
+    "log-level": "show how much the server logs, or change it",
+    "state-dump": "write everything that the server knows, as JSON",
     "users": "show what users or groups have and may have",
     "top": "watch the queues of all partitions",
     "explain": "say why an ask is not placed",
@@ -53,7 +55,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    args = parser_for(given[0] if given else "").parse_args(given)
+    args = _parsed(parser_for(given[0] if given else ""), given)
     if args.command == "serve":
         return _serve(args)
     if args.command == "healthcheck":
@@ -64,6 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return validate_config.run(args.files, output=args.output, strict=args.strict)
     code: int = _module(args.command).run(args)
     return code
+
+
+def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.Namespace:
+    """The arguments; options may stand between words, which argparse does not take by itself."""
+    args, rest = parser.parse_known_args(given)
+    if rest and not (hasattr(args, "words") and all(word[:1] != "-" for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        args.words += rest
+    return args
 
 
 def _module(command: str) -> Any:
@@ -143,6 +155,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "ends; 0 for never (%(default)s)",
     )
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    add(
+        "--log-format",
+        default="auto",
+        choices=("auto", "console", "json"),
+        help="auto is console on a terminal, and json elsewhere (%(default)s)",
+    )
 
 
 def _add_validate_config(parser: argparse.ArgumentParser) -> None:
@@ -220,7 +238,7 @@ def _serve(args: argparse.Namespace) -> int:
     raise_file_limit()
     try:
         settings = settings_of(args)
-        with process_logs(args.log_level) as logs:
+        with process_logs(args.log_level, args.log_format) as logs:
             return serve(settings, logs)
     except SettingsError as error:
         if sys.stderr is not None:

@@ -104,7 +104,7 @@ class Access:
         """
         caller = self.caller(context)
         if not caller.operator:
-            self._deny(context, caller, "is not that of an operator")
+            self._deny(context, caller, "is no operator's")
 
     def own_rms(self, caller: Caller) -> list[str]:
         """The rmIDs that the caller may act for, registered or not, in order."""

@@ -29,7 +29,8 @@ from licorne_server.event_log import EventLogs
 from licorne_server.gate import Gate
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
-from licorne_server.logs import dropped
+from licorne_server.http.dumps import StateDumps
+from licorne_server.logs import dropped, levels
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
 from licorne_server.services.about import AboutService
@@ -130,14 +131,16 @@ class Server:
         self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
         self.engine.on_failure = self._failed
-        self._http: HttpServer | None = None
-        self._grpc: grpc.aio.Server | None = None
-        self._connections = Connections(settings.peers)
         self._tokens = (
             Tokens(settings.rm_tokens, settings.operator_tokens)
             if settings.rm_tokens or settings.operator_tokens
             else None
         )
+        self._sources = self._made_of()
+        self._dumps = StateDumps(self._sources)
+        self._http: HttpServer | None = None
+        self._grpc: grpc.aio.Server | None = None
+        self._connections = Connections(settings.peers)
         self._health: StandardHealth | None = None
         self._stopped = False
 
@@ -261,6 +264,7 @@ class Server:
                 access,
                 thread,
                 self.departures,
+                self._dumps,
                 self.changes,
                 self.copies,
             ),
@@ -300,27 +304,30 @@ class Server:
         address = self.settings.http
         if address is None:
             return
-        sources = Sources(
-            views=self.scheduler.views,
-            status=self._status,
-            started_time=self.clock.now(),
-            now=self.clock.now,
-            rm_state=self.rms.state_of,
-            tokens=self._tokens,
-            log_level=self.settings.log_level,
-            figures=self._figures,
-            config_thread=self.config_thread,
-            history=self._history.samples,
-            events=self.events,
-            share=self._share,
-        )
-        self._http = HttpServer(sources, self.settings.peers)
+        self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
         try:
             _, port = await self._http.start(address.host, address.port)
         except OSError as error:
             raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
         self.http_address = str(address.with_port(port))
         self._history.start()
+
+    def _made_of(self) -> Sources:
+        """What HTTP and state dumps tell."""
+        return Sources(
+            views=self.scheduler.views,
+            status=self._status,
+            started_time=self.clock.now(),
+            now=self.clock.now,
+            rm_state=self.rms.state_of,
+            tokens=self._tokens,
+            log_level=levels().of_others,
+            figures=self._figures,
+            config_thread=self.config_thread,
+            history=self._history.samples,
+            events=self.events,
+            share=self._share,
+        )
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)

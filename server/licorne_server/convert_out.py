@@ -24,6 +24,7 @@ from licorne_core.effects import (
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
+    ApplicationStopped,
     ApplicationsUpdated,
     ApplicationUpdate,
     ConfigurationRefused,
@@ -33,9 +34,12 @@ from licorne_core.effects import (
     Effect,
     Happened,
     NodesAnswered,
+    NodeSchedulableSet,
     NotRegistered,
+    OperatorRefused,
     PredicatesAsked,
     PreemptionsAsked,
+    QueueStoppedSet,
     Registered,
     RegistrationFailed,
     Release,
@@ -117,6 +121,10 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | ConfigurationUpdated()
             | ConfigurationRefused()
             | NotRegistered()
+            | OperatorRefused()
+            | NodeSchedulableSet()
+            | ApplicationStopped()
+            | QueueStoppedSet()
             | Happened()
             | PredicatesAsked()
             | PreemptionsAsked()

@@ -31,6 +31,14 @@ class CallError(Exception):
         self.message = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
         self.details = details
 
+    @property
+    def reason(self) -> str:
+        """The stable code for programs, or the name of the status where there is none."""
+        for detail in self.details:
+            if isinstance(detail, error_details_pb2.ErrorInfo):
+                return str(detail.reason)
+        return str(self.code.name)
+
     def status(self) -> grpc.Status:
         """The status in grpc's form, with the details in the trailing metadata."""
         packed = []

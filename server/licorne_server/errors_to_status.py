@@ -6,7 +6,7 @@ take and give bytes. A request is parsed in here, so that garbage is INVALID_ARG
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 import structlog
@@ -29,8 +29,11 @@ from licorne_server.wire import check_fields
 log = structlog.get_logger(__name__)
 Request = TypeVar("Request", bound=Message)
 
+Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+"""One RPC of a service, bytes in and bytes out."""
 
-def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHandler[Any, Any]":
+
+def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> Method:
     """A bidirectional RPC; `serve` gets the context, and reads and writes bytes through it."""
 
     async def handle(_: Any, context: Any) -> None:
@@ -49,7 +52,7 @@ def stream_handler(serve: Callable[[Any], Awaitable[None]]) -> "grpc.RpcMethodHa
 
 def unary_handler(
     request: type[Request], serve: Callable[[Request, Any], Awaitable[Message | bytes]]
-) -> "grpc.RpcMethodHandler[Any, Any]":
+) -> Method:
     """A unary RPC; `serve` gets the parsed request and the context, and gives the response.
 
     A response may have been turned into bytes elsewhere.
@@ -69,7 +72,7 @@ def unary_handler(
 
 def watch_handler(
     request: type[Request], serve: Callable[[Request, Any], Awaitable[None]]
-) -> "grpc.RpcMethodHandler[Any, Any]":
+) -> Method:
     """An RPC of one request and many responses; `serve` writes these through the context."""
 
     async def handle(raw: bytes, context: Any) -> None:

@@ -80,6 +80,7 @@ CAPS = {
     "queue path": ("MAX_QUEUE_PATH",),
     "resources of an item": ("MAX_TYPES",),
     "configuration": ("MAX_CONFIG_BYTES",),
+    "comment on a configuration": ("MAX_COMMENT_BYTES",),
     "`extraConfig`": ("MAX_EXTRA_BYTES", "MAX_EXTRA_ENTRIES"),
     "fields of a registration, and of any call that has no items, with the entries of "
     "`buildInfo` and `extraConfig`": ("MAX_REQUEST_FIELDS",),

@@ -7,6 +7,7 @@ from licorne_core.effects import (
     AllocationsRejected,
     AllocationsReleased,
     ApplicationsAnswered,
+    ApplicationStopped,
     ApplicationsUpdated,
     ConfigurationRefused,
     ConfigurationUpdated,
@@ -14,9 +15,12 @@ from licorne_core.effects import (
     Effect,
     Happened,
     NodesAnswered,
+    NodeSchedulableSet,
     NotRegistered,
+    OperatorRefused,
     PredicatesAsked,
     PreemptionsAsked,
+    QueueStoppedSet,
     Registered,
     RegistrationFailed,
     ReplayEnded,
@@ -86,6 +90,10 @@ def _told_of_rm(
     | ConfigurationUpdated
     | ConfigurationRefused
     | NotRegistered
+    | OperatorRefused
+    | NodeSchedulableSet
+    | ApplicationStopped
+    | QueueStoppedSet
     | ReplayEnded,
 ) -> str:
     match effect:
@@ -95,6 +103,15 @@ def _told_of_rm(
             return f"refused: {effect.reason}"
         case ConfigurationUpdated():
             return "configuration updated" if effect.changed else "configuration unchanged"
+        case OperatorRefused():
+            return f"refused: {effect.reason}"
+        case NodeSchedulableSet():
+            told = "done" if effect.changed else "nothing to do"
+            return f"{told}, {effect.allocations} allocations run there"
+        case ApplicationStopped():
+            return f"{effect.allocations} allocations are stopping, {effect.asks} asks are dropped"
+        case QueueStoppedSet():
+            return f"queue is {effect.state}" + ("" if effect.changed else " already")
         case ReplayEnded():
             return f"replay wanted again: {effect.missing}" if effect.missing else "replay ended"
         case _:

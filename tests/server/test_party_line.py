@@ -9,7 +9,6 @@ import pytest
 from licorne_server.errors import CallError, Stopped
 from licorne_server.party_line import PartyLine
 
-
 PATIENCE = 20.0
 
 

@@ -17,6 +17,9 @@ from licorne_core.commands import (
     RegisterRm,
     ReleaseRequest,
     RemoveApplication,
+    SetNodeSchedulable,
+    SetQueueStopped,
+    StopApplication,
     TerminationType,
     UpdateAllocations,
     UpdateApplications,
@@ -75,6 +78,30 @@ def node(
 def nodes(*updates: NodeUpdate, rm: str = RM) -> UpdateNodes:
     """A request with these nodes."""
     return UpdateNodes(rm_id=RmId(rm), nodes=updates)
+
+
+def drain(
+    node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
+) -> SetNodeSchedulable:
+    """An operator drains a node, or takes that back."""
+    return SetNodeSchedulable(
+        rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
+    )
+
+
+def kill(app_id: str, reason: str = "", *, partition: str = "", rm: str = RM) -> StopApplication:
+    """An operator ends an application."""
+    return StopApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), reason=reason)
+
+
+def stop(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
+    """An operator stops a queue."""
+    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=True)
+
+
+def start(queue: str, *, partition: str = "", rm: str = RM) -> SetQueueStopped:
+    """An operator starts a queue again."""
+    return SetQueueStopped(rm_id=RmId(rm), partition=partition, queue=queue, stopped=False)
 
 
 def app(

@@ -108,3 +108,8 @@ def write(file: Path, content: str) -> None:
     beside = file.with_suffix(".beside")
     beside.write_text(content, encoding="utf-8")
     beside.replace(file)
+
+
+def remove(file: Path) -> None:
+    """Take a file away."""
+    file.unlink()

@@ -24,7 +24,10 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
-ASKING = ("queues", "apps", "nodes", "users", "explain", "events")
+ASKING = (
+    *("queues", "apps", "nodes", "users", "explain", "events"),
+    *("log-level", "state-dump"),
+)
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
 """Of options that are given twice the last one counts."""
 TINY_GROWTH = ("--only", "gangs", "--runs", "1")
@@ -79,6 +82,14 @@ async def play_first_application(target: str) -> None:
                 return
 
 
+async def register(target: str) -> None:
+    """Leave an RM with the queues of its own."""
+    async with Client(target, rm_id="page", config=worlds()[0].config) as client:
+        await client.add_nodes(worlds()[0].nodes)
+        async for _ in client.events():
+            return
+
+
 class Shell:
     """What the commands of a page may find: a server with one RM, and a file of queues."""
 
@@ -92,7 +103,8 @@ class Shell:
             "validate-config": self._in_process,
             "version": self._in_process,
             "bench": self._bench,
-            "config": self._plan,
+            "config": self._config,
+            "reload": self._reload,
             "submit": self._submit,
             **dict.fromkeys(ASKING, self._ask),
         }
@@ -110,9 +122,24 @@ class Shell:
     def _ask(self, words: list[str]) -> None:
         self._in_process([*words, "--target", self._served.target])
 
+    def _config(self, words: list[str]) -> None:
+        """With a server of its own: what it changes is nothing to the other commands."""
+        with serving() as served:
+            asyncio.run(asyncio.wait_for(register(served.target), PATIENCE))
+            where = ["--target", served.target]
+            if "plan" in words:
+                self._plan([*words, *where])
+                return
+            if "rollback" in words:
+                self._in_process(["config", "apply", "queues.yaml", "--yes", *where])
+            self._in_process([*words, *where])
+
+    def _reload(self, words: list[str]) -> None:
+        with serving("--config", "queues.yaml", cwd=self._folder) as served:
+            self._in_process([*words, "--target", served.target])
+
     def _plan(self, words: list[str]) -> None:
-        """Of another configuration somebody may be worse off."""
-        words = [*words, "--rm", worlds()[0].rm_id, "--target", self._served.target]
+        """Of another configuration, and of an application, somebody may be worse off."""
         assert main(words) in (0, WORSE), f"licorne {shlex.join(words)} fails"
 
     def _submit(self, words: list[str]) -> None:
@@ -121,7 +148,7 @@ class Shell:
         example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
         file = next(word for word in words if word.endswith(".yaml"))
         (self._folder / file).write_text(example, encoding="utf-8")
-        self._plan(words)
+        self._plan([*words, "--rm", worlds()[0].rm_id, "--target", self._served.target])
 
     @staticmethod
     def _in_process(words: list[str]) -> None:

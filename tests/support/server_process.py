@@ -75,6 +75,17 @@ class ServerProcess:
             self._process.kill()
         await self._process.wait()
 
+    def limit_size_of_files(self, size: int) -> None:
+        """Let it write no file beyond so many bytes from now on, as if the disk were full there."""
+        assert self._process is not None
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, most))
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
     async def stop(self) -> int:
         """Let it stop in order; its exit code."""
         assert self._process is not None

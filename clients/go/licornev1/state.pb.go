@@ -2532,8 +2532,10 @@ type Node struct {
 	AllocationCount uint32            `protobuf:"varint,9,opt,name=allocation_count,json=allocationCount,proto3" json:"allocation_count,omitempty"`
 	Attributes      map[string]string `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Asks that the node is reserved for.
-	Reservations  []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
-	ForeignCount  uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
+	Reservations []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
+	ForeignCount uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
+	// Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable).
+	Drained       bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2650,6 +2652,13 @@ func (x *Node) GetForeignCount() uint32 {
 		return x.ForeignCount
 	}
 	return 0
+}
+
+func (x *Node) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
 }
 
 type Reservation struct {
@@ -4203,7 +4212,7 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"c\n" +
 	"\x11ListNodesResponse\x12&\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x10.licorne.v1.NodeR\x05nodes\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfb\x06\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x95\a\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\tR\tpartition\x12 \n" +
@@ -4219,7 +4228,8 @@ const file_licorne_v1_state_proto_rawDesc = "" +
 	" \x03(\v2 .licorne.v1.Node.AttributesEntryR\n" +
 	"attributes\x12;\n" +
 	"\freservations\x18\v \x03(\v2\x17.licorne.v1.ReservationR\freservations\x12#\n" +
-	"\rforeign_count\x18\f \x01(\rR\fforeignCount\x1a;\n" +
+	"\rforeign_count\x18\f \x01(\rR\fforeignCount\x12\x18\n" +
+	"\adrained\x18\r \x01(\bR\adrained\x1a;\n" +
 	"\rCapacityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +

@@ -62,6 +62,7 @@ class Application:
         "blocked_by",
         "blocker",
         "deadlines",
+        "failure",
         "finished_time",
         "footprint",
         "gang",
@@ -105,6 +106,8 @@ class Application:
     """When it backs off no more, and when groups have asks that are old enough for a step."""
     message: str
     """Why it was rejected."""
+    failure: str
+    """Why an operator has ended it; empty if none has."""
     arrivals: int
     """How many requests it was given so far."""
     holdings: Holdings
@@ -181,6 +184,7 @@ class Application:
         self.state = AppState.NEW
         self.state_log: list[tuple[float, AppState]] = [(now, AppState.NEW)]
         self.message = ""
+        self.failure = ""
         self.arrivals = 0
         self.requests = {}
         self.pending_count = 0

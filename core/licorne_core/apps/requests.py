@@ -9,7 +9,8 @@ below holds every step; a step that is not in it is a defect of the core.
                   a pending ask to the RM, and an allocation to everybody else's headroom.
     ALLOCATED     is booked, and the RM knows.
     PLACEHOLDER   is booked and keeps room for a real request of its task group (spec § 6).
-    RELEASING     is booked; the RM was told to stop it, and has not confirmed (spec § 1.6.10).
+    RELEASING     is booked; the RM was told to stop it, and has not confirmed (spec § 1.6.10). It
+                  is a placeholder, or of an application that an operator has stopped.
     MATCHED       is a real request that is to replace a placeholder, and the RM is being asked
                   about the node. It is booked as if it were LINKED.
     LINKED        is a real request whose placeholder the RM was told to stop, and has not

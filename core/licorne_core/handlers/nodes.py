@@ -114,10 +114,8 @@ def _change(rm: Rm, update: NodeUpdate, now: float, part: Slice) -> list[Effect]
 
 
 def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now: float) -> None:
-    changed = node.schedulable != schedulable
-    partition.cluster.set_schedulable(node, schedulable=schedulable)
-    if changed:
-        partition.journal.note(SchedulableChanged(now, node.node_id, schedulable))
+    if partition.cluster.set_schedulable(node, schedulable=schedulable):
+        partition.journal.note(SchedulableChanged(now, node.node_id, node.schedulable))
     if not schedulable:
         # What the RM was asked does not hold any more: the node took asks then.
         roll_back_on(partition, node, now, gone=False)

@@ -18,7 +18,8 @@ class Node:
 
     Of the four, `allocated` is derived: it changes with every allocation, and is read by reports.
 
-    An *open* node is schedulable and reserved for nobody. The books write the amounts and nothing
+    A node is schedulable if its RM says so (`wanted`) and no operator has it `drained`. An *open*
+    node is schedulable and reserved for nobody. The books write the amounts and nothing
     else; the three parts below them belong to others, who are told of every change.
     """
 
@@ -29,6 +30,7 @@ class Node:
         "available",
         "birth",
         "capacity",
+        "drained",
         "foreign",
         "known_version",
         "narrowed_version",
@@ -41,6 +43,7 @@ class Node:
         "schedulable",
         "score",
         "version",
+        "wanted",
     )
 
     occupied: dict[str, int]
@@ -85,6 +88,8 @@ class Node:
         """A node with nothing on it."""
         self.node_id = node_id
         self.attributes = attributes
+        self.wanted = schedulable
+        self.drained = False
         self.schedulable = schedulable
         self.open = schedulable
         self.capacity: Resources = capacity
@@ -104,16 +109,25 @@ class Node:
 
     def __repr__(self) -> str:
         """``<Node n1 schedulable: available {...}, 3 allocations>``."""
-        state = "schedulable" if self.schedulable else "drained"
+        state = "schedulable" if self.schedulable else "unschedulable"
         return (
             f"<Node {self.node_id} {state}: available {self.available}, "
             f"{len(self.allocations)} allocations>"
         )
 
     def set_schedulable(self, *, schedulable: bool) -> None:
-        """Drain the node, or let it take asks again."""
-        self.schedulable = schedulable
-        self.open = schedulable and not self.reservations
+        """The RM drains the node, or lets it take asks again."""
+        self.wanted = schedulable
+        self._derive()
+
+    def set_drained(self, *, drained: bool) -> None:
+        """An operator drains the node, or takes that back."""
+        self.drained = drained
+        self._derive()
+
+    def _derive(self) -> None:
+        self.schedulable = self.wanted and not self.drained
+        self.open = self.schedulable and not self.reservations
 
     def add_reservation(self, reservation: Reservation) -> None:
         """Keep the node for an ask."""
@@ -163,7 +177,9 @@ class Node:
             if required != self.node_id:
                 return "another node is required"
         elif not (self.open or reserved):
-            return "reserved" if self.schedulable else "unschedulable"
+            if self.schedulable:
+                return "reserved"
+            return "drained" if self.drained else "unschedulable"
         available = self.available
         for name, value in wanted.items:
             if available.get(name, 0) < value:

@@ -10,7 +10,12 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
 from licorne_core.placement.rule import build_rule
-from licorne_core.queues.access import RECOVERY_PATH, may_submit, takes_applications
+from licorne_core.queues.access import (
+    RECOVERY_PATH,
+    may_submit,
+    stopped_above,
+    takes_applications,
+)
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.tree import QueueTree
 from licorne_core.rule_kinds import PROVIDED, RECOVERY
@@ -70,14 +75,19 @@ class Placer:
 
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
         """The first path of a rule that is open to the user (spec §§ 3.2-3.4)."""
+        stopped: Queue | None = None
         for rule, config in zip(self._chain, self.rules, strict=False):
             path = rule.place(app, tree)
             if path is not None and _is_open(path, app.user, tree):
                 return _Choice(path, config.name)
+            if path is not None and stopped is None:
+                stopped = stopped_above(tree.nearest(path))
         if is_forced(app):
             return _Choice(RECOVERY_PATH, RECOVERY)
         if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
             return _Choice(DEFAULT_PATH, FALLBACK)
+        if stopped is not None:
+            raise Rejected(f"application rejected: queue {stopped.path} is stopped")
         raise Rejected("application rejected: no placement rule matched")
 
 

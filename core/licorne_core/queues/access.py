@@ -24,7 +24,7 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 
 
 def takes_applications(queue: Queue) -> bool:
-    """Whether it is an active leaf, and no queue above it is draining or about to become a leaf.
+    """Whether it is an active leaf, and none above it is draining, stopped or to become a leaf.
 
     The same holds for dynamic leaves. Otherwise new applications could keep such a parent from ever
     losing its last child.
@@ -32,3 +32,11 @@ def takes_applications(queue: Queue) -> bool:
     return queue.is_leaf and all(
         above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
     )
+
+
+def stopped_above(queue: Queue) -> Queue | None:
+    """The queue that an operator has stopped: this one, or else the nearest above it (§ 4.2)."""
+    for above in queue.lineage:
+        if above.state is QueueState.STOPPED:
+            return above
+    return None

@@ -10,7 +10,7 @@ from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.names import ROOT
 from licorne_core.priorities import NO_PRIORITY
-from licorne_core.queues.access import may_submit
+from licorne_core.queues.access import may_submit, stopped_above
 from licorne_core.queues.queue import Queue
 from licorne_core.queues.states import QueueState
 from licorne_core.queues.template import apply_template, configure
@@ -75,9 +75,9 @@ class QueueTree:
             queue = child
         return queue
 
-    def walk(self) -> Iterator[Queue]:
-        """All queues, each parent before its children, children by name."""
-        waiting = [self.root]
+    def walk(self, top: Queue | None = None) -> Iterator[Queue]:
+        """All queues, or `top` and those below; parents before their children, these by name."""
+        waiting = [top or self.root]
         while waiting:
             queue = waiting.pop()
             yield queue
@@ -121,10 +121,13 @@ class QueueTree:
                 raise Rejected(
                     f"creation of queue {path} failed parent is already a leaf: {above.path}"
                 )
-        if any(above.state is not QueueState.ACTIVE for above in queue.lineage):
+        if any(above.state is QueueState.DRAINING for above in queue.lineage):
             raise Rejected(
                 f"cannot add a child queue when queue is marked for deletion: {queue.path}"
             )
+        stopped = stopped_above(queue)
+        if stopped is not None and not recovery:
+            raise Rejected(f"cannot add a child queue when queue is stopped: {stopped.path}")
         missing = path.split(".")[len(queue.lineage) :]
         self._holdings.check_queues(path, len(missing))
         assert missing, f"queue {path} exists"
@@ -157,8 +160,9 @@ class QueueTree:
         """Give a queue what the configuration says of it (spec § 2.7.3-6).
 
         Its parent was settled before. A dynamic queue becomes managed if the configuration has it.
-        Nothing is killed, and no queue disappears at once. A managed queue that the configuration
-        does not have any more drains, and `clean` removes it once it is empty.
+        Nothing is killed, no queue disappears at once, and what is stopped stays so. A managed
+        queue that the configuration does not have any more drains, stopped or not, and `clean`
+        removes it once it is empty.
         """
         queue, config, _ = visit
         self.shares_stale = True
@@ -166,12 +170,13 @@ class QueueTree:
             queue.managed = True
             self._retype(queue, is_leaf=queue is not self.root and _is_leaf(config))
             configure(queue, config)
-            queue.state = QueueState.ACTIVE
         elif queue.managed:
             queue.state = QueueState.DRAINING
+            return
         else:
-            queue.state = QueueState.ACTIVE
             apply_template(queue)
+        if queue.state is QueueState.DRAINING:
+            queue.state = QueueState.ACTIVE
 
     def clean(self, most: int | None = None) -> list[Queue]:
         """Remove and return empty queues, draining or dynamic, children first (spec § 4.3).

@@ -29,6 +29,7 @@ one question: would it let somebody through now? The kinds, and what changes the
     OpenPlaceholders      real asks of a task group  no placeholder of the group is open
     QuotaShortage         amounts, in a quota        something of the quota is freed, or it grows
     RunningLimit          accepted applications      an application of the quota stops running
+    StoppedQueue          who comes first in it      an operator starts the queue
     BackOff               one application            its deadline has come
     AnswersOwed           asks with a predicate      an answer comes, or an assumed ask goes
     NextTurn              asks that preempt others   another turn begins
@@ -58,6 +59,7 @@ or an ask of a group that found no node is old enough to have one reserved, or t
 What is never looked at
 -----------------------
 * Queues and applications in which nothing is active and that lead to no open blocker.
+* Queues that an operator has stopped. Nothing in them is parked, so that starting costs one look.
 * Nodes that have not changed since a supply was found short. Those that have are noted once, in the
   pool of all supplies (`supply.py`).
 * Any node, for a shape that wants more of a resource type than the greatest amount, or no less of
@@ -73,6 +75,7 @@ Every structure has its own under «Always true». Over all of them (`invariants
 W1  When a partition is at rest, no pending ask passes all checks of `explain`.
 W2  Who waits is on the shelves of its blocker, with all that leads to it, and is not active.
 W3  A blocker that is kept blocks somebody.
+W4  In a stopped queue nothing is reserved, assumed or parked.
 L1  What is kept for somebody has a deadline: a reservation, a back-off, a wait for an answer to a
     check that was written. Promises have that of their reservation, placeholders one of their own.
 

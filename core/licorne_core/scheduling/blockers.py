@@ -10,6 +10,7 @@ from typing import Any
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
 from licorne_core.queues.queue import Queue
+from licorne_core.queues.states import QueueState
 from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Ranking
 from licorne_core.resources import Items
@@ -199,6 +200,29 @@ class RunningLimit(Blocker):
         self._all.drop(self)
 
 
+class StoppedQueue(Blocker):
+    """An operator has stopped a queue: nothing in it or below is tried (spec § 4.2).
+
+    The regular pass does not come there, so only what comes before it waits for this.
+    """
+
+    __slots__ = ("_all", "queue")
+
+    def __init__(self, queue: Queue, stopped: "StoppedQueues") -> None:
+        """It is one of those queues."""
+        super().__init__()
+        self.queue = queue
+        self._all = stopped
+
+    def lets_through(self) -> bool:
+        """Whether it was started again."""
+        return self.queue.state is not QueueState.STOPPED
+
+    def retire(self) -> None:
+        """Forget it."""
+        self._all.drop(self)
+
+
 class BackOff(Blocker):
     """An application is not tried for a while, as too many of its asks found no node (§ 8.3a)."""
 
@@ -290,3 +314,32 @@ class RunningLimits:
     def __iter__(self) -> Iterator[RunningLimit]:
         """All of them."""
         return iter(self._by_quota.values())
+
+
+class StoppedQueues:
+    """The stopped queues that block somebody."""
+
+    __slots__ = ("_by_queue",)
+
+    def __init__(self) -> None:
+        """None."""
+        self._by_queue: dict[Queue, StoppedQueue] = {}
+
+    def get(self, queue: Queue) -> StoppedQueue:
+        """The blocker of the queue."""
+        blocker = self._by_queue.get(queue)
+        if blocker is None:
+            blocker = self._by_queue[queue] = StoppedQueue(queue, self)
+        return blocker
+
+    def find(self, queue: Queue) -> StoppedQueue | None:
+        """The blocker of the queue, if it blocks somebody."""
+        return self._by_queue.get(queue)
+
+    def drop(self, blocker: StoppedQueue) -> None:
+        """It blocks nobody any more."""
+        del self._by_queue[blocker.queue]
+
+    def __iter__(self) -> Iterator[StoppedQueue]:
+        """All of them."""
+        return iter(self._by_queue.values())

@@ -4,6 +4,7 @@ Applications and queues whose key may have changed are ranked again before the n
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from licorne_core.apps.application import Application
 from licorne_core.apps.states import SCHEDULABLE, AppState
@@ -17,14 +18,16 @@ from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.order import app_key, queue_key, settle_priority
 from licorne_core.scheduling.wakeups import Wakeups
 
+_STOPPED: Final = QueueState.STOPPED
+
 
 class Changes:
     """The changes of one partition that the next pass has to take up.
 
     Always true after `settle`: an application is ranked in its leaf if and only if it has pending
-    asks and may be looked at, a queue in its parent if and only if it has; both under the key that
-    their books give. Only a queue that is ranked alone may have an older key: then it is in
-    `_alone`.
+    asks and may be looked at, a queue in its parent if and only if it has and neither is stopped;
+    both under the key that their books give. Only a queue that is ranked alone may have an older
+    key: then it is in `_alone`.
     """
 
     __slots__ = (
@@ -73,6 +76,14 @@ class Changes:
     def leaf_changed(self, leaf: Queue) -> None:
         """Pending or allocated amounts of the leaf and those above it changed."""
         self._leaves[leaf] = None
+        self._wakeups.waiting.runnable = True
+
+    def queue_changed(self, queue: Queue) -> None:
+        """The queue was stopped or started: it, and what is in it, is to be looked at or not."""
+        self._leaves[queue] = None
+        for child in queue.children.values():
+            self._leaves[child] = None
+        self.version += 1
         self._wakeups.waiting.runnable = True
 
     def everything_changed(self) -> None:
@@ -213,14 +224,18 @@ class Changes:
         self._wakeups.waiting.unpark_inside(app)
 
     def _rank_anew(self, queue: Queue) -> None:
-        """Put the queue in its place among its siblings (spec § 4.9: only those with pending)."""
+        """Put the queue in its place among its siblings (spec § 4.9: only those with pending).
+
+        Nothing is looked at in a stopped queue. Root has no siblings, so its children are not
+        ranked either.
+        """
         parent = queue.parent
         if parent is None:
             return
         queue.share = share(queue)
         key = queue_key(queue, priority_sort=parent.settings.priority_sort, types=self.types)
         self._wakeups.queue_key_changed(queue, key)
-        if queue.pending and queue.state is not QueueState.STOPPED:
+        if queue.pending and queue.state is not _STOPPED and parent.state is not _STOPPED:
             parent.ranking.put(queue, key)
         else:
             parent.ranking.discard(queue)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from licorne_core.apps.application import Application
 from licorne_core.apps.groups import AskGroup
 from licorne_core.apps.states import AppState
+from licorne_core.queues.access import stopped_above
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, claimed, excess, may_start
 from licorne_core.reasons import (
@@ -20,6 +21,7 @@ from licorne_core.reasons import (
     LimitCheck,
     QueueCheck,
     RunningCheck,
+    StoppedQueueCheck,
 )
 from licorne_core.resources import Items
 from licorne_core.scheduling.blockers import Blocker
@@ -82,6 +84,18 @@ class AskCheck(NamedTuple):
     """Whether it stops only asks in whose nodes the RM has a say."""
     spares_reserved: bool = False
     """Whether asks that have a node reserved are tried all the same."""
+
+
+def stopped_queue(scene: Scene, app: Application) -> Blocker | None:
+    """The stopped queue that the application is in or below; nothing is replaced there."""
+    queue = stopped_above(app.leaf)
+    return None if queue is None else scene.wakeups.stopped_queues.get(queue)
+
+
+def _report_stopped(scene: Scene, app: Application) -> Iterable[Check]:
+    queue = stopped_above(app.leaf)
+    if queue is not None:
+        yield StoppedQueueCheck(queue=queue.path)
 
 
 def _back_off(scene: Scene, app: Application) -> Blocker | None:
@@ -189,6 +203,8 @@ def _report_answers(scene: Scene, asking: Asking) -> Iterable[Check]:
 
 
 APPLICATION_CHECKS = (
+    # An operator has said so, and nothing else helps.
+    ApplicationCheck(stopped_queue, _report_stopped),
     # It needs a look at the application only.
     ApplicationCheck(_back_off, _report_back_off, spares_reserved=True),
     # Before any ask, as it stops all of them; behind the back-off, which is over at a known time.

@@ -21,7 +21,13 @@ from licorne_core.reservations import Reservation
 from licorne_core.scheduling.back_off import backs_off
 from licorne_core.scheduling.blockers import Blocker
 from licorne_core.scheduling.candidates import NodeIndex, refusals
-from licorne_core.scheduling.checks import Asking, Scene, application_blocker, ask_blocker
+from licorne_core.scheduling.checks import (
+    Asking,
+    Scene,
+    application_blocker,
+    ask_blocker,
+    stopped_queue,
+)
 from licorne_core.scheduling.heaps import StillLooking
 from licorne_core.scheduling.measures import REFUSAL_TIME, Measures
 from licorne_core.scheduling.preempting import ToClear, ToPreempt
@@ -217,6 +223,10 @@ class Cycle:
             if self._is_spent():
                 return None
             app = replacing.first(self._root, self._scene.changes.types)
+            stopped = stopped_queue(self._scene, app)
+            if stopped is not None:
+                replacing.watch(app, InTheWay((stopped,), ()))
+                continue
             found = self._replacements.find(app)
             if not isinstance(found, InTheWay):
                 return found

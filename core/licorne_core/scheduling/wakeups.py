@@ -8,7 +8,7 @@ from licorne_core.nodes.node import Node
 from licorne_core.queues.queue import Queue
 from licorne_core.quotas import Quota, may_run_one_more
 from licorne_core.ranking import Key
-from licorne_core.scheduling.blockers import GangWaits, RunningLimits
+from licorne_core.scheduling.blockers import GangWaits, RunningLimits, StoppedQueues
 from licorne_core.scheduling.candidates import NodeIndex
 from licorne_core.scheduling.replacing import ReplacingApps
 from licorne_core.scheduling.reserved import ReservedAsks
@@ -26,6 +26,7 @@ class Wakeups:
         "reserved",
         "running_limits",
         "shortages",
+        "stopped_queues",
         "waiting",
     )
 
@@ -38,6 +39,7 @@ class Wakeups:
         self.gang_waits = GangWaits()
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
+        self.stopped_queues = StoppedQueues()
 
     def clear(self) -> None:
         """Nobody waits any more."""
@@ -47,6 +49,7 @@ class Wakeups:
         self.gang_waits = GangWaits()
         self.shortages = QuotaShortages()
         self.running_limits = RunningLimits()
+        self.stopped_queues = StoppedQueues()
 
     def node_improved(self, node: Node) -> None:
         """The node is new, has more room, is open again, or comes earlier: who can use it?"""
@@ -86,6 +89,12 @@ class Wakeups:
             limit = self.running_limits.find(quota)
             if limit is not None and may_run_one_more(quota):
                 self.waiting.changed(limit)
+
+    def queue_started(self, queue: Queue) -> None:
+        """The queue is stopped no more: what comes before the regular pass may go on there."""
+        blocker = self.stopped_queues.find(queue)
+        if blocker is not None:
+            self.waiting.changed(blocker)
 
     def placeholder_went(self, task_group: TaskGroup) -> None:
         """One placeholder less is open: if it was the last, real asks are normal ones now."""

@@ -21,6 +21,7 @@ def node_report(partition: Partition, node: Node, *, detail: bool) -> NodeReport
         partition=partition.name,
         attributes=dict(node.attributes),
         schedulable=node.schedulable,
+        drained=node.drained,
         capacity=dict(node.capacity),
         allocated=dict(node.allocated),
         occupied=dict(node.occupied),

@@ -3,6 +3,8 @@
 import argparse
 import time
 
+import grpc
+
 from licorne.v1.state_pb2 import (
     Allocation,
     Application,
@@ -12,11 +14,13 @@ from licorne.v1.state_pb2 import (
     TaskGroup,
 )
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli import app_acts
+from licorne_server.cli.acting import act_and_names, add_words, add_yes
 from licorne_server.cli.connection import (
     add_connection_arguments,
     chosen_partition,
     pages,
-    with_state,
+    with_channel,
 )
 from licorne_server.cli.output import (
     NOTHING,
@@ -37,17 +41,27 @@ STATES = ("active", "completed", "rejected")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne apps`."""
-    parser.add_argument(
-        "application", nargs="?", default="", metavar="APP", help="this one, with what it has"
-    )
+    add_words(parser, "APP", app_acts.ACTS, "this one, with what it has")
+    app_acts.add_arguments(parser)
+    add_yes(parser)
     parser.add_argument("--queue", default="", metavar="PATH", help="only those of this queue")
     parser.add_argument("--state", choices=STATES, default="active", help="(%(default)s)")
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the applications."""
-    return with_state(args, show_one if args.application else show_all)
+    """Print the applications, or act on some."""
+    return with_channel(args, lambda channel: show_or_act(channel, args))
+
+
+def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Ask and print, or act."""
+    verb, names = act_and_names(args, app_acts.ACTS, "APP")
+    if verb:
+        app_acts.act(channel, args, verb, names)
+    else:
+        args.application = "".join(names)
+        (show_one if names else show_all)(StateStub(channel), args)
 
 
 def show_all(stub: StateStub, args: argparse.Namespace) -> None:

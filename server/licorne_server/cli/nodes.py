@@ -2,14 +2,18 @@
 
 import argparse
 
+import grpc
+
 from licorne.v1.state_pb2 import ListNodesRequest, Node
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli import node_acts
+from licorne_server.cli.acting import act_and_names, add_words
 from licorne_server.cli.connection import (
     NotFoundError,
     add_connection_arguments,
     chosen_partition,
     pages,
-    with_state,
+    with_channel,
 )
 from licorne_server.cli.output import (
     NOTHING,
@@ -34,13 +38,23 @@ HEADERS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne nodes`."""
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="only this node")
+    add_words(parser, "NODE", node_acts.ACTS, "only this node")
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the nodes in the order in which the server lists them."""
-    return with_state(args, show)
+    """Print the nodes in the order in which the server lists them, or act on some."""
+    return with_channel(args, lambda channel: show_or_act(channel, args))
+
+
+def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Ask and print, or act."""
+    verb, names = act_and_names(args, node_acts.ACTS, "NODE")
+    if verb:
+        node_acts.act(channel, args, verb, names)
+    else:
+        args.node = "".join(names)
+        show(StateStub(channel), args)
 
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:
@@ -62,7 +76,7 @@ def row(node: Node) -> tuple[str, ...]:
     """One line of the table; USED is the weighted utilization."""
     return (
         printable(node.node_id),
-        "yes" if node.schedulable else "no",
+        "drained" if node.drained else "yes" if node.schedulable else "no",
         f"{node.utilization:.0%}",
         str(node.allocation_count),
         human_resources(node.capacity),

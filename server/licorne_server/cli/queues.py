@@ -3,14 +3,18 @@
 import argparse
 from collections.abc import Sequence
 
+import grpc
+
 from licorne.v1.state_pb2 import ListQueuesRequest, Queue
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli import queue_acts
+from licorne_server.cli.acting import act_and_names, add_words, add_yes
 from licorne_server.cli.connection import (
     NotFoundError,
     add_connection_arguments,
     chosen_partition,
     pages,
-    with_state,
+    with_channel,
 )
 from licorne_server.cli.output import (
     human_resources,
@@ -26,13 +30,24 @@ PREEMPTING_HEADERS = ("PREEMPTING", "PROMISED")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne queues`."""
-    parser.add_argument("path", nargs="?", default="", metavar="QUEUE", help="this queue and below")
+    add_words(parser, "QUEUE", queue_acts.ACTS, "this queue and below")
+    add_yes(parser)
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the queues, parents before children."""
-    return with_state(args, show)
+    """Print the queues, parents before children, or act on some."""
+    return with_channel(args, lambda channel: show_or_act(channel, args))
+
+
+def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Ask and print, or act."""
+    verb, names = act_and_names(args, queue_acts.ACTS, "QUEUE")
+    if verb:
+        queue_acts.act(channel, args, verb, names)
+    else:
+        args.path = "".join(names)
+        show(StateStub(channel), args)
 
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:

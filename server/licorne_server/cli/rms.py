@@ -1,6 +1,7 @@
 """`licorne rms`: the RMs and how much they have; `licorne rms forget` removes one."""
 
 import argparse
+from collections.abc import Sequence
 
 import grpc
 
@@ -8,7 +9,17 @@ from licorne.v1.admin_pb2 import ForgetRmRequest
 from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne.v1.state_pb2 import ListRmsRequest, ResourceManager
 from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.acting import (
+    act_and_names,
+    add_words,
+    add_yes,
+    check_consent,
+    counted,
+    tell,
+)
+from licorne_server.cli.apps import age
 from licorne_server.cli.connection import (
+    NotFoundError,
     UsageError,
     add_connection_arguments,
     pages,
@@ -19,13 +30,13 @@ from licorne_server.cli.output import (
     print_json,
     print_table,
     printable,
-    say,
     shown_time,
     to_plain,
 )
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
-HEADERS = ("RM", "STATE", "SINCE", "OVER", *(name.upper() for name in COUNTED))
+HEADERS = ("RM", "STATE", "SINCE", "FOR", "OVER", *(name.upper() for name in COUNTED))
+ACTS = {"forget": "remove RMs that are gone, with all they had"}
 NEAR = 0.8
 """A cap is shown beside the count from this part of it on."""
 
@@ -33,20 +44,18 @@ NEAR = 0.8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne rms`."""
     add = parser.add_argument
-    add(
-        "action", nargs="?", choices=("forget",), metavar="forget", help="remove an RM that is gone"
-    )
-    add("rm", nargs="?", default="", metavar="RM", help="the id of the RM to forget")
+    add_words(parser, "RM", ACTS, "only this RM")
     add(
         "--force",
         action="store_true",
         help="forget it even if allocations of it run; they are counted no more",
     )
+    add_yes(parser)
     add_connection_arguments(parser, partition=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the RMs in order of their ids, or forget one."""
+    """Print the RMs in order of their ids, or forget some."""
     return with_channel(args, lambda channel: act(channel, args))
 
 
@@ -56,22 +65,50 @@ def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
     Raises:
         UsageError: the arguments do not fit together.
     """
-    if args.action is None:
-        if args.force:
-            raise UsageError("--force is for: rms forget RM")
-        show(StateStub(channel), args)
-    elif not args.rm:
-        raise UsageError("say which RM to forget: rms forget RM")
-    else:
-        request = ForgetRmRequest(rm_id=args.rm, force=args.force)
-        AdminStub(channel).ForgetRm(request, timeout=args.timeout)
-        say(f"RM {printable(args.rm)} is forgotten")
+    verb, names = act_and_names(args, ACTS, "RM")
+    if not verb:
+        if args.force or args.yes:
+            raise UsageError(f"--{'force' if args.force else 'yes'} is for: rms forget RM")
+        show(StateStub(channel), args, names)
+        return
+    rms = wanted(StateStub(channel), args, names)
+    check_consent([planned(rm) for rm in rms], yes=args.yes)
+    for name in names:
+        request = ForgetRmRequest(rm_id=name, force=args.force)
+        answer = AdminStub(channel).ForgetRm(request, timeout=args.timeout)
+        tell(args, answer, f"RM {printable(name)} forgotten")
 
 
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask and print."""
+def wanted(
+    stub: StateStub, args: argparse.Namespace, names: Sequence[str]
+) -> list[ResourceManager]:
+    """The RMs of these names; all for no name.
+
+    Raises:
+        NotFoundError: one of them is not registered.
+    """
     found = pages(stub.ListRms, ListRmsRequest(), args.timeout)
-    rms = [rm for page in found for rm in page.rms]
+    rms = {rm.rm_id: rm for page in found for rm in page.rms}
+    for name in names:
+        if name not in rms:
+            raise NotFoundError(f"RM {printable(name)} is not registered")
+    return [rms[name] for name in names or rms]
+
+
+def planned(rm: ResourceManager) -> str:
+    """What would be forgotten with an RM."""
+    state = "connected" if rm.connected else "gone"
+    return (
+        f"RM {printable(rm.rm_id)}, {state} for {age(rm.since)}, is to be forgotten: "
+        f"{counted(rm.counts.partitions, 'partition')}, {counted(rm.counts.nodes, 'node')}, "
+        f"{counted(rm.counts.applications, 'application')}, "
+        f"{rm.counts.asks} asks and allocations"
+    )
+
+
+def show(stub: StateStub, args: argparse.Namespace, names: Sequence[str]) -> None:
+    """Ask and print."""
+    rms = wanted(stub, args, names)
     if args.output == "json":
         print_json({"rms": [to_plain(rm) for rm in rms]})
     else:
@@ -84,6 +121,7 @@ def row(rm: ResourceManager) -> tuple[str, ...]:
         printable(rm.rm_id),
         "connected" if rm.connected else "gone",
         shown_time(rm.since),
+        age(rm.since),
         "session" if rm.over_session else "si.v1",
         *(count_cell(rm, name) for name in COUNTED),
     )

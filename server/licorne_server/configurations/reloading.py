@@ -209,10 +209,11 @@ class Reloader:
         So a file is left alone while somebody writes it, and one that cannot be used is told of
         once for each content. A link is followed: it may lead to another file than before.
         """
-        never = asyncio.Event()
+        due = asyncio.Event()
         seen = last = sha256(self._default.current.text.encode()).hexdigest()
         while True:
-            await self._clock.wait(self._clock.now() + INTERVAL, never)
+            due.clear()
+            await self._clock.wait(self._clock.now() + INTERVAL, due)
             content = await asyncio.to_thread(_digest, file)
             if content == last != seen:
                 seen = content

@@ -64,7 +64,9 @@ class StateDir:
             SettingsError: it cannot be used, another server uses it, or a file is damaged.
         """
         try:
-            self._rms.mkdir(OURS_ONLY, parents=True, exist_ok=True)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self._path, self._rms):
+                folder.mkdir(OURS_ONLY, exist_ok=True)
             self._take_lock()
             folders = sorted(folder for folder in self._rms.iterdir() if folder.is_dir())
             found = [self._read(folder) for folder in folders]
@@ -83,7 +85,8 @@ class StateDir:
         folder = self._folder(revisions.rm_id)
         texts = folder / TEXTS
         if not texts.is_dir():
-            texts.mkdir(OURS_ONLY, parents=True)
+            for needed in (folder, texts):
+                needed.mkdir(OURS_ONLY, exist_ok=True)
             _flush_folder(self._rms)
         for digest, text in texts_of(revisions).items():
             file = _text_file(folder, digest)

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from licorne_server.http.dashboard import DashboardReads
 from licorne_server.http.door import BACKLOG, Door
+from licorne_server.http.dumps import StateDumps
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
 from licorne_server.http.health import HealthReads
@@ -26,13 +27,21 @@ STOP_SECONDS = 3.0
 class HttpServer:
     """Probes, metrics and REST reads on one address."""
 
-    def __init__(self, sources: Sources, bounds: PeerBounds | None = None) -> None:
-        """Answer from these sources; `start` begins to listen. Peers are held to the bounds."""
+    def __init__(
+        self,
+        sources: Sources,
+        bounds: PeerBounds | None = None,
+        dumps: StateDumps | None = None,
+    ) -> None:
+        """Answer from these sources; `start` begins to listen. Peers are held to the bounds.
+
+        `dumps` makes state dumps for others as well.
+        """
         bounds = bounds or PeerBounds()
         self._heartbeat = Heartbeat()
         self._door = Door(bounds.affordable()[1])
         self._runner = web.AppRunner(
-            _application(sources, self._heartbeat, self._door),
+            _application(sources, dumps or StateDumps(sources), self._heartbeat, self._door),
             access_log=None,
             handle_signals=False,
             shutdown_timeout=STOP_SECONDS,
@@ -69,7 +78,9 @@ class HttpServer:
         await self._runner.cleanup()
 
 
-def _application(sources: Sources, heartbeat: Heartbeat, door: Door) -> web.Application:
+def _application(
+    sources: Sources, dumps: StateDumps, heartbeat: Heartbeat, door: Door
+) -> web.Application:
     identity = Identity(sources)
     app = web.Application(
         middlewares=[door.noted, errors_as_json, identity.checked], client_max_size=MAX_BODY
@@ -89,7 +100,7 @@ def _application(sources: Sources, heartbeat: Heartbeat, door: Door) -> web.Appl
             *EventReads(sources).routes(),
             *DashboardReads(sources).routes(),
             *HealthReads(sources).routes(),
-            *DumpReads(sources).routes(),
+            *DumpReads(dumps).routes(),
         ]
     )
     return app

@@ -71,7 +71,8 @@ class Sources:
     """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
     tokens: Tokens | None = None
     """Those of RMs and operators; None where everybody may see everything."""
-    log_level: str = "info"
+    log_level: Callable[[], str] = lambda: "info"
+    """The level of lines of all loggers that have none of their own."""
     figures: Callable[[], Figures] = Figures
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)

@@ -5,35 +5,41 @@ import sys
 from collections.abc import Callable
 
 import structlog
+from structlog.typing import EventDict
 
 from licorne_server.logs.drops import Drops
+from licorne_server.logs.levels import Logger, levels, number_of
 from licorne_server.logs.lines import Lines
 
-
-class _Logger:
-    """What structlog hands finished lines to, whatever their level."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self.debug = self.info = self.warning = self.error = self.critical = write
+_ANY = "core"
+"""Whose lines those are that nobody has named."""
 
 
 def set_up(
     level: str, lines: Lines | None = None, write: Callable[[str], None] | None = None
 ) -> None:
     """Send the server's own lines, from the level on, to `write`, which is stderr if not given."""
-    logger = _Logger(write or _to_stderr)
+    writer = write or _to_stderr
+    levels().begin(level)
     structlog.configure(
         processors=[
+            _wanted,
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             lines or Lines(Drops()),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
-        logger_factory=lambda *_: logger,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=lambda *names: levels().logger(str(names[0]) if names else _ANY, writer),
         cache_logger_on_first_use=True,
     )
+
+
+def _wanted(logger: Logger, method: str, entry: EventDict) -> EventDict:
+    """Drop what is below the level of its logger, and name the logger."""
+    if number_of(method) < logger.threshold:
+        raise structlog.DropEvent
+    entry["logger"] = logger.name
+    return entry
 
 
 def _to_stderr(line: str) -> None:

@@ -20,6 +20,7 @@ from licorne_core.reasons import (
     RunningCheck,
     StartingCheck,
     StateCheck,
+    StoppedQueueCheck,
 )
 from licorne_core.reports import (
     AppReport,
@@ -217,6 +218,7 @@ def node_message(report: NodeReport) -> pb.Node:
         node_id=report.node_id,
         partition=report.partition,
         schedulable=report.schedulable,
+        drained=report.drained,
         capacity=amounts(report.capacity),
         allocated=amounts(report.allocated),
         occupied=amounts(report.occupied),
@@ -290,8 +292,9 @@ def _check_message(check: Check) -> pb.Check:
             message.kind, message.subject = "partition", check.partition
         case StateCheck():
             message.kind, message.subject = "application", check.app_id
-        case StartingCheck():
-            message.kind, message.subject = "starting", check.queue
+        case StartingCheck() | StoppedQueueCheck():
+            message.kind = "starting" if isinstance(check, StartingCheck) else "stopped"
+            message.subject = check.queue
         case BackOffCheck():
             message.kind, message.subject = "backoff", check.app_id
             message.until = nanoseconds(check.until)

@@ -210,10 +210,20 @@ def test_childless_parent_becomes_a_leaf_at_once() -> None:
     assert outline(tree)[1] == "root.a leaf managed Active"
 
 
-def test_stopped_tree_is_revived_by_its_configuration() -> None:
-    """A partition that comes back before it is gone has its queues active again."""
+def test_a_stopped_queue_stays_stopped_as_long_as_it_is_there() -> None:
+    """A configuration that keeps a queue, or a dynamic one, does not start it."""
     tree = tree_of(TWO)
     tree.create(QueuePath("root.users.ann"), ANN)
     tree.stop()
     follow(tree, TWO)
-    assert all(line.endswith("Active") for line in outline(tree))
+    assert all(line.endswith("Stopped") for line in outline(tree))
+
+
+def test_a_stopped_queue_that_leaves_the_configuration_drains() -> None:
+    """It must be able to end; if it comes back it is active."""
+    tree = tree_of("- {name: a}\n- {name: b}")
+    tree.stop()
+    follow(tree, "- {name: b}")
+    assert outline(tree)[1] == "root.a leaf managed Draining"
+    follow(tree, "- {name: a}\n- {name: b}")
+    assert outline(tree)[1] == "root.a leaf managed Active"

@@ -289,13 +289,14 @@ async def test_reload_shows_each_rm(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     async def reload(*words: str) -> Any:
         capsys.readouterr()
-        code = await asyncio.to_thread(main, ["reload", "--target", server.grpc_address, *words])
+        code = await asyncio.to_thread(main, ["reload", "--target", target, *words])
         return code, capsys.readouterr()
 
     async with (
-        serving(default_config=load(A), config_file=file) as server,
-        connected(server) as channel,
+        serving(default_config=load(A), config_file=file) as served,
+        connected(served) as channel,
     ):
+        target = served.grpc_address
         for name, config in (("one", ""), ("two", ""), ("own", C)):
             await Shim(channel, name).register(config)
         write(file, B)

@@ -16,28 +16,37 @@ async def test_rms_are_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -
         await Shim(channel, "idle").register()
         call, _ = await RawSession(channel, "busy").begin()
         result = await shell("rms")
-        assert [[*line[:2], *line[3:7]] for line in result.rows] == [
+        assert [[*line[:2], *line[4:8]] for line in result.rows] == [
             ["RM", "STATE", "OVER", "PARTITIONS", "QUEUES", "NODES"],
-            ["busy", "connected", "session", "1", result.rows[1][5], "0"],
-            ["idle", "gone", "si.v1", "1", result.rows[2][5], "0"],
+            ["busy", "connected", "session", "1", result.rows[1][6], "0"],
+            ["idle", "gone", "si.v1", "1", result.rows[2][6], "0"],
         ]
         shown = (await shell("rms", "-o", "json")).json["rms"]
         assert [(rm["rmId"], rm["connected"]) for rm in shown] == [("busy", True), ("idle", False)]
-        refused = await shell("rms", "forget", "busy")
+        refused = await shell("rms", "forget", "busy", "--yes")
         assert refused.code == 4
         assert "RM busy is connected" in refused.err
         await hang_up(server, call, rm_id="busy")
         for name in ("idle", "busy"):
-            result = await shell("rms", "forget", name, "--force")
-            assert (result.code, result.err) == (0, f"RM {name} is forgotten\n")
+            planned = await shell("rms", "forget", name, "--force")
+            assert planned.code == 1
+            plan, refusal = planned.err.splitlines()
+            assert plan.startswith(f"RM {name}, gone for ")
+            assert plan.endswith("1 partition, 0 nodes, 0 applications, 0 asks and allocations")
+            assert refusal == "licorne: nothing was done: say --yes to do it"
+            assert [row[0] for row in (await shell("rms", name)).rows] == ["RM", name]
+            result = await shell("rms", "forget", "--force", "--yes", name)
+            assert (result.code, result.err) == (0, f"{plan}\nRM {name} forgotten\n")
+        assert (await shell("rms", "forget", "busy", "--yes")).code == 3
         assert (await shell("rms", "-o", "json")).json == {"rms": []}
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("forget",), "licorne: say which RM to forget: rms forget RM\n"),
+        (("forget",), "licorne: say which: rms forget RM\n"),
         (("--force",), "licorne: --force is for: rms forget RM\n"),
+        (("--yes",), "licorne: --yes is for: rms forget RM\n"),
     ],
 )
 async def test_arguments_that_do_not_fit(
@@ -56,4 +65,4 @@ def test_caps_that_are_near_are_shown() -> None:
         partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4
     )
     rm = ResourceManager(rm_id="rm", counts=counts, caps=caps)
-    assert row(rm)[4:] == ("1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi")
+    assert row(rm)[5:] == ("1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -167,7 +168,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
     """A server that wants tokens."""
     for name in ("rm", "other", "operator"):
         (tmp_path / name).write_text(f"token-of-{name * 4}\n")
-    tokens = {
+    tokens: dict[str, Any] = {
         "rm_tokens": {name: (tmp_path / name,) for name in ("rm", "other")},
         "operator_tokens": (tmp_path / "operator",),
     }
@@ -178,7 +179,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
 async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
     """Another RM's identity neither sees nor changes anything; only operators reload."""
     async with connected(guarded) as channel:
-        bearers = {
+        bearers: dict[str, Any] = {
             name: Bearing(channel, f"Bearer token-of-{name * 4}")
             for name in ("rm", "other", "operator")
         }
@@ -212,7 +213,7 @@ async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> Non
     So its update is no applied configuration: whatever the RM says last counts.
     """
     async with connected(guarded) as channel:
-        bearer = Bearing(channel, "Bearer " + "token-of-" + "rm" * 4)
+        bearer: Any = Bearing(channel, "Bearer " + "token-of-" + "rm" * 4)
         shim, admin = Shim(bearer), Admin(bearer)
         await shim.register(A)
         await admin.apply(B)

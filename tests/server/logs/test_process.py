@@ -232,7 +232,7 @@ async def test_all_that_a_process_says_becomes_lines() -> None:
     about = [(entry["event"], entry["level"], entry.get("logger")) for entry in said]
     assert sorted(about, key=str) == sorted(
         [
-            ("own", "info", None),
+            ("own", "info", "core"),
             ("said by a library", "error", "aiohttp.server"),
             ("said by a library", "warning", "py.warnings"),
             ("uncaught exception", "error", None),

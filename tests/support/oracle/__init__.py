@@ -25,6 +25,9 @@ from licorne_core.commands import (
     RemoveApplication,
     RemoveRm,
     SetHold,
+    SetNodeSchedulable,
+    SetQueueStopped,
+    StopApplication,
     Tick,
     UpdateAllocations,
     UpdateApplications,
@@ -102,6 +105,8 @@ class Oracle:
             self.policies[command.rm_id] = command.predicates
             for name, config in partitions_of(text_of(command)).items():
                 self.partitions[f"[{command.rm_id}]{name}"] = self._empty(command.rm_id, config)
+        elif isinstance(command, SetNodeSchedulable | StopApplication | SetQueueStopped):
+            raise NotImplementedError("the plain scheduler knows no operators")
         elif not isinstance(command, RefuseNewWork) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)

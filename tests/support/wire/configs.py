@@ -18,6 +18,24 @@ class Config(NamedTuple):
         return self.name
 
 
+class InForce:
+    """What holds for an RM: what was applied goes on, unless it registers with something new."""
+
+    applied: Config | None
+
+    def __init__(self) -> None:
+        """Nothing was applied, and the RM has said nothing."""
+        self.applied = None
+        self._said: Config | None = None
+
+    def registered(self, config: Config) -> Config:
+        """The RM has registered with this; what is in force now."""
+        if config not in (self._said, self.applied):
+            self.applied = None
+        self._said = config
+        return self.applied or config
+
+
 _A = "{name: a, resources: {guaranteed: {vcore: 2m}, max: {vcore: 6m}}}"
 _B = "{name: b, properties: {application.sort.policy: fair}}"
 _P = "{name: p, queues: [{name: x, properties: {application.sort.policy: stateaware}}, {name: y}]}"

@@ -8,7 +8,7 @@ from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as admin
 from licorne.v1 import session_pb2 as session
 from support.wire.books import Books
-from support.wire.configs import GOOD, Config
+from support.wire.configs import GOOD, Config, InForce
 from support.wire.connection import (
     ALLOCATIONS,
     APPLICATIONS,
@@ -37,8 +37,7 @@ class WireRm:
         self.ledger = Ledger(rm_id)
         self.connection = Connection(site, rm_id, self._write)
         self.config = GOOD[0]
-        self._registered_with: Config | None = None
-        self._applied: Config | None = None
+        self._in_force = InForce()
         self.sends_singly = False
         """Whether each item is a message of its own, as real shims send them."""
         self._script = script
@@ -65,15 +64,8 @@ class WireRm:
             self._begin(config, held=True)
         return status
 
-    def _in_force(self, config: Config) -> Config:
-        """What holds after a registration: what was applied, unless the RM says something new."""
-        if self._applied is None or config not in (self._registered_with, self._applied):
-            self._applied = None
-        self._registered_with = config
-        return self._applied or config
-
     def _begin(self, config: Config, *, held: bool) -> None:
-        config = self.config = self._in_force(config)
+        config = self.config = self._in_force.registered(config)
         self.ledger.ordered = held
         self.ledger.registered(config.partitions, held=held)
         talk = self.connection.talk
@@ -194,7 +186,8 @@ class WireRm:
         how = f"{status.code.name}{', changed' if changed else ''}"
         self._write(f"configures {config.name}: {how}")
         if status == OK:
-            self._applied = config if changed else self._applied
+            if changed:
+                self._in_force.applied = config
             self.config = config
             self.ledger.around.configured(config.partitions)
             if self.connection.talk is not None:

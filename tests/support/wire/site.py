@@ -25,6 +25,9 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.event_log import EventLogs
 from licorne_server.gate import Gate
+from licorne_server.http import Sources
+from licorne_server.http import Status as HttpStatus
+from licorne_server.http.dumps import StateDumps
 from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rm_bounds import RmBounds
@@ -177,6 +180,17 @@ class Site:
         admission = Admission(engine, rms, thread, departures, configurations, places, lambda: "")
         changes = Changes(engine, rms, configurations, thread, self.clock)
         self.admission = admission
+        sources = Sources(
+            views=views,
+            status=HttpStatus(),
+            started_time=self.clock.now(),
+            now=self.clock.now,
+            rm_state=rms.state_of,
+            config_thread=thread,
+            events=events,
+            share=share,
+        )
+        self._dumps = StateDumps(sources)
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
             SessionService(
@@ -189,6 +203,7 @@ class Site:
                 access,
                 thread,
                 departures,
+                self._dumps,
                 changes,
                 CopiesInHere(engine, self.scheduler, lambda: ""),
             ).handler(),

@@ -1791,6 +1791,7 @@ class Node(_message.Message):
     ATTRIBUTES_FIELD_NUMBER: _builtins.int
     RESERVATIONS_FIELD_NUMBER: _builtins.int
     FOREIGN_COUNT_FIELD_NUMBER: _builtins.int
+    DRAINED_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     partition: _builtins.str
     schedulable: _builtins.bool
@@ -1798,6 +1799,8 @@ class Node(_message.Message):
     """0 for empty to 1 for full, by the weights of the node sort policy."""
     allocation_count: _builtins.int
     foreign_count: _builtins.int
+    drained: _builtins.bool
+    """Whether an operator keeps new allocations off it, whatever its RM says (Admin.SetNodeSchedulable)."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1829,10 +1832,11 @@ class Node(_message.Message):
         attributes: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         reservations: _abc.Iterable[Global___Reservation] | None = ...,
         foreign_count: _builtins.int = ...,
+        drained: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "foreign_count", b"foreign_count", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocated", b"allocated", "allocation_count", b"allocation_count", "attributes", b"attributes", "available", b"available", "capacity", b"capacity", "drained", b"drained", "foreign_count", b"foreign_count", "node_id", b"node_id", "occupied", b"occupied", "partition", b"partition", "reservations", b"reservations", "schedulable", b"schedulable", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

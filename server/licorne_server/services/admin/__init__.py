@@ -1,7 +1,11 @@
 """`licorne.v1.Admin`: the calls that change what the core does.
 
-Each subject has a module, with a class that gives its methods by name.
+Each subject has a module, with a class that gives its methods by name. A method that changes
+something is handed to `Audit`, which lets operators through and leaves a line in the log.
 """
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import grpc
 
@@ -12,12 +16,25 @@ from licorne_server.configurations import Changes
 from licorne_server.copies import Copies
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
+from licorne_server.errors_to_status import Method
+from licorne_server.http.dumps import StateDumps
 from licorne_server.rms import Rms
+from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.configuration import ConfigurationMethods
+from licorne_server.services.admin.dumps import DumpMethods
+from licorne_server.services.admin.logs import LogMethods
 from licorne_server.services.admin.names import Names
 from licorne_server.services.admin.plans import PlanMethods
 from licorne_server.services.admin.revisions import RevisionMethods
 from licorne_server.services.admin.rms import RmMethods
+from licorne_server.services.admin.verbs import VerbMethods
+
+
+class Part(Protocol):
+    """The methods of one subject."""
+
+    def methods(self) -> Mapping[str, Method]:
+        """The methods by name."""
 
 
 class AdminService:
@@ -33,20 +50,25 @@ class AdminService:
         access: Access,
         thread: ConfigThread,
         departures: Departures,
+        dumps: StateDumps,
         changes: Changes,
         copies: Copies,
     ) -> None:
         """Over the engine, its RMs and the reports of its core.
 
-        `thread` parses configurations; `departures` forgets RMs; `changes` are
-        those of their configurations; plans are made on `copies`.
+        `thread` parses configurations; `departures` forgets RMs; `dumps` makes state dumps;
+        `changes` are those of the configurations; plans are made on `copies`.
         """
         names = Names(views, access)
-        self._parts = (
-            ConfigurationMethods(rms, access, names, thread, changes),
-            RevisionMethods(rms, access, names, thread, changes),
+        audit = Audit(access)
+        self._parts: Sequence[Part] = (
+            ConfigurationMethods(rms, access, names, audit, thread, changes),
+            RevisionMethods(rms, access, names, audit, thread, changes),
             PlanMethods(access, names, thread, copies, changes),
-            RmMethods(rms, names, departures, changes.configurations),
+            RmMethods(rms, names, audit, departures, changes.configurations),
+            VerbMethods(engine, names, audit),
+            LogMethods(access, audit),
+            DumpMethods(dumps, names, access, audit),
         )
 
     def handler(self) -> grpc.GenericRpcHandler:

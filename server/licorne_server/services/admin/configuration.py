@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
@@ -22,8 +21,9 @@ from licorne_server.caps import (
 from licorne_server.config_thread import VALIDATION, ConfigThread, Origin
 from licorne_server.configurations import Change, Changes, Source
 from licorne_server.errors import invalid_argument
-from licorne_server.errors_to_status import unary_handler
+from licorne_server.errors_to_status import Method, unary_handler
 from licorne_server.rms import Rms
+from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 
 
@@ -35,6 +35,7 @@ class ConfigurationMethods:
         rms: Rms,
         access: Access,
         names: Names,
+        audit: Audit,
         thread: ConfigThread,
         changes: Changes,
     ) -> None:
@@ -43,14 +44,25 @@ class ConfigurationMethods:
         self._rms = rms
         self._access = access
         self._names = names
+        self._audit = audit
         self._changes = changes
 
-    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+    def methods(self) -> dict[str, Method]:
         """The methods by name."""
         return {
             "GetConfiguration": unary_handler(pb.GetConfigurationRequest, self._get),
             "ValidateConfiguration": unary_handler(pb.ValidateConfigurationRequest, self._validate),
-            "UpdateConfiguration": unary_handler(pb.UpdateConfigurationRequest, self._update),
+            "UpdateConfiguration": unary_handler(
+                pb.UpdateConfigurationRequest,
+                self._audit.of(
+                    "update configuration",
+                    self._update,
+                    "policy_group",
+                    "base_revision",
+                    "comment",
+                    by_rm=True,
+                ),
+            ),
         }
 
     async def _get(self, request: pb.GetConfigurationRequest, context: Any) -> Message:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import grpc
 from google.protobuf.message import Message
 
 from licorne.v1 import admin_pb2 as pb
@@ -19,8 +18,9 @@ from licorne_server.configurations import (
     Source,
 )
 from licorne_server.errors import config_refused, invalid_argument, not_found
-from licorne_server.errors_to_status import unary_handler
+from licorne_server.errors_to_status import Method, unary_handler
 from licorne_server.rms import Rms
+from licorne_server.services.admin.audit import Audit
 from licorne_server.services.admin.names import Names
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -31,23 +31,37 @@ class RevisionMethods:
     """`ListConfigurations`, `RollBackConfiguration` and `ReloadConfiguration`."""
 
     def __init__(
-        self, rms: Rms, access: Access, names: Names, thread: ConfigThread, changes: Changes
+        self,
+        rms: Rms,
+        access: Access,
+        names: Names,
+        audit: Audit,
+        thread: ConfigThread,
+        changes: Changes,
     ) -> None:
         """Over the RMs and what was in force for them; `thread` parses configurations."""
         self._rms = rms
         self._access = access
         self._names = names
+        self._audit = audit
         self._thread = thread
         self._changes = changes
 
-    def methods(self) -> dict[str, "grpc.RpcMethodHandler[Any, Any]"]:
+    def methods(self) -> dict[str, Method]:
         """The methods by name."""
+        roll_back = self._audit.of(
+            "roll back configuration",
+            self._roll_back,
+            "revision",
+            "base_revision",
+            "comment",
+            by_rm=True,
+        )
+        reload = self._audit.of("reload configuration", self._reload)
         return {
             "ListConfigurations": unary_handler(pb.ListConfigurationsRequest, self._list),
-            "RollBackConfiguration": unary_handler(
-                pb.RollBackConfigurationRequest, self._roll_back
-            ),
-            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, self._reload),
+            "RollBackConfiguration": unary_handler(pb.RollBackConfigurationRequest, roll_back),
+            "ReloadConfiguration": unary_handler(pb.ReloadConfigurationRequest, reload),
         }
 
     async def _list(self, request: pb.ListConfigurationsRequest, context: Any) -> Message:
@@ -92,8 +106,7 @@ class RevisionMethods:
             persistent=applied.persistent,
         )
 
-    async def _reload(self, _: pb.ReloadConfigurationRequest, context: Any) -> Message:
-        self._access.check_operator(context)
+    async def _reload(self, _: pb.ReloadConfigurationRequest, __: Any) -> Message:
         try:
             reloaded = await self._changes.reloader.reload()
         except DefaultFileError as error:

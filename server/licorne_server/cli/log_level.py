@@ -1,0 +1,76 @@
+"""`licorne log-level`: how much the server logs, shown or changed while it runs."""
+
+import argparse
+
+import grpc
+
+from licorne.v1.admin_pb2 import GetLogLevelsRequest, SetLogLevelRequest
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.cli.connection import UsageError, add_connection_arguments, with_channel
+from licorne_server.cli.output import print_json, print_table, printable
+
+HEADERS = ("LOGGER", "LEVEL")
+LEVELS = ("debug", "info", "warning", "error")
+OTHERS = "(all others)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne log-level`."""
+    add = parser.add_argument
+    add(
+        "words",
+        nargs="*",
+        metavar="[LOGGER] LEVEL",
+        help=f"one of {', '.join(LEVELS)}, for a logger such as core.engine and those below it, or "
+        "for all others",
+    )
+    add(
+        "--reset",
+        action="store_true",
+        help="take the logger's own level away; without a logger, all go back to the start's",
+    )
+    add_connection_arguments(parser, partition=False)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Change what is to be changed, and show the levels."""
+    return with_channel(args, lambda channel: act(channel, args))
+
+
+def act(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """Change and show.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+    """
+    stub = AdminStub(channel)
+    changes = wanted(args)
+    levels = stub.GetLogLevels(GetLogLevelsRequest(), timeout=args.timeout).levels
+    if args.reset and not args.words:
+        changes = [(name, "") for name in sorted(levels)]
+    for logger, level in changes:
+        request = SetLogLevelRequest(logger=logger, level=level)
+        levels = stub.SetLogLevel(request, timeout=args.timeout).levels
+    if args.output == "json":
+        print_json({"levels": dict(sorted(levels.items()))})
+    else:
+        rows = [(printable(name) or OTHERS, levels[name]) for name in sorted(levels)]
+        print_table(HEADERS, rows)
+
+
+def wanted(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """The loggers that get another level, and which; empty texts for all others, and for none.
+
+    Raises:
+        UsageError: the arguments do not fit together.
+    """
+    match args.words:
+        case []:
+            return []
+        case [logger] if args.reset:
+            return [(logger, "")]
+        case [level] if level in LEVELS:
+            return [("", level)]
+        case [logger, level] if level in LEVELS and not args.reset:
+            return [(logger, level)]
+    raise UsageError(f"log-level [LOGGER] LEVEL, with one of {', '.join(LEVELS)}")

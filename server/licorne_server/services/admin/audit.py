@@ -1,0 +1,98 @@
+"""Who may change what, and the line in the log that each attempt leaves.
+
+The one place for both: what an operator did, or was not allowed to do, is found in the log under
+one event, with the caller's name as its certificate or its token has it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import structlog
+from google.protobuf.message import Message
+
+from licorne_core.errors import NotFound, shown
+from licorne_server.access import Access
+from licorne_server.errors import CallError
+
+log = structlog.get_logger(__name__)
+
+EVENT = "asked for"
+DONE = "done"
+
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message | None)
+
+
+class Audit:
+    """Lets operators through, and writes down who has asked for what, and what came of it."""
+
+    def __init__(self, access: Access) -> None:
+        """`access` knows who calls."""
+        self._access = access
+
+    def of(
+        self,
+        action: str,
+        serve: Callable[[Request, Any], Awaitable[Answer]],
+        *told: str,
+        by_rm: bool = False,
+    ) -> Callable[[Request, Any], Awaitable[Answer]]:
+        """The same method, for operators only, with a line for each call.
+
+        The line has the request's fields of the names `told`, beside its RM, and the plain fields
+        of the answer. With `by_rm` an RM may call it about itself; `serve` checks which RM it is.
+        """
+
+        async def audited(request: Request, context: Any) -> Answer:
+            outcome = "INTERNAL"
+            about: dict[str, object] = {name: _shown(getattr(request, name)) for name in told}
+            try:
+                if not by_rm:
+                    self._access.check_operator(context)
+                answer = await serve(request, context)
+                about |= _plain(answer)
+                outcome = DONE
+            except CallError as error:
+                outcome = error.reason
+                raise
+            except NotFound:
+                outcome = "NOT_FOUND"
+                raise
+            except asyncio.CancelledError:
+                outcome = "CANCELLED"
+                raise
+            else:
+                return answer
+            finally:
+                self._note(action, outcome, request, context, about)
+
+        return audited
+
+    def _note(
+        self, action: str, outcome: str, request: Message, context: Any, about: dict[str, object]
+    ) -> None:
+        known = {"rm_id": shown(getattr(request, "rm_id", "")), **about, "outcome": outcome}
+        log.info(EVENT, action=action, by=self._by(context), peer=context.peer(), **known)
+
+    def _by(self, context: Any) -> str:
+        """The caller as its certificate, token or address names it; empty for nobody known."""
+        try:
+            return self._access.caller(context).party
+        except CallError:
+            return ""
+
+
+def _shown(value: object) -> object:
+    return shown(value) if isinstance(value, str) else value
+
+
+def _plain(answer: Message | None) -> dict[str, object]:
+    """The fields of an answer that are one number, text or flag each."""
+    if answer is None:
+        return {}
+    return {
+        field.name: _shown(getattr(answer, field.name))
+        for field in answer.DESCRIPTOR.fields
+        if not field.is_repeated and field.message_type is None
+    }

@@ -1,0 +1,226 @@
+"""An operator ends an application: it fails, and its RM is told to stop what runs (spec § 5.1)."""
+
+from licorne_core.commands import BeginReplay, EndReplay, PredicatePolicy, TerminationType, Tick
+from licorne_core.effects import (
+    ApplicationStopped,
+    ApplicationsUpdated,
+    Effect,
+    OperatorRefused,
+    Refusal,
+)
+from licorne_core.ids import AppId, PartitionName, RmId
+from licorne_core.tuning import Tuning
+from support.builders import (
+    RM,
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    kill,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+)
+from support.driver import Driver, asked, keys, placed, refused, released, states
+
+DEFAULT = PartitionName("[rm1]default")
+WHY = "too expensive"
+TIMEOUT = TerminationType.TIMEOUT
+
+
+def working(predicates: PredicatePolicy | None = None, tuning: Tuning | None = None) -> Driver:
+    """A node of 10, and the application `app` with two allocations of 4 and two asks."""
+    driver = Driver(tuning=tuning)
+    driver.do(register(config("[{name: a}]"), predicates=predicates), nodes(node("n1", vcore=10)))
+    driver.do(apps(app("app", "root.a"), app("other", "root.a")))
+    driver.do(asks(*(ask("app", f"k{i}", vcore=4) for i in range(4))))
+    return driver
+
+
+def outcome(effects: list[Effect]) -> ApplicationStopped:
+    """What the operator is answered."""
+    (found,) = [effect for effect in effects if isinstance(effect, ApplicationStopped)]
+    return found
+
+
+def messages(effects: list[Effect]) -> list[tuple[str, str]]:
+    """The states that the RM hears of, with their messages."""
+    told = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
+    return [(update.state, update.message) for effect in told for update in effect.updates]
+
+
+def test_it_fails_and_all_it_has_is_stopped() -> None:
+    """Asks go at once, allocations when the RM has stopped them; with the last it has failed."""
+    driver = working()
+    effects = driver.do(kill("app", WHY))
+    assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
+    assert messages(effects) == [("Failing", WHY)]
+    assert {(key, why, text) for _, key, why, text in released(effects)} == {
+        (f"k{i}", "TIMEOUT", WHY) for i in range(4)
+    }
+    queue = driver.views.queue(DEFAULT, "root.a")
+    assert (queue.allocated, queue.pending) == ({"vcore": 8}, {})
+    first = driver.do(releases(release("app", "k0", why=TIMEOUT)))
+    assert (states(first, "app"), released(first)) == ([], [])
+    last = driver.do(releases(release("app", "k1", why=TIMEOUT)))
+    assert messages(last) == [("Failed", WHY)]
+    assert driver.views.queue(DEFAULT, "root.a").allocated == {}
+
+
+def test_without_a_reason_the_rm_hears_who_it_was() -> None:
+    """The message says that an operator has stopped it."""
+    assert messages(working().do(kill("app")))[0] == ("Failing", "stopped by an operator")
+
+
+def test_one_that_has_nothing_fails_at_once() -> None:
+    """There is nothing to wait for, and its id is free again."""
+    driver = working()
+    effects = driver.do(kill("other", WHY))
+    assert messages(effects) == [("Failing", WHY), ("Failed", WHY)]
+    assert not refused(driver.do(apps(app("other", "root.a"))))
+
+
+def test_what_it_keeps_is_for_others_once_it_is_gone() -> None:
+    """Until the RM has stopped an allocation its room is taken; then whoever waits gets it."""
+    driver = working()
+    driver.do(asks(ask("other", "waits", vcore=4)))
+    assert not placed(driver.do(kill("app")))
+    assert keys(driver.do(releases(release("app", "k0", why=TIMEOUT)))) == ["waits"]
+
+
+def test_killing_twice_is_as_if_once() -> None:
+    """The RM is told nothing twice, and the operator what is still being stopped."""
+    driver = working()
+    driver.do(kill("app"))
+    driver.do(releases(release("app", "k0", why=TIMEOUT)))
+    again = driver.do(kill("app"))
+    assert (outcome(again).allocations, outcome(again).asks) == (1, 0)
+    assert (messages(again), released(again)) == ([], [])
+
+
+def test_a_failing_application_takes_no_asks() -> None:
+    """What the RM still sends for it is refused."""
+    driver = working()
+    driver.do(kill("app"))
+    told = driver.do(asks(ask("app", "late", vcore=1)))
+    assert refused(told) == {"late": "failed to find application app"}
+
+
+def test_one_that_is_over_or_unknown_is_refused() -> None:
+    """The refusal tells the two apart."""
+    driver = working()
+    driver.do(kill("other"))
+    driver.do(apps(app("bad", "root.nowhere")))
+    told = driver.do(*(kill(name) for name in ("other", "bad", "nobody")))
+    found = [effect for effect in told if isinstance(effect, OperatorRefused)]
+    assert [(one.refusal, one.reason) for one in found] == [
+        (Refusal.APPLICATION_OVER, "application other is over: it is Failed"),
+        (Refusal.APPLICATION_OVER, "application bad is over: it is Rejected"),
+        (Refusal.NOT_FOUND, "application nobody not found in partition [rm1]default"),
+    ]
+
+
+def test_one_that_completes_fails_as_well() -> None:
+    """It would have completed in half a minute; it runs again first, as the states are."""
+    driver = working()
+    driver.do(releases(release("app")))
+    assert driver.views.application(DEFAULT, AppId("app")).state == "Completing"
+    assert [state for state, _ in messages(driver.do(kill("app")))] == [
+        "Running",
+        "Failing",
+        "Failed",
+    ]
+    assert driver.wait(60) == []
+
+
+def test_what_is_assumed_is_dropped_whatever_the_rm_answers() -> None:
+    """The answer to a check that was open comes too late, and allocates nothing."""
+    driver = working(PredicatePolicy(deadline=10))
+    driver.do(releases(release("app")))
+    (check,) = asked(driver.do(asks(ask("app", "judged", vcore=1, predicate="p"))))
+    assert outcome(driver.do(kill("app"))).asks == 1
+    assert not placed(driver.do(answering(check)))
+
+
+def gang() -> Driver:
+    """The gang `job`: placeholder p1 is about to be replaced by r1, p2 keeps room, p3 waits."""
+    driver = Driver()
+    driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=2)))
+    driver.do(apps(app("job", "root.a", gang={"vcore": 3})))
+    holders = (ask("job", f"p{i}", placeholder=True, group="g", vcore=1) for i in (1, 2, 3))
+    driver.do(asks(*holders))
+    driver.do(asks(ask("job", "r1", group="g", vcore=1)))
+    return driver
+
+
+def test_a_gang_whose_placeholder_is_being_replaced() -> None:
+    """The real ask goes, and the placeholder that was to make way for it just ends."""
+    driver = gang()
+    effects = driver.do(kill("job", WHY))
+    assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
+    told = [(key, why) for _, key, why, _ in released(effects)]
+    assert sorted(told) == [("p2", "TIMEOUT"), ("p3", "TIMEOUT"), ("r1", "TIMEOUT")]
+    confirmed = driver.do(
+        releases(
+            release("job", "p1", why=TerminationType.PLACEHOLDER_REPLACED),
+            release("job", "p2", why=TIMEOUT),
+        )
+    )
+    assert not placed(confirmed)
+    assert messages(confirmed) == [("Failed", WHY)]
+
+
+def test_a_victim_that_is_being_preempted_is_not_told_twice() -> None:
+    """The RM was told to stop it already; the application has failed when it has."""
+    driver = Driver()
+    queues = (
+        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
+        "properties: {preemption.delay: 1s}}, {name: rich}]"
+    )
+    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(2))))
+    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
+    ((_, victim, why, _),) = released(told)
+    assert why == "PREEMPTED_BY_SCHEDULER"
+    effects = driver.do(kill("rich"))
+    assert outcome(effects).allocations == 2
+    assert victim not in {key for _, key, _, _ in released(effects)}
+
+
+def test_a_large_application_ends_in_slices() -> None:
+    """Nothing else of the RM is handled meanwhile, and the answer has the sums of all slices."""
+    driver = working(tuning=Tuning(slice_size=1))
+    effects = driver.begin(kill("app"))
+    slices = 1
+    while (rest := driver.rest) is not None:
+        assert driver.send(Tick()) == []
+        slices += 1
+        effects += driver.begin(rest)
+    assert slices > 3
+    assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
+
+
+def test_in_the_middle_of_a_replay() -> None:
+    """What the RM has told so far is stopped; what it tells later of the application is refused."""
+    driver = working()
+    driver.send(BeginReplay(rm_id=RmId(RM)))
+    assert outcome(driver.do(kill("app"))).allocations == 2
+    told = driver.do(asks(ask("app", "k9", vcore=1, on_node="n1")))
+    assert refused(told) == {"k9": "failed to find application app"}
+    driver.do(EndReplay(rm_id=RmId(RM), nodes=0, applications=0, allocations=1))
+    last = driver.do(releases(*(release("app", key, why=TIMEOUT) for key in ("k0", "k1"))))
+    assert states(last, "app") == ["Failed"]
+
+
+def test_explain_says_why_it_is_being_stopped() -> None:
+    """The allocation is shown as stopping, because of the operator."""
+    driver = working()
+    driver.do(kill("app"))
+    report = driver.views.explain(DEFAULT, AppId("app"), "k0")
+    assert report.verdict == "stopping"
+    assert report.summary.endswith("an operator has stopped its application")

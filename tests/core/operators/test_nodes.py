@@ -1,0 +1,154 @@
+"""An operator drains a node: a flag beside what the RM says of it."""
+
+from licorne_core.commands import NodeAction, PredicatePolicy
+from licorne_core.effects import Effect, NodeSchedulableSet, OperatorRefused, Refusal
+from licorne_core.facts.nodes import SchedulableChanged
+from licorne_core.ids import AppId, NodeId, PartitionName
+from support.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    drain,
+    node,
+    nodes,
+    register,
+)
+from support.driver import Driver, asked, placed
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def cluster(predicates: PredicatePolicy | None = None, reservations: bool = True) -> Driver:
+    """Nodes n1 and n2 of 10, and the application `app`."""
+    driver = Driver(reservations=reservations)
+    driver.do(register(config("[{name: a}]"), predicates=predicates))
+    driver.do(nodes(node("n1", vcore=10), node("n2", vcore=10)), apps(app("app", "root.a")))
+    return driver
+
+
+def outcome(effects: list[Effect]) -> NodeSchedulableSet:
+    """What the operator is answered."""
+    (found,) = [effect for effect in effects if isinstance(effect, NodeSchedulableSet)]
+    return found
+
+
+def schedulable(driver: Driver, node_id: str = "n1") -> bool:
+    """Whether new allocations may go to the node."""
+    return driver.views.node(DEFAULT, NodeId(node_id)).schedulable
+
+
+def test_a_drained_node_gets_nothing_until_it_is_undrained() -> None:
+    """What runs there goes on; what waits goes there once the operator takes it back."""
+    driver = cluster()
+    driver.do(asks(ask("app", "k1", vcore=6)))
+    effects = driver.do(drain("n1"), drain("n2"))
+    (first, second) = [e for e in effects if isinstance(e, NodeSchedulableSet)]
+    assert (first.changed, first.allocations + second.allocations) == (True, 1)
+    assert not placed(driver.do(asks(ask("app", "k2", vcore=1))))
+    assert [key for _, key, _ in placed(driver.do(drain("n1", schedulable=True)))] == ["k2"]
+
+
+def test_draining_twice_changes_nothing() -> None:
+    """The second time the operator is told so, and those who watch hear nothing."""
+    driver = cluster()
+    assert outcome(driver.do(drain("n1"))).changed
+    driver.facts.clear()
+    assert not outcome(driver.do(drain("n1"))).changed
+    assert driver.facts == []
+
+
+def test_rm_and_operator_must_both_agree() -> None:
+    """A node is schedulable only if both say so, in whichever order they speak."""
+    driver = cluster()
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), drain("n1"))
+    assert not schedulable(driver)
+    driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    assert not schedulable(driver), "the operator still has it drained"
+    driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), drain("n1", schedulable=True))
+    assert not schedulable(driver), "the RM still has it drained"
+    driver.do(nodes(node("n1", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    assert schedulable(driver)
+
+
+def test_those_who_watch_hear_of_it() -> None:
+    """Draining and undraining are each told once, as for the RM."""
+    driver = cluster()
+    driver.facts.clear()
+    driver.do(drain("n1"), drain("n1", schedulable=True))
+    told = [fact for fact in driver.facts if isinstance(fact, SchedulableChanged)]
+    assert [(fact.node_id, fact.schedulable) for fact in told] == [("n1", False), ("n1", True)]
+
+
+def test_a_node_that_comes_anew_is_not_drained() -> None:
+    """The operator's word ends with the node, and with the registration."""
+    driver = cluster()
+    driver.do(drain("n1"), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
+    assert schedulable(driver)
+    driver.do(drain("n1"), register(config("[{name: a}]")), nodes(node("n1", vcore=10)))
+    assert schedulable(driver)
+
+
+def test_explain_says_that_nodes_are_drained() -> None:
+    """An ask that waits for it names the operator's drain apart from that of the RM."""
+    driver = cluster()
+    driver.do(drain("n1"), nodes(node("n2", NodeAction.DRAIN_NODE)))
+    driver.do(asks(ask("app", "k", vcore=1)))
+    report = driver.views.explain(DEFAULT, AppId("app"), "k")
+    assert report.summary == "fits on none of 2 nodes: 1 drained, 1 unschedulable"
+    assert driver.views.node(DEFAULT, NodeId("n1")).drained
+    assert not driver.views.node(DEFAULT, NodeId("n2")).drained
+
+
+def test_what_is_assumed_on_a_node_waits_again_when_it_is_drained() -> None:
+    """The RM was asked about a node that took asks then: its late answer places nothing there."""
+    driver = cluster(PredicatePolicy(deadline=10.0), reservations=False)
+    driver.do(drain("n2"))
+    (check,) = asked(driver.do(asks(ask("app", "k", vcore=3, predicate="p"))))
+    assert check.nodes[0] == "n1"
+    driver.do(drain("n1"))
+    assert not placed(driver.do(answering(check)))
+    checks = asked(driver.do(drain("n2", schedulable=True)))
+    assert [one.nodes[0] for one in checks] == ["n2"]
+    assert placed(driver.do(answering(checks[0]))) == [("app", "k", "n2")]
+
+
+def test_reservations_on_a_drained_node_end() -> None:
+    """The ask that the node was kept for goes elsewhere as soon as there is room."""
+    driver = cluster()
+    driver.do(drain("n2"), asks(ask("app", "small", vcore=5)))
+    driver.do(asks(ask("app", "large", vcore=8)))
+    driver.wait(5)
+    (reservation,) = driver.views.node(DEFAULT, NodeId("n1")).reservations
+    assert reservation.key == "large"
+    driver.do(drain("n1"))
+    assert driver.views.node(DEFAULT, NodeId("n1")).reservations == ()
+    assert placed(driver.do(drain("n2", schedulable=True))) == [("app", "large", "n2")]
+
+
+def test_asks_that_require_the_node_still_go_there() -> None:
+    """As with the RM's own drain, a daemon goes wherever its node is (spec § 7.7)."""
+    driver = cluster()
+    driver.do(drain("n1"))
+    wanted = asks(ask("app", "daemon", vcore=1, required_node="n1"))
+    driver.do(wanted)
+    driver.wait(5)
+    held = driver.views.node(DEFAULT, NodeId("n1")).allocations
+    assert [allocation.key for allocation in held] == ["daemon"]
+
+
+def test_an_unknown_node_is_refused() -> None:
+    """So is one of an unknown partition; the text names it."""
+    driver = cluster()
+    refused = [
+        effect
+        for effect in driver.do(drain("n9"), drain("n1", partition="other"))
+        if isinstance(effect, OperatorRefused)
+    ]
+    assert [one.refusal for one in refused] == [Refusal.NOT_FOUND] * 2
+    assert [one.reason for one in refused] == [
+        "node n9 not found in partition [rm1]default",
+        "partition [rm1]other not found",
+    ]

@@ -1,0 +1,236 @@
+"""An operator stops a queue: nothing in it or below is tried; what runs goes on (spec § 4.2)."""
+
+import pytest
+
+from licorne_core.commands import NodeAction, PredicatePolicy, TerminationType
+from licorne_core.effects import Effect, OperatorRefused, QueueStoppedSet, Refusal
+from licorne_core.ids import AppId, PartitionName
+from licorne_core.tuning import Tuning
+from support.builders import (
+    answering,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    kill,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+    start,
+    stop,
+)
+from support.driver import Driver, asked, keys, placed, refused_apps, released
+
+DEFAULT = PartitionName("[rm1]default")
+QUEUES = "[{name: up, queues: [{name: a}, {name: b}]}, {name: c}]"
+
+
+def cluster(
+    predicates: PredicatePolicy | None = None, rest: str = "", tuning: Tuning | None = None
+) -> Driver:
+    """A node of 10, and an application in each leaf, called like it."""
+    driver = Driver(tuning=tuning)
+    driver.do(register(config(QUEUES, rest=rest), predicates=predicates))
+    driver.do(nodes(node("n1", vcore=10)))
+    driver.do(apps(app("a", "root.up.a"), app("b", "root.up.b"), app("c", "root.c")))
+    return driver
+
+
+def outcome(effects: list[Effect]) -> QueueStoppedSet:
+    """What the operator is answered."""
+    (found,) = [effect for effect in effects if isinstance(effect, QueueStoppedSet)]
+    return found
+
+
+STOPPED = {
+    "root.up.a": ["k-b", "k-c"],
+    "root.up": ["k-c"],
+    "root.c": ["k-a", "k-b"],
+    "root": [],
+}
+"""What is placed although a queue is stopped."""
+
+
+@pytest.mark.parametrize("queue", STOPPED)
+def test_nothing_is_tried_in_it_or_below_until_it_is_started(queue: str) -> None:
+    """The others go on; on the start all that waits is placed."""
+    driver = cluster()
+    assert outcome(driver.do(stop(queue))).state == "Stopped"
+    made = driver.do(asks(*(ask(leaf, f"k-{leaf}", vcore=1) for leaf in "abc")))
+    assert sorted(keys(made)) == STOPPED[queue]
+    late = driver.do(start(queue))
+    assert outcome(late).state == "Active"
+    assert sorted(keys(late)) == sorted({"k-a", "k-b", "k-c"} - set(STOPPED[queue]))
+
+
+def test_what_runs_goes_on() -> None:
+    """Nothing is released, and the queue keeps what it has."""
+    driver = cluster()
+    driver.do(asks(ask("a", "k", vcore=3)))
+    assert released(driver.do(stop("root.up"))) == []
+    assert driver.views.queue(DEFAULT, "root.up.a").allocated == {"vcore": 3}
+
+
+def test_stopping_twice_changes_nothing() -> None:
+    """So does starting what runs."""
+    driver = cluster()
+    assert outcome(driver.do(stop("root.c"))).changed
+    assert not outcome(driver.do(stop("ROOT.C"))).changed
+    assert outcome(driver.do(start("root.c"))).changed
+    assert not outcome(driver.do(start("root.c"))).changed
+
+
+def test_no_application_is_accepted_there() -> None:
+    """The text names the queue that is stopped, which may be one above."""
+    driver = cluster()
+    driver.do(stop("root.up"))
+    told = refused_apps(driver.do(apps(app("new", "root.up.a"))))
+    wanted = "failed to place application new: application rejected: queue root.up is stopped"
+    assert told == {"new": wanted}
+    driver.do(start("root.up"))
+    assert not refused_apps(driver.do(apps(app("new", "root.up.a"))))
+
+
+def test_no_queue_is_made_below_it() -> None:
+    """A rule that would create one rejects its application."""
+    driver = cluster(rest="placementrules: [{name: provided, create: true}]")
+    driver.do(stop("root"))
+    told = refused_apps(driver.do(apps(app("new", "root.fresh"))))
+    assert told["new"].endswith("cannot add a child queue when queue is stopped: root")
+
+
+def test_what_was_freed_meanwhile_is_found_on_the_start() -> None:
+    """Room that came while the queue was stopped is looked at as if it had come now."""
+    driver = cluster()
+    driver.do(asks(ask("c", "full", vcore=10)), asks(ask("a", "k", vcore=4)))
+    driver.do(stop("root.up.a"), releases(release("c", "full")))
+    assert keys(driver.do(start("root.up.a"))) == ["k"]
+
+
+def test_explain_says_who_has_stopped_it() -> None:
+    """The first check that fails is the queue, with a code of its own."""
+    driver = cluster()
+    driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
+    report = driver.views.explain(DEFAULT, AppId("a"), "k")
+    assert report.summary == "queue root.up is stopped by an operator"
+    assert [check.code for check in report.checks if not check.passed] == ["QUEUE_STOPPED"]
+
+
+def test_an_open_question_to_the_rm_is_dropped() -> None:
+    """Its answer places nothing; on the start the RM is asked anew."""
+    driver = cluster(PredicatePolicy(deadline=10))
+    (check,) = asked(driver.do(asks(ask("a", "k", vcore=1, predicate="p"))))
+    driver.do(stop("root.up"))
+    assert not placed(driver.do(answering(check)))
+    (again,) = asked(driver.do(start("root.up")))
+    assert keys(driver.do(answering(again))) == ["k"]
+
+
+def test_its_reservations_end() -> None:
+    """A node is not kept for somebody who is not tried."""
+    driver = cluster()
+    driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
+    driver.do(asks(ask("c", "first", vcore=6)), asks(ask("a", "large", vcore=8)))
+    driver.wait(5)
+    assert [kept.key for kept in driver.views.reservations(DEFAULT)] == ["large"]
+    driver.do(stop("root.up"))
+    assert not list(driver.views.reservations(DEFAULT))
+    assert keys(driver.do(asks(ask("c", "small", vcore=2)))) == ["small"]
+
+
+def test_placeholders_wait_but_one_that_makes_way_makes_way() -> None:
+    """What the RM was told goes on; no further placeholder is told to stop before the start."""
+    driver = cluster()
+    driver.do(apps(app("job", "root.up.b", gang={"vcore": 2})))
+    holders = (ask("job", f"p{i}", placeholder=True, group="g", vcore=1) for i in (1, 2))
+    driver.do(asks(*holders))
+    driver.do(asks(ask("job", "r1", group="g", vcore=1)))
+    driver.do(stop("root.up"))
+    assert released(driver.do(asks(ask("job", "r2", group="g", vcore=1)))) == []
+    why = TerminationType.PLACEHOLDER_REPLACED
+    assert keys(driver.do(releases(release("job", "p1", why=why)))) == ["r1"]
+    ((_, key, _, _),) = released(driver.do(start("root.up")))
+    assert key == "p2"
+
+
+def test_victims_in_it_go_on_being_stopped() -> None:
+    """Their room is for the ask that they were stopped for, though their queue is stopped."""
+    driver = Driver()
+    queues = (
+        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
+        "properties: {preemption.delay: 1s}}, {name: rich}]"
+    )
+    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(2))))
+    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
+    ((_, victim, _, _),) = released(told)
+    driver.do(stop("root.rich"))
+    why = TerminationType.PREEMPTED_BY_SCHEDULER
+    assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["k"]
+
+
+def test_an_ask_that_victims_were_stopped_for_loses_its_claim() -> None:
+    """If its own queue is stopped, what the victims free is for whoever comes first."""
+    driver = Driver()
+    queues = (
+        "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
+        "properties: {preemption.delay: 1s}}, {name: rich}]"
+    )
+    driver.do(register(config(queues)), nodes(node("n1", vcore=4)))
+    driver.do(apps(app("rich", "root.rich"), app("poor", "root.poor")))
+    driver.do(asks(*(ask("rich", f"v{i}", vcore=2, policy="s") for i in range(3))))
+    told = driver.do(asks(ask("poor", "k", vcore=2, policy="o"))) + driver.wait(60)
+    ((_, victim, _, _),) = released(told)
+    driver.do(stop("root.poor"))
+    why = TerminationType.PREEMPTED_BY_SCHEDULER
+    assert keys(driver.do(releases(release("rich", victim, why=why)))) == ["v2"]
+
+
+def test_a_configuration_that_keeps_it_leaves_it_stopped() -> None:
+    """Only an operator starts it."""
+    driver = cluster()
+    driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
+    assert not placed(driver.do(reload(config(QUEUES.replace("{name: c}", "{name: d}")))))
+    assert driver.views.queue(DEFAULT, "root.up").state == "Stopped"
+    assert keys(driver.do(start("root.up"))) == ["k"]
+
+
+def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
+    """It is about to go, and the configuration says so."""
+    driver = cluster()
+    driver.do(stop("root.up"), reload(config("[{name: c}]")))
+    assert driver.views.queue(DEFAULT, "root.up").state == "Draining"
+    told = driver.do(stop("root.up"), start("root.up"), stop("root.nowhere"))
+    found = [effect for effect in told if isinstance(effect, OperatorRefused)]
+    draining = "queue root.up is draining, as the configuration has it no more"
+    assert [(one.refusal, one.reason) for one in found] == [
+        (Refusal.QUEUE_DRAINING, draining),
+        (Refusal.QUEUE_DRAINING, draining),
+        (Refusal.NOT_FOUND, "queue root.nowhere not found in partition [rm1]default"),
+    ]
+
+
+def test_a_large_queue_is_stopped_in_slices() -> None:
+    """In between nothing is decided, and nothing is half-stopped."""
+    driver = cluster(tuning=Tuning(slice_size=1))
+    driver.do(asks(ask("c", "full", vcore=10)), *(asks(ask(leaf, leaf, vcore=1)) for leaf in "ab"))
+    driver.begin(stop("root"))
+    slices = 1
+    while driver.rest is not None:
+        slices += 1
+        driver.begin(driver.rest)
+    assert slices > 3
+    assert driver.views.queue(DEFAULT, "root").state == "Stopped"
+
+
+def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
+    """Its asks go, and nothing is left of them when the queue is started."""
+    driver = cluster()
+    driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)), kill("a"))
+    assert not placed(driver.do(start("root.up")))
+    assert driver.views.queue(DEFAULT, "root.up").pending == {}

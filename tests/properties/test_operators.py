@@ -1,0 +1,160 @@
+"""Operators act on random worlds: the books add up, and what was held back is caught up with."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from licorne_core.commands import (
+    Command,
+    SetNodeSchedulable,
+    SetQueueStopped,
+    StopApplication,
+    TerminationType,
+)
+from licorne_core.effects import AllocationsReleased, Effect
+from licorne_core.queues.states import QueueState
+from licorne_core.scheduler import Scheduler
+from support.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    drain,
+    kill,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    start,
+    stop,
+)
+from support.driver import Driver
+from support.worlds import World
+from support.worlds.answering import Answers
+from support.worlds.confirming import Confirmations
+from support.worlds.playing import REST, TURN
+
+
+def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
+    """What an operator does to one of the partitions that there are, or nothing."""
+    if not scheduler.partitions or rng.random() < 0.5:
+        return
+    partition = rng.choice(list(scheduler.partitions.values()))
+    rm_id, name, on = partition.rm_id, partition.name, rng.random() < 0.5
+    kind = rng.random()
+    if kind < 0.45:
+        queue = rng.choice(list(partition.tree.all())).path
+        yield SetQueueStopped(rm_id=rm_id, partition=name, queue=queue, stopped=on)
+    elif kind < 0.8 and partition.nodes.by_id:
+        node_id = rng.choice(list(partition.nodes.by_id))
+        yield SetNodeSchedulable(rm_id=rm_id, partition=name, node_id=node_id, schedulable=on)
+    elif partition.applications:
+        app_id = rng.choice(list(partition.applications))
+        yield StopApplication(rm_id=rm_id, partition=name, app_id=app_id, reason="")
+
+
+def all_on(scheduler: Scheduler) -> Iterator[Command]:
+    """Take everything back that operators have said."""
+    for name, partition in scheduler.partitions.items():
+        rm_id = partition.rm_id
+        for queue in partition.tree.all():
+            if queue.state is QueueState.STOPPED:
+                yield SetQueueStopped(rm_id=rm_id, partition=name, queue=queue.path, stopped=False)
+        for node_id in partition.nodes.by_id:
+            yield SetNodeSchedulable(rm_id=rm_id, partition=name, node_id=node_id, schedulable=True)
+
+
+@pytest.mark.worlds(first=12_000_000, one_in=10)
+def test_the_books_add_up_whatever_operators_do(part: range) -> None:
+    """The driver checks them after each step; at rest nobody waits who could be served."""
+    for seed in part:
+        rng = Random(seed)
+        driver = Driver()
+        answers, confirmations = Answers(driver.scheduler), Confirmations()
+
+        def hear(
+            effects: list[Effect],
+            answers: Answers = answers,
+            confirmations: Confirmations = confirmations,
+        ) -> None:
+            answers.hear(effects)
+            confirmations.hear(effects)
+
+        for now, command in World(seed).steps:
+            driver.now = now
+            for reply in [*answers.due(), *confirmations.due()]:
+                hear(driver.send(reply))
+            for act in some_act(rng, driver.scheduler):
+                hear(driver.send(act))
+            hear(driver.run(TURN) if command is REST else driver.send(command))
+        for act in list(all_on(driver.scheduler)):
+            hear(driver.send(act))
+        driver.run()
+
+
+QUEUES = (
+    "[{name: a, resources: {max: {memory: 6}}, queues: [{name: x, resources: {max: {memory: 4}}}, "
+    "{name: y}]}, {name: b, resources: {max: {memory: 5}}}, {name: c}]"
+)
+LEAVES = ("root.a.x", "root.a.y", "root.b", "root.c")
+
+
+@pytest.mark.worlds(first=12_500_000, one_in=10)
+def test_what_was_stopped_is_caught_up_with(part: range) -> None:
+    """With all asks of one size, as much is placed in the end as if nobody had stopped anything.
+
+    Whatever the order, a full set of such asks has the same number, as one maximum is within the
+    other.
+    """
+    for seed in part:
+        rng = Random(seed)
+        meddled, plain = Driver(), Driver()
+
+        def both(command: Command, pair: tuple[Driver, Driver] = (meddled, plain)) -> None:
+            for driver in pair:
+                confirm(driver, driver.do(command))
+
+        both(register(config(QUEUES)))
+        both(nodes(*(node(f"n{i}", memory=rng.randint(0, 6)) for i in range(4))))
+        both(apps(*(app(f"app{number}", rng.choice(LEAVES)) for number in range(25))))
+        for number in range(25):
+            app_id = f"app{number}"
+            for _ in range(rng.randint(0, 2)):
+                meddled.do(*meddle(rng))
+            count = rng.randint(1, 3)
+            both(asks(*(ask(app_id, f"{app_id}-{i}", memory=1) for i in range(count))))
+            if rng.random() < 0.2:
+                both(kill(f"app{rng.randint(0, number)}"))
+        meddled.do(*all_on(meddled.scheduler))
+        assert placed_in(meddled) == placed_in(plain), f"seed {seed}"
+
+
+def meddle(rng: Random) -> Iterator[Command]:
+    """Stop or drain something, or take that back."""
+    queue = rng.choice(("root", "root.a", "root.a.x", "root.b"))
+    if rng.random() < 0.3:
+        yield drain(f"n{rng.randint(0, 3)}", schedulable=rng.random() < 0.5)
+    else:
+        yield stop(queue) if rng.random() < 0.5 else start(queue)
+
+
+def confirm(driver: Driver, effects: list[Effect]) -> None:
+    """Stop at once what the RM is told to stop."""
+    told = [
+        release(one.app_id, one.key, why=one.termination)
+        for effect in effects
+        if isinstance(effect, AllocationsReleased)
+        for one in effect.releases
+        if one.termination is TerminationType.TIMEOUT
+    ]
+    if told:
+        driver.do(releases(*told))
+
+
+def placed_in(driver: Driver) -> int:
+    """How much of the cluster is used."""
+    (partition,) = driver.scheduler.partitions.values()
+    return partition.tree.root.allocated.get("memory", 0)

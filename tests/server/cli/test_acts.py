@@ -1,0 +1,177 @@
+"""Commands that act on a running server: their plans, their messages, their exit codes."""
+
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from licorne_server.logs import levels
+from support.town import Shell, Town
+
+LEVEL_USAGE = "log-level [LOGGER] LEVEL, with one of debug, info, warning, error"
+UNASKED = "licorne: nothing was done: say --yes to do it"
+
+
+class Terminal(io.StringIO):
+    """Somebody who types an answer."""
+
+    def isatty(self) -> bool:
+        """It is a terminal."""
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The server logs in the same process: its lines are not the command's."""
+    with capture_logs():
+        yield
+
+
+@pytest.fixture
+def usual_levels() -> Iterator[None]:
+    """The levels of the process are as before when the test has ended."""
+    levels().begin("info")
+    yield
+    levels().begin("info")
+
+
+async def test_nodes_are_drained_and_undrained(town: Town) -> None:
+    """Each is told in a line; the table shows who is drained by an operator."""
+    result = await town.shell("nodes", "drain", "node-1", "node-2")
+    assert (result.code, result.out) == (0, "")
+    assert sorted(result.err.splitlines()[-2:]) == [
+        "node node-1 drained: 2 allocations there go on",
+        "node node-2 drained: 2 allocations there go on",
+    ]
+    assert [row[1] for row in (await town.shell("nodes")).rows[1:]] == ["drained", "drained"]
+    again = await town.shell("nodes", "drain", "node-1")
+    assert again.err.endswith("node node-1 is drained already: 2 allocations there go on\n")
+    back = await town.shell("nodes", "undrain", "node-1")
+    assert back.err.endswith("node node-1 undrained\n")
+    assert (await town.shell("nodes", "undrain", "node-1")).err.endswith("is not drained\n")
+    shown = await town.shell("nodes", "drain", "node-1", "-o", "json")
+    assert shown.json == {"changed": True, "allocations": 2}
+    unknown = await town.shell("nodes", "drain", "node-9")
+    assert (unknown.code, unknown.out) == (3, "")
+
+
+async def test_the_partition_of_another_rm_is_named(town: Town) -> None:
+    """A partition's full name says which RM is meant."""
+    result = await town.shell("nodes", "drain", "meadow-1", "--partition", "[green]default")
+    assert (result.code, result.err) == (0, "node meadow-1 drained: 0 allocations there go on\n")
+    bare = await town.shell("nodes", "undrain", "node-1", "--partition", "default")
+    assert (bare.code, bare.err) == (0, "node node-1 is not drained\n")
+    assert (await town.shell("nodes", "undrain", "n", "--partition", "other")).code == 3
+
+
+async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> None:
+    """Without --yes it is only shown what would end, and the exit code is 1."""
+    result = await town.shell("apps", "kill", "shop")
+    plan = "application shop in queue root.prod is to be killed: 4 allocations, 2 asks"
+    assert (result.code, result.err.splitlines()[-2:]) == (1, [plan, UNASKED])
+    result = await town.shell("apps", "kill", "shop", "--yes", "--reason", "over budget")
+    assert result.code == 0
+    assert result.err.splitlines()[-2:] == [
+        plan,
+        "application shop killed: 4 allocations are being stopped, 2 asks dropped",
+    ]
+    assert (await town.shell("apps", "kill", "nobody", "--yes")).code == 3
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 1), ("", 1)])
+async def test_on_a_terminal_it_is_asked(
+    town: Town, monkeypatch: pytest.MonkeyPatch, typed: str, code: int
+) -> None:
+    """Anything but yes means no."""
+    monkeypatch.setattr(sys, "stdin", Terminal(typed))
+    result = await town.shell("apps", "kill", "idle")
+    assert result.code == code
+    assert "Do it? [y/N] " in result.err
+    assert ("application idle killed" in result.err) == (code == 0)
+    assert ("licorne: nothing was done\n" in result.err) == (code == 1)
+
+
+async def test_a_queue_is_stopped_and_started(town: Town) -> None:
+    """The plan says what waits and what goes on; a start needs no consent."""
+    result = await town.shell("queues", "stop", "root")
+    assert (result.code, result.err.splitlines()[-1]) == (1, UNASKED)
+    result = await town.shell("queues", "stop", "root", "--yes")
+    usage = "pending memory=2Gi,vcore=2 waits, allocated memory=4Gi,vcore=4 goes on"
+    assert result.code == 0
+    assert result.err.splitlines()[-2:] == [
+        f"queue root with 2 queues below it is to be stopped: {usage}",
+        "queue root stopped",
+    ]
+    assert (await town.shell("queues", "root.dev")).rows[1][1] == "Active"
+    assert (await town.shell("queues", "root")).rows[1][1] == "Stopped"
+    explained = await town.shell("explain", "shop")
+    assert "queue root is stopped by an operator" in explained.out
+    again = await town.shell("queues", "stop", "root", "--yes")
+    assert again.err.endswith("queue root is stopped already\n")
+    started = await town.shell("queues", "start", "root")
+    assert (started.code, started.err.splitlines()[-1]) == (0, "queue root started")
+    assert (await town.shell("queues", "start", "root")).err.endswith("is active already\n")
+    assert (await town.shell("queues", "stop", "root.none", "--yes")).code == 3
+
+
+async def test_log_levels(town: Town, usual_levels: None) -> None:
+    """Shown, set for a logger or for all others, and taken back."""
+    usual = [["LOGGER", "LEVEL"], ["(all", "others)", "info"]]
+    assert (await town.shell("log-level")).rows == usual
+    result = await town.shell("log-level", "core.engine", "debug")
+    assert (result.code, result.rows[-1]) == (0, ["core.engine", "debug"])
+    result = await town.shell("log-level", "warning", "-o", "json")
+    assert result.json == {"levels": {"": "warning", "core.engine": "debug"}}
+    result = await town.shell("log-level", "core.engine", "--reset")
+    assert result.rows[1:] == [["(all", "others)", "warning"]]
+    await town.shell("log-level", "core.app", "error")
+    assert (await town.shell("log-level", "--reset")).rows == usual
+    assert (await town.shell("log-level", "root", "info")).code == 4
+
+
+async def test_the_state_is_dumped(town: Town, tmp_path: Path) -> None:
+    """To stdout, or to a file that is there whole or not at all."""
+    document = (await town.shell("state-dump")).json
+    assert document["rmDiagnostics"].keys() == {"blue", "green"}
+    path = tmp_path / "dump.json"
+    path.write_text("before")
+    refused = await town.shell("state-dump", "--rm", "nobody", "--file", str(path))
+    assert (refused.code, path.read_text()) == (4, "before")
+    result = await town.shell("state-dump", "--rm", "blue", "--file", str(path))
+    assert (result.code, result.out) == (0, "")
+    assert json.loads(path.read_text())["rmDiagnostics"].keys() == {"blue"}
+    assert os.listdir(tmp_path) == ["dump.json"], "nothing is left beside it"
+    nowhere = await town.shell("state-dump", "--file", str(tmp_path / "none" / "dump.json"))
+    assert nowhere.code == 1
+    assert "No such file or directory" in nowhere.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("nodes", "drain"), "say which: nodes drain NODE"),
+        (("nodes", "n1", "n2"), "unknown act n1: one of drain, undrain"),
+        (("apps", "kill"), "say which: apps kill APP"),
+        (("queues", "stop"), "say which: queues stop QUEUE"),
+        (
+            ("log-level", "loud"),
+            "log-level [LOGGER] LEVEL, with one of debug, info, warning, error",
+        ),
+        (
+            ("log-level", "core", "info", "--reset"),
+            "log-level [LOGGER] LEVEL, with one of debug, info, warning, error",
+        ),
+    ],
+)
+async def test_arguments_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
+) -> None:
+    """What does not fit together is a usage error that says what does."""
+    command, *rest = arguments
+    result = await Shell("127.0.0.1:1", capsys)(command, *rest)
+    assert (result.code, result.err) == (1, f"licorne: {problem}\n")

@@ -1,0 +1,240 @@
+"""Where an applied configuration lives: across restarts with a state directory, and without one."""
+
+import asyncio
+import resource
+import signal
+from asyncio.subprocess import DEVNULL
+from pathlib import Path
+
+import grpc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from licorne_core.config import DEFAULT_CONFIG
+from licorne_server.settings import SettingsError
+from support.configuring import A, Admin, B, C, D, queues, refusal, text, write
+from support.server_process import ServerProcess
+from support.shim import PATIENCE, Shim, connected, serving
+
+RM_IDS = ("one", "two")
+TEXTS = ("", A, B, C)
+STEPS = st.one_of(
+    st.tuples(st.just("register"), st.sampled_from(RM_IDS), st.sampled_from(TEXTS)),
+    st.tuples(st.just("apply"), st.sampled_from(RM_IDS), st.sampled_from((A, B, C, D))),
+    st.tuples(st.just("roll back"), st.sampled_from(RM_IDS), st.integers(1, 4)),
+    st.tuples(st.just("restart"), st.just(""), st.just("")),
+)
+
+
+class Expected:
+    """What the rule says of one RM: an applied configuration stays until another one comes."""
+
+    def __init__(self) -> None:
+        """Never registered."""
+        self.running = ""
+        self.applied = False
+        self.said = ""
+        self.texts: list[str] = []
+        self.registered = False
+
+    def register(self, config: str) -> None:
+        """The RM introduces itself with a text, or with none."""
+        says_news = config not in ("", self.said, self.running)
+        if not self.applied or says_news:
+            self._run(config or DEFAULT_CONFIG)
+            self.applied = False
+        self.said = config or self.said
+        self.registered = True
+
+    def apply(self, config: str) -> None:
+        """An operator or a rollback brings a text."""
+        if config != self.running:
+            self._run(config)
+            self.applied = True
+
+    def _run(self, config: str) -> None:
+        self.running = config
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=st.lists(STEPS, min_size=4, max_size=14))
+def test_applied_stays_until_another_comes(
+    steps: list[tuple[str, str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever registers, is applied, rolled back or restarted, and in which order.
+
+    The numbers of the revisions never fall, and the same number never has two texts.
+    """
+    asyncio.run(play(steps, tmp_path_factory.mktemp("state")))
+
+
+async def play(steps: list[tuple[str, str, object]], folder: Path) -> None:
+    """Carry the steps out, against a server that starts anew with each restart among them."""
+    expected = {rm_id: Expected() for rm_id in RM_IDS}
+    seen: dict[tuple[str, int], str] = {}
+    parts: list[list[tuple[str, str, object]]] = [[]]
+    for step in steps:
+        if step[0] == "restart":
+            parts.append([])
+        else:
+            parts[-1].append(step)
+    for part in parts:
+        async with serving(state_dir=folder) as server, connected(server) as channel:
+            for rm in expected.values():
+                rm.registered = False
+            for kind, rm_id, value in part:
+                admin, rm = Admin(channel, rm_id), expected[rm_id]
+                if kind == "register":
+                    await Shim(channel, rm_id).register(str(value))
+                    rm.register(str(value))
+                elif not rm.registered:
+                    continue
+                elif kind == "apply":
+                    await admin.apply(str(value))
+                    rm.apply(str(value))
+                else:
+                    history = await admin.history(with_config=True)
+                    number = int(str(value))
+                    found = [item.config for item in history if item.revision == number]
+                    if found:
+                        await admin.roll_back(to=number)
+                        rm.apply(found[0])
+                running, revision, source = await admin.in_force()
+                assert running == rm.running
+                assert (source in ("operator", "rollback")) is rm.applied
+                assert seen.setdefault((rm_id, revision), running) == running
+                assert revision == max(number for name, number in seen if name == rm_id)
+
+
+def connected_to(server: ServerProcess) -> grpc.aio.Channel:
+    """A connection of its own, which knows nothing of a server that ran there before."""
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    return grpc.aio.insecure_channel(server.target, options=options)
+
+
+async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
+    """Wait until the RM runs a configuration."""
+    async with asyncio.timeout(6 * PATIENCE):
+        while True:
+            if (await Admin(channel).in_force())[0] == config:
+                return
+
+
+async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
+    """After a restart the applied one goes on, and the history is whole."""
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        answer = await Admin(channel).apply(B, comment="why")
+        assert answer.persistent
+        before = await Admin(channel).history(with_config=True)
+    async with serving(state_dir=tmp_path) as server, connected(server) as channel:
+        await Shim(channel).register(A)
+        assert await Admin(channel).in_force() == (B, 2, "operator")
+        assert queues(server) == ("root.b",)
+        assert await Admin(channel).history(with_config=True) == before
+        await Shim(channel).register(C)
+        assert await Admin(channel).in_force() == (C, 3, "registration")
+
+
+async def test_without_one_the_registration_counts_again() -> None:
+    """Nothing is kept, which each change says."""
+    for _ in range(2):
+        async with serving() as server, connected(server) as channel:
+            await Shim(channel).register(A)
+            assert await Admin(channel).in_force() == (A, 1, "registration")
+            assert not (await Admin(channel).apply(B)).persistent
+            assert not (await Admin(channel).roll_back()).persistent
+
+
+async def test_directory_is_for_one_server(tmp_path: Path) -> None:
+    """A second server does not start; once the first has ended it does."""
+    async with serving(state_dir=tmp_path):
+        with pytest.raises(SettingsError, match="another server uses it"):
+            async with serving(state_dir=tmp_path):
+                pass
+    async with serving(state_dir=tmp_path):
+        pass
+
+
+async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
+    """Nothing is changed; registrations go on, and so does what comes once there is room."""
+    async with ServerProcess("--state-dir", str(tmp_path), stderr=DEVNULL) as server:
+        async with connected_to(server) as channel:
+            await Shim(channel).register(A)
+            admin = Admin(channel)
+            server.limit_size_of_files(0)
+            for change in (admin.apply(B), admin.apply(C)):
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await change
+                assert refusal(error.value).reason == "NOT_STORED"
+                assert "File too large" in refusal(error.value).text
+            assert await admin.in_force() == (A, 1, "registration")
+            await Shim(channel, "late").register(D)
+            server.limit_size_of_files(resource.RLIM_INFINITY)
+            assert (await admin.apply(B)).revision == 2
+            await Admin(channel, "late").apply(C)
+        await server.restart()
+        async with connected_to(server) as channel:
+            for name, registered, running in (("rm", A, B), ("late", D, C)):
+                await Shim(channel, name).register(registered)
+                assert await Admin(channel, name).in_force() == (running, 2, "operator")
+
+
+async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
+    """kill -9 in the middle of a change: after the start one of both is in force, and whole."""
+    texts = [text(f"q{number}") + "# \n" * 20_000 for number in range(4)]
+    async with ServerProcess("--state-dir", str(tmp_path)) as server:
+        known = 0
+        for round_number in range(8):
+            async with connected_to(server) as channel:
+                await Shim(channel).register(A)
+                admin = Admin(channel)
+                running, revision, _ = await admin.in_force()
+                if known:
+                    assert revision >= known
+                wanted = texts[round_number % len(texts)]
+                call = asyncio.ensure_future(admin.apply(wanted))
+                if round_number % 2:
+                    known = (await call).revision
+                    running = wanted
+                else:
+                    await asyncio.sleep(0.003 * round_number)
+                await server.kill()
+                await asyncio.gather(call, return_exceptions=True)
+            await server.start()
+            async with connected_to(server) as channel:
+                await Shim(channel).register(A)
+                found, _, _ = await Admin(channel).in_force()
+                assert found in (running, wanted)
+
+
+async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
+    """SIGHUP reaches the RMs that run the file, and a file that cannot be used ends nothing."""
+    file = tmp_path / "queues.yaml"
+    write(file, A)
+    async with (
+        ServerProcess("--config", str(file), "--no-watch-config") as server,
+        connected_to(server) as channel,
+    ):
+        await Shim(channel).register()
+        write(file, "partitions: 3")
+        server.send(signal.SIGHUP)
+        assert (await Admin(channel).in_force())[0] == A
+        write(file, B)
+        server.send(signal.SIGHUP)
+        await comes_into_force(channel, B)
+        assert await Admin(channel).in_force() == (B, 2, "file")
+
+
+async def test_served_file_is_watched(tmp_path: Path) -> None:
+    """`licorne serve --config FILE` notices by itself that the file has changed."""
+    file = tmp_path / "queues.yaml"
+    write(file, A)
+    async with (
+        ServerProcess("--config", str(file)) as server,
+        connected_to(server) as channel,
+    ):
+        await Shim(channel).register()
+        write(file, B)
+        await comes_into_force(channel, B)

@@ -1,0 +1,210 @@
+"""The state directory: what it keeps, what it refuses, and what it never does."""
+
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from licorne_core.config import load
+from licorne_core.ids import RmId
+from licorne_server.configurations.revisions import Revisions, Source
+from licorne_server.configurations.state_dir import StateDir
+from licorne_server.settings import SettingsError
+from support.configuring import A, B, C
+
+
+def revisions_of(rm_id: str, *configs: str, said: str = "") -> Revisions:
+    """Revisions with these texts."""
+    revisions = Revisions(rm_id=RmId(rm_id))
+    for number, config in enumerate(configs, start=1):
+        revisions = revisions.adding(
+            load(config), Source.OPERATOR, time=number, by="ann — é", comment=f"number {number}"
+        )
+    return revisions.saying(said)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the state directory is; it is not there yet."""
+    return tmp_path / "deep" / "state"
+
+
+@pytest.fixture
+def opened(folder: Path) -> Iterator[Callable[[], tuple[StateDir, list[Revisions]]]]:
+    """Opens the directory as another process would, after the former one has left it."""
+    last: list[StateDir] = []
+
+    def open_again() -> tuple[StateDir, list[Revisions]]:
+        for directory in last:
+            directory.close()
+        last.append(StateDir(folder))
+        return last[-1], last[-1].open()
+
+    yield open_again
+    for directory in last:
+        directory.close()
+
+
+Opened = Callable[[], tuple[StateDir, list[Revisions]]]
+NAMES = ("rm", "..", "a/../../b", "é" * 128, "A", "a", "x" * 128, "x" * 127 + "y", "nul?*:|", " ")
+
+
+def test_everything_comes_back(opened: Opened) -> None:
+    """Revisions, texts and what the RM said are what they were, for any name an RM may have."""
+    directory, found = opened()
+    assert found == []
+    kept = [revisions_of(name, A, B, A, said=C) for name in NAMES]
+    for revisions in kept:
+        directory.write(revisions)
+    _, found = opened()
+    assert sorted(found, key=repr) == sorted(kept, key=repr)
+
+
+def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
+    """No name of an RM leads elsewhere."""
+    directory, _ = opened()
+    for name in NAMES:
+        directory.write(revisions_of(name, A))
+    assert sorted(path.name for path in folder.parent.parent.iterdir()) == ["deep"]
+    assert sorted(path.name for path in folder.iterdir()) == ["lock", "rms"]
+    assert len(list((folder / "rms").iterdir())) == len(NAMES)
+
+
+def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
+    """Folders are 0700 and files 0600."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    for path in [folder, *folder.rglob("*")]:
+        expected = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == expected, path
+
+
+def test_second_server_is_refused(folder: Path, opened: Opened) -> None:
+    """One server has the directory for itself; after it others may have it."""
+    directory, _ = opened()
+    with pytest.raises(SettingsError) as refused:
+        StateDir(folder).open()
+    assert str(refused.value) == f"--state-dir {folder} cannot be used: another server uses it"
+    directory.close()
+    other = StateDir(folder)
+    other.open()
+    other.close()
+
+
+def test_prepared_does_not_count_before_it_is_committed(opened: Opened) -> None:
+    """A process that ends between the two has the former revisions."""
+    directory, _ = opened()
+    before, after = revisions_of("rm", A), revisions_of("rm", A, B)
+    directory.write(before)
+    directory.prepare(after)
+    assert opened()[1] == [before]
+    directory, _ = opened()
+    directory.prepare(after)
+    directory.commit(after)
+    assert opened()[1] == [after]
+
+
+def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opened) -> None:
+    """What was never committed is cleaned away at the next start."""
+    directory, _ = opened()
+    directory.prepare(revisions_of("rm", A))
+    assert opened()[1] == []
+    assert list((folder / "rms").iterdir()) == []
+
+
+def test_texts_that_nothing_needs_go(folder: Path, opened: Opened) -> None:
+    """A text goes with the last revision that has it, and one that was discarded too."""
+    directory, _ = opened()
+    directory.prepare(revisions_of("rm", C))
+    directory.discard(RmId("rm"))
+    directory.write(revisions_of("rm", A, B))
+    texts = {path.read_text() for path in folder.glob("rms/*/texts/*")}
+    assert texts == {A, B}
+    directory.drop(RmId("rm"))
+    assert list((folder / "rms").iterdir()) == []
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    """Spoil a file."""
+    path.write_bytes(content)
+
+
+SPOILERS: dict[str, Callable[[Path], None]] = {
+    "empty": lambda path: overwrite(path, b""),
+    "cut off": lambda path: overwrite(path, path.read_bytes()[:-10]),
+    "a bit": lambda path: overwrite(path, path.read_bytes().replace(b"a", b"b", 1)),
+    "garbage": lambda path: overwrite(path, b"\xff\x00" * 100),
+    "a folder": lambda path: path.rename(path.with_name("elsewhere")).with_name(path.name).mkdir(),
+    "huge": lambda path: overwrite(path, b"#" * (3 * 1024 * 1024)),
+}
+
+
+@pytest.mark.parametrize("pattern", ["rms/*/revisions", "rms/*/texts/*"])
+@pytest.mark.parametrize("spoil", SPOILERS.values(), ids=SPOILERS)
+def test_damaged_files_stop_the_start(
+    folder: Path, opened: Opened, pattern: str, spoil: Callable[[Path], None]
+) -> None:
+    """Nothing is dropped in silence: the error names the file."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    [file] = folder.glob(pattern)
+    spoil(file)
+    with pytest.raises(SettingsError) as refused:
+        opened()
+    assert str(file) in str(refused.value)
+
+
+def test_missing_text_stops_the_start(folder: Path, opened: Opened) -> None:
+    """So does a text that is gone."""
+    directory, _ = opened()
+    directory.write(revisions_of("rm", A))
+    [file] = folder.glob("rms/*/texts/*")
+    file.unlink()
+    with pytest.raises(SettingsError) as refused:
+        opened()
+    assert str(refused.value) == f"cannot read {file}: No such file or directory"
+
+
+def test_folder_of_another_rm_stops_the_start(folder: Path, opened: Opened) -> None:
+    """A folder that was copied under another name is not taken for that RM's."""
+    directory, _ = opened()
+    directory.write(revisions_of("one", A))
+    [here] = (folder / "rms").iterdir()
+    here.rename(here.with_name("two-" + "0" * 32))
+    with pytest.raises(SettingsError, match="belongs to RM one"):
+        opened()
+
+
+def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    """A file in its place is told of."""
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(SettingsError, match=f"--state-dir {file} cannot be used: "):
+        StateDir(file).open()
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[int], None]]:
+    """Lets no file grow beyond so many bytes, as if the disk were full there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def limit(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_full_disk_leaves_what_was_kept(opened: Opened, full_disk: Callable[[int], None]) -> None:
+    """A write that fails half-way raises, and changes nothing that was kept."""
+    directory, _ = opened()
+    before = revisions_of("rm", A)
+    directory.write(before)
+    for size in (0, 100, len(B) - 1, len(B) + 10):
+        full_disk(size)
+        with pytest.raises(OSError):  # noqa: PT011
+            directory.prepare(revisions_of("rm", A, B))
+    full_disk(resource.RLIM_INFINITY)
+    assert opened()[1] == [before]
