@@ -1,12 +1,12 @@
 """Everything the core may answer (DESIGN § 2). Each effect names the RM that it is for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from licorne_core.asks import Allocation
 from licorne_core.commands import Command, TerminationType
-from licorne_core.errors import LicorneError, Problem
+from licorne_core.errors import LicorneError, Problem, Refusal
 from licorne_core.events import Fact
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 
@@ -67,10 +67,11 @@ class ConfigurationRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
-    """A node that was not taken, and why."""
+    """A node that was not taken, and why; the code is what the reason is counted as."""
 
     node_id: NodeId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,7 @@ class ApplicationRejection:
 
     app_id: AppId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,7 @@ class AllocationRejection:
     key: AllocationKey
     app_id: AppId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

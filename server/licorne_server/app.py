@@ -9,7 +9,7 @@ import structlog
 
 from licorne_core.commands import Hold, SetHold
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.ids import RmId
+from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
@@ -23,10 +23,12 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
+from licorne_server.figures import rm_figures
 from licorne_server.gate import Gate
 from licorne_server.history import History
-from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
+from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.logs import dropped
+from licorne_server.measures import Calls
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
 from licorne_server.services.admin import AdminService
@@ -106,6 +108,8 @@ class Server:
         self.grpc_address = self.http_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
+        self._calls = Calls()
+        self._collector = Collector()
         self.config_thread = ConfigThread()
         self._admission = Admission(
             self.engine,
@@ -136,9 +140,9 @@ class Server:
             SettingsError: the server cannot listen on an address.
         """
         if self.settings.manage_gc:
-            collector = Collector()
-            collector.start()
-            self.engine.on_idle = collector.idle
+            self._collector.start()
+            self.engine.on_idle = self._collector.idle
+        self.engine.on_turn = self._turned
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
@@ -208,7 +212,7 @@ class Server:
             tokens=self._tokens,
         )
         own = frozenset({SchedulerService.name, SessionService.name})
-        gate = Gate(access, self._connections, settings.peers, own)
+        gate = Gate(access, self._connections, settings.peers, own, self._calls)
         options = [*CHANNEL_OPTIONS, *self._connections.options()]
         server = grpc.aio.server(interceptors=[gate], options=options)
         views = self.scheduler.views
@@ -275,6 +279,7 @@ class Server:
             figures=self._figures,
             config_thread=self.config_thread,
             history=self._history.samples,
+            queue_names=self.settings.queue_names,
             events=self.events,
             share=self._share,
         )
@@ -305,20 +310,22 @@ class Server:
         if self._health is not None:
             self._health.failed()
 
+    def _turned(self, partition: PartitionName, seconds: float) -> None:
+        """The engine gave the partition a turn."""
+        rm = self.rms.find(rm_of(partition))
+        if rm is not None:
+            counters = self.scheduler.views.counters(partition)
+            rm.measures.turned(partition, counters, seconds)
+
     def _figures(self) -> Figures:
         engine = self.engine
         return Figures(
-            rms=tuple(
-                RmFigures(
-                    rm_id=rm.rm_id,
-                    connected=rm.connected,
-                    outbox_messages=rm.outbox.messages,
-                    outbox_bytes=rm.outbox.size,
-                    resyncs=rm.resyncs,
-                )
-                for rm in self.rms.all()
-            ),
+            rms=tuple(rm_figures(rm, self.events) for rm in self.rms.all()),
             rms_forgotten=self.departures.forgotten,
+            outbox_max=self.settings.bounds.cap,
+            calls=self._calls,
+            collections=self._collector.passes,
+            collection_seconds=self._collector.seconds,
             memory=self.memory.resident,
             memory_limit=self.memory.limit,
             shortage=self.memory.level.value,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import PlacementRuleConfig
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
@@ -42,7 +42,8 @@ class Placer:
         try:
             path = self._path_for(app, tree)
         except Rejected as refusal:
-            raise Rejected(f"failed to place application {app.app_id}: {refusal}") from refusal
+            message = f"failed to place application {app.app_id}: {refusal}"
+            raise Rejected(message, refusal.code) from refusal
         try:
             return _leaf_at(path, app, tree)
         except Rejected:
@@ -60,7 +61,7 @@ class Placer:
             return RECOVERY_PATH
         if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
             return DEFAULT_PATH
-        raise Rejected("application rejected: no placement rule matched")
+        raise Rejected("application rejected: no placement rule matched", Refusal.NO_QUEUE)
 
 
 def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
@@ -85,8 +86,11 @@ def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
             return tree.create(path, app.user, recovery=path == RECOVERY_PATH)
         except Rejected as refusal:
             raise Rejected(
-                f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}"
+                f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}",
+                refusal.code,
             ) from refusal
     if not queue.is_leaf:
-        raise Rejected(f"failed to find queue {path} for application {app.app_id}")
+        raise Rejected(
+            f"failed to find queue {path} for application {app.app_id}", Refusal.NO_QUEUE
+        )
     return queue

@@ -35,7 +35,7 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import config_refused, failed_precondition, invalid_argument
 from licorne_server.errors_to_status import unary_handler
-from licorne_server.rms import Rms
+from licorne_server.rms import Rms, configuring
 
 log = structlog.get_logger(__name__)
 
@@ -122,7 +122,7 @@ class AdminService:
                 raise invalid_argument(problem, name)
         self._rm(request.rm_id, context)
         caller = Origin(self._access.caller(context).party, f"RM {request.rm_id}")
-        async with self._rms.lock(request.rm_id):
+        async with configuring(self._rms, request.rm_id, self._engine.now):
             command = UpdateConfiguration(
                 rm_id=RmId(request.rm_id),
                 policy_group=request.policy_group,
