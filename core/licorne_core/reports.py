@@ -277,6 +277,10 @@ class Census:
     applications: Mapping[tuple[QueuePath, str], int]
     """Applications by queue and state."""
     pending: Mapping[tuple[QueuePath, str], int]
+    usage: Mapping[tuple[str, str], Mapping[str, int]]
+    """What users and groups have, by ``user`` or ``group`` and the name."""
+    running: Mapping[tuple[str, str], int]
+    """Applications of users and groups that have an allocation, by the same."""
     placeholders_waiting: int
     """Placeholders that have no node yet."""
     placeholders: int

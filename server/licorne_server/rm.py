@@ -149,8 +149,8 @@ class Rm:
         """Make the stream the open one of its kind."""
         if not self.connected:
             self.since = self._now()
+            self.measures.connections += 1
         self.streams[kind] = stream
-        self.measures.streams += 1
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value)
 
     def detach(self, kind: Kind, stream: Stream) -> None:

@@ -25,6 +25,7 @@ from licorne_core.reasons import (
     StateCheck,
 )
 from licorne_core.reports import Census
+from licorne_core.resources import charge
 from licorne_core.scheduling.blockers import Blocker, OpenPlaceholders, RunningLimit
 from licorne_core.scheduling.predicate_checks import AnswersOwed
 from licorne_core.scheduling.shortages import QuotaShortage
@@ -69,25 +70,34 @@ def census(partition: Partition) -> Iterator[Census | None]:
     """
     applications: Counter[tuple[QueuePath, str]] = Counter()
     pending: Counter[tuple[QueuePath, str]] = Counter()
+    usage: dict[tuple[str, str], dict[str, int]] = {}
+    running: Counter[tuple[str, str]] = Counter()
     waiting = kept = reservations = 0
     for app in list(partition.applications.values()):
         yield None
         applications[app.queue_path, app.state.value.lower()] += 1
         kept += app.placeholder_count
         reservations += len(app.reserved)
+        if app.allocation_count:
+            for who in _counted_for(app):
+                running[who] += 1
+                for booked in (app.allocated, app.placeholder_allocated):
+                    charge(usage.setdefault(who, {}), tuple(booked.items()))
         if len(app.requests) == app.allocation_count and not app.assumed_count:
             continue
         pending[app.queue_path, WAITS_FOR_ANSWER] += app.assumed_count
         pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
-        stopped = _stops_all(partition, app)
+        stopped = stops_all(partition, app)
         for number, group in enumerate(list(app.groups.values()), 1):
-            pending[app.queue_path, stopped or _stops(app, group)] += group.waiting
+            pending[app.queue_path, stopped or stops(app, group)] += group.waiting
             waiting += group.waiting if group.key[2] else 0
             if not number % PART:
                 yield None
     yield Census(
         applications=applications,
         pending={key: count for key, count in pending.items() if count},
+        usage=usage,
+        running=running,
         placeholders_waiting=waiting,
         placeholders=kept,
         reservations=reservations,
@@ -95,7 +105,13 @@ def census(partition: Partition) -> Iterator[Census | None]:
     )
 
 
-def _stops_all(partition: Partition, app: Application) -> str:
+def _counted_for(app: Application) -> list[tuple[str, str]]:
+    """The user of an application, and the group that it counts for if there is one."""
+    user = ("user", app.user.user)
+    return [user, ("group", app.group)] if app.group else [user]
+
+
+def stops_all(partition: Partition, app: Application) -> str:
     """The code of what stops all asks of an application; empty for nothing."""
     if partition.holds or not partition.nodes.by_id:
         return PartitionCheck.code
@@ -110,7 +126,7 @@ def _stops_all(partition: Partition, app: Application) -> str:
     return ""
 
 
-def _stops(app: Application, group: AskGroup) -> str:
+def stops(app: Application, group: AskGroup) -> str:
     """The code of what stops the asks of a group, or of their wait for a turn."""
     blocker: Blocker | None = group.blocker or app.blocker
     match blocker:

@@ -13,7 +13,7 @@ from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.reports import Census, PartitionReport
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
-from licorne_server.http.queue_metrics import QueueMetrics, metric_part
+from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
 MAX_SAMPLES = 200_000
@@ -21,6 +21,9 @@ MAX_SAMPLES = 200_000
 
 MAX_RESOURCES = 32
 """How many types of resource of a partition are shown; `memory` and `vcore` always are."""
+
+MAX_NAMES = 50
+"""How many users, and how many groups, of a partition have metrics of their own."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
@@ -103,6 +106,8 @@ class _Partition:
             yield
             if found is not None:
                 self._waiting(found)
+                self._usage("user", found)
+                self._usage("group", found)
                 queues = QueueMetrics(self._views, self._families, self._report, found)
                 yield from queues.steps(self._shown, self._shows, names=self._names)
 
@@ -214,6 +219,25 @@ class _Partition:
             census.preemptions,
         )
         self._shown.take(2 + 4 + len(census.preemptions))
+
+    def _usage(self, kind: str, census: Census) -> None:
+        """What users or groups have: the first by name have metrics of their own."""
+        names = sorted(name for of, name in census.running if of == kind)
+        shown = set(names[:MAX_NAMES])
+        usage: dict[Labels, float] = {}
+        running: dict[Labels, float] = {}
+        for name in names:
+            where = (*self._place, kind, name if name in shown else OTHERS)
+            running[where] = running.get(where, 0) + census.running[kind, name]
+            for resource, value in census.usage[kind, name].items():
+                if self._shows(resource):
+                    usage[*where, resource] = usage.get((*where, resource), 0) + value
+        labels = (*_PLACE, "kind", "name")
+        text = "What users and groups have, by resource."
+        self._families.gauge("licorne_usage", text, (*labels, "resource"), usage)
+        text = "Applications of users and groups that have an allocation."
+        self._families.gauge("licorne_usage_applications", text, labels, running)
+        self._shown.take(len(usage) + len(running))
 
     def _shows(self, resource: str) -> bool:
         if resource not in self._resources:

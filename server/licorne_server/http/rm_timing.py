@@ -104,5 +104,5 @@ def _counts(rm: str, measures: RmMeasures, families: Families) -> None:
     text = "1 when the last configuration was refused, so that one before it is in force."
     refused: dict[Labels, float] = {(rm,): int(measures.is_refused)}
     families.gauge("licorne_configuration_refused", text, ("rm",), refused)
-    text = "Streams that were opened, sessions and those of si.v1."
-    families.counter("licorne_rm_streams_opened_total", text, ("rm",), {(rm,): measures.streams})
+    text = "Times that the RM connected, having had no stream."
+    families.counter("licorne_rm_connections_total", text, ("rm",), {(rm,): measures.connections})

@@ -65,8 +65,8 @@ class RmMeasures:
     """Configurations by what came of them."""
     is_refused: bool
     """Whether the last configuration was refused, so that another one is in force than wanted."""
-    streams: int
-    """Streams that were opened."""
+    connections: int
+    """How often the RM connected, having had no stream."""
     checks: CheckTimes
     """When this registration's checks were written."""
 
@@ -82,7 +82,7 @@ class RmMeasures:
         self.rejections = Counter()
         self.configurations = Counter()
         self.is_refused = False
-        self.streams = 0
+        self.connections = 0
         self.checks = CheckTimes()
         self._efforts: dict[PartitionName, Effort] = {}
 
