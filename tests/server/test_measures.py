@@ -84,11 +84,14 @@ def test_a_turn_is_dealt_out_by_work() -> None:
     measures.turned(HERE, Counters(asks_tried=3, work=9, search_work=4), 0.5)
     assert measures.turn.count == 3
     assert measures.turn.total == pytest.approx(1.4)
-    assert (measures.trying.count, measures.trying.total) == (3, pytest.approx(0.9))
-    assert (measures.searching.count, measures.searching.total) == (1, pytest.approx(0.4))
+    assert measures.trying.count == 3
+    assert measures.trying.total == pytest.approx(0.9)
+    assert measures.searching.count == 1
+    assert measures.searching.total == pytest.approx(0.4)
     measures.renew()
     measures.turned(HERE, Counters(asks_tried=1, work=1), 0.25)
-    assert (measures.trying.count, measures.trying.total) == (4, pytest.approx(1.15))
+    assert measures.trying.count == 4
+    assert measures.trying.total == pytest.approx(1.15)
 
 
 def test_rejections_are_counted_by_reason() -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from licorne_core.commands import Hold, PredicatePolicy, SetHold
-from licorne_core.ids import PartitionName, RmId
+from licorne_core.ids import PartitionName, QueuePath, RmId
 from licorne_core.reports import Census
 from support.builders import (
     RM,
@@ -60,7 +60,7 @@ def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
     reasons(driver)
     driver.do(nodes(node("n2", vcore=5)), releases(release("two", "b2"), release("two", "b1")))
     driver.do(asks(ask("two", "b3", vcore=8)))
-    assert census(driver).pending["root.b", "NO_NODE_FITS"] == 1
+    assert census(driver).pending[QueuePath("root.b"), "NO_NODE_FITS"] == 1
 
 
 def test_whole_applications_that_are_stopped() -> None:
