@@ -13,7 +13,9 @@ from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.audits import Audits
 from licorne_server.caps import MAX_MESSAGE_BYTES
+from licorne_server.certificate_end import CertificateEnd
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
@@ -110,6 +112,7 @@ class Server:
         self._status = Status()
         self._calls = Calls()
         self._collector = Collector()
+        self._certificate_end = CertificateEnd(settings.tls)
         self.config_thread = ConfigThread()
         self._admission = Admission(
             self.engine,
@@ -121,6 +124,7 @@ class Server:
         )
         self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
+        self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
         self._http: HttpServer | None = None
         self._grpc: grpc.aio.Server | None = None
@@ -146,6 +150,7 @@ class Server:
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
+        self._audits.start()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -181,6 +186,7 @@ class Server:
         if self._http is not None:
             await self._http.stop()
         await self._history.stop()
+        await self._audits.stop()
         self.memory.stop()
         await self.departures.stop()
         await self._admission.stop()
@@ -323,7 +329,10 @@ class Server:
             rms=tuple(rm_figures(rm, self.events) for rm in self.rms.all()),
             rms_forgotten=self.departures.forgotten,
             outbox_max=self.settings.bounds.cap,
+            certificate_end=self._certificate_end.time(),
             calls=self._calls,
+            audits=self._audits.count,
+            audit_findings=self._audits.findings,
             collections=self._collector.passes,
             collection_seconds=self._collector.seconds,
             memory=self.memory.resident,

@@ -135,6 +135,16 @@ def test_answers_count_from_when_their_check_was_written() -> None:
     assert times.answered([], 13.0) == []
 
 
+def test_a_new_registration_numbers_checks_anew() -> None:
+    """The first check of a new registration is not taken for an old one that was written again."""
+    measures = RmMeasures()
+    measures.checks.written(9, 10.0)
+    measures.renew()
+    measures.checks.written(1, 20.0)
+    measures.answered([1], 22.0)
+    assert (measures.answers.count, measures.answers.total) == (1, 2.0)
+
+
 def test_checks_that_nobody_answers_are_forgotten() -> None:
     """However many checks are written, so many messages are kept; the latest are still known."""
     times = CheckTimes()

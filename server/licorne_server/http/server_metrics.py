@@ -16,6 +16,11 @@ def add_server(
     for name, text, value in (
         ("licorne_ready", "1 when RMs may be sent here.", 1 if ready else 0),
         ("licorne_uptime_seconds", "Since the start.", uptime),
+        (
+            "licorne_audit_findings",
+            "What did not agree in the books when they were added up last.",
+            figures.audit_findings,
+        ),
         ("licorne_inbox", "Commands that wait for the core.", figures.inbox),
         ("licorne_memory_bytes", "Resident memory.", figures.memory),
         (
@@ -44,6 +49,7 @@ def add_server(
         ("licorne_commands_total", "Commands handled.", figures.commands),
         ("licorne_turns_total", "Turns of scheduling.", figures.turns),
         ("licorne_turn_seconds_total", "Time spent in turns.", figures.turn_seconds),
+        ("licorne_audits_total", "Times that all books were added up.", figures.audits),
         ("licorne_defects_total", "Failures inside the core.", figures.defects),
         (
             "licorne_idle_collections_total",
@@ -57,6 +63,10 @@ def add_server(
         ),
     ):
         families.counter(name, text, (), {(): value})
+    if figures.certificate_end:
+        text = "Until when the server's certificate is valid, in unix seconds."
+        name = "licorne_tls_certificate_end_timestamp_seconds"
+        families.gauge(name, text, (), {(): figures.certificate_end})
     text = "How late the event loop was, four times a second."
     families.histogram("licorne_loop_delay_seconds", text, (), {(): heartbeat.delays})
     text = "Log lines that were not written."

@@ -65,6 +65,11 @@ class Figures:
     """Bytes above which the messages for an RM are dropped, and it has to replay."""
     calls: Calls = field(default_factory=Calls)
     """gRPC calls."""
+    certificate_end: float = 0.0
+    """Until when the server's certificate is valid, in unix seconds; 0 without TLS."""
+    audits: int = 0
+    audit_findings: int = 0
+    """What did not agree in the books when they were added up last."""
     collections: int = 0
     """Full passes of the garbage collector that were made in idle moments."""
     collection_seconds: float = 0.0
