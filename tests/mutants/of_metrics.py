@@ -56,11 +56,11 @@ METRICS = (
         ("tests/server/test_measures.py::test_a_new_registration_numbers_checks_anew",),
     ),
     Defect(
-        "repeated-checks-are-new",
+        "last-check-of-a-message",
         _CHECKS,
-        "if self._written and last <= self._written[-1][0]:",
-        "if self._written and last < self._written[-1][0]:",
-        "a check that is written again begins again",
+        "counts[bisect_left(written, (check,))] += 1",
+        "counts[bisect_left(written, (check + 1,))] += 1",
+        "the last check of a message counts as of the next one",
         _MEASURES,
     ),
     Defect(

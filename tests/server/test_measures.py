@@ -131,7 +131,7 @@ def test_answers_count_from_when_their_check_was_written() -> None:
     times.written(3, 10.0)
     times.written(5, 12.0)
     times.written(5, 20.0)
-    assert times.answered([1, 2, 4, 9], 13.0) == [(3.0, 2), (1.0, 1)]
+    assert times.answered([1, 3, 4, 9], 13.0) == [(3.0, 2), (1.0, 1)]
     assert times.answered([], 13.0) == []
 
 

@@ -85,17 +85,20 @@ def census(partition: Partition) -> Iterator[Census | None]:
                     charge(usage.setdefault(who, {}), tuple(booked.items()))
         if len(app.requests) == app.allocation_count and not app.assumed_count:
             continue
-        pending[app.queue_path, WAITS_FOR_ANSWER] += app.assumed_count
-        pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
+        if app.assumed_count:
+            pending[app.queue_path, WAITS_FOR_ANSWER] += app.assumed_count
+        if app.replacing_count:
+            pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
         stopped = stops_all(partition, app)
         for number, group in enumerate(list(app.groups.values()), 1):
-            pending[app.queue_path, stopped or stops(app, group)] += group.waiting
-            waiting += group.waiting if group.key[2] else 0
+            if group.waiting:
+                pending[app.queue_path, stopped or stops(app, group)] += group.waiting
+                waiting += group.waiting if group.key[2] else 0
             if not number % PART:
                 yield None
     yield Census(
         applications=applications,
-        pending={key: count for key, count in pending.items() if count},
+        pending=pending,
         usage=usage,
         running=running,
         placeholders_waiting=waiting,

@@ -6,6 +6,7 @@ no RM can swell the answer, or crowd others out, by making queues or inventing r
 """
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
 from licorne_core.apps.states import AppState
 from licorne_core.errors import NotFound
@@ -13,7 +14,7 @@ from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.reports import Census, PartitionReport
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
-from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part
+from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
 MAX_SAMPLES = 200_000
@@ -106,8 +107,8 @@ class _Partition:
             yield
             if found is not None:
                 self._waiting(found)
-                self._usage("user", found)
-                self._usage("group", found)
+                yield from self._usage("user", found)
+                yield from self._usage("group", found)
                 queues = QueueMetrics(self._views, self._families, self._report, found)
                 yield from queues.steps(self._shown, self._shows, names=self._names)
 
@@ -220,18 +221,23 @@ class _Partition:
         )
         self._shown.take(2 + 4 + len(census.preemptions))
 
-    def _usage(self, kind: str, census: Census) -> None:
+    def _usage(self, kind: str, census: Census) -> Iterator[None]:
         """What users or groups have: the first by name have metrics of their own."""
-        names = sorted(name for of, name in census.running if of == kind)
-        shown = set(names[:MAX_NAMES])
+        shown: list[str] = []
+        for part in parts(census.running):
+            yield
+            shown = nsmallest(MAX_NAMES, [*shown, *(name for of, name in part if of == kind)])
+        own = set(shown)
         usage: dict[Labels, float] = {}
         running: dict[Labels, float] = {}
-        for name in names:
-            where = (*self._place, kind, name if name in shown else OTHERS)
-            running[where] = running.get(where, 0) + census.running[kind, name]
-            for resource, value in census.usage[kind, name].items():
-                if self._shows(resource):
-                    usage[*where, resource] = usage.get((*where, resource), 0) + value
+        for part in parts(census.running):
+            yield
+            for name in (name for of, name in part if of == kind):
+                where = (*self._place, kind, name if name in own else OTHERS)
+                running[where] = running.get(where, 0) + census.running[kind, name]
+                for resource, value in census.usage[kind, name].items():
+                    if self._shows(resource):
+                        usage[*where, resource] = usage.get((*where, resource), 0) + value
         labels = (*_PLACE, "kind", "name")
         text = "What users and groups have, by resource."
         self._families.gauge("licorne_usage", text, (*labels, "resource"), usage)

@@ -5,8 +5,9 @@ The names are made of the paths of queues, and of two paths the same name may co
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from licorne_core.errors import NotFound
 from licorne_core.ids import QueuePath
@@ -16,6 +17,9 @@ from licorne_server.http.families import Families, Labels
 
 MAX_QUEUES = 1000
 """How many queues of a partition have metrics of their own, those nearest to root first."""
+
+PART = 500
+"""Entries of a census that are looked at in one step."""
 
 OTHERS = "(others)"
 """In place of the path of queues that have none: their asks must not be missing in the sum."""
@@ -28,6 +32,8 @@ _APPLICATIONS_TEXT = "Applications of a leaf."
 _CONTAINERS_TEXT = "Allocations ever."
 
 _Samples = Mapping[Labels, float]
+
+T = TypeVar("T")
 
 
 class Room(Protocol):
@@ -75,7 +81,7 @@ class QueueMetrics:
             room.take(count * 2 if names else count)
             waiting.extend(queue.child_names)
         room.truncated |= bool(waiting)
-        self._pending(seen)
+        yield from self._pending(seen)
 
     def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:
         """Add one queue; how many samples it has."""
@@ -149,18 +155,27 @@ class QueueMetrics:
         }
         return states, containers
 
-    def _pending(self, seen: set[str]) -> None:
+    def _pending(self, seen: set[str]) -> Iterator[None]:
         """Asks by queue and by what is in their way. Their sum is the number that wait."""
         values: dict[Labels, float] = {}
-        for (path, reason), count in self._census.pending.items():
-            key = (*self._place, path if path in seen else OTHERS, reason)
-            values[key] = values.get(key, 0) + count
+        for part in parts(self._census.pending.items()):
+            yield
+            for (path, reason), count in part:
+                key = (*self._place, path if path in seen else OTHERS, reason)
+                values[key] = values.get(key, 0) + count
         self._families.gauge(
             "licorne_queue_pending_asks",
             "Asks that wait, by the first check that stops them.",
             (*_PLACE, "queue", "reason"),
-            dict(sorted(values.items())),
+            values,
         )
+
+
+def parts(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items, as many at a time as may be looked at in one step."""
+    rest = iter(items)
+    while part := list(islice(rest, PART)):
+        yield part
 
 
 def metric_part(text: str) -> str:
