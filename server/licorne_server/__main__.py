@@ -137,6 +137,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "(on)",
     )
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    add(
+        "--log-format",
+        default="auto",
+        choices=("auto", "console", "json"),
+        help="auto is console on a terminal, and json elsewhere (%(default)s)",
+    )
 
 
 def _add_validate_config(parser: argparse.ArgumentParser) -> None:
@@ -226,7 +232,7 @@ def _serve(args: argparse.Namespace) -> int:
     raise_file_limit()
     try:
         settings = settings_of(args)
-        with process_logs(args.log_level) as logs:
+        with process_logs(args.log_level, args.log_format) as logs:
             return serve(settings, logs)
     except SettingsError as error:
         if sys.stderr is not None:
