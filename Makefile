@@ -31,7 +31,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-deploy test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,11 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
+
+# Prometheus' own tool is in Debian's package prometheus.
+test-deploy: install ## alert rules, dashboard and metrics; needs promtool
+	@command -v promtool > /dev/null || { echo 'test-deploy: promtool is not installed; it is in the package prometheus' >&2; exit 1; }
+	@$(BIN)/pytest -m promtool tests/deploy
 
 gate: install ## does an allocation cost more CPU than with the commit before?
 	@$(BIN)/python -m licorne_server.bench.gate

@@ -128,6 +128,8 @@ class Ask:
     tags: Mapping[str, str]
     footprint: int
     """Bytes of memory that its names, tags and amounts take, as reckoned by whoever made it."""
+    read_time: float
+    """When it came in, in unix seconds; 0 where nobody measures that. It decides nothing."""
 
     def __init__(
         self,
@@ -145,6 +147,7 @@ class Ask:
         task_group: str = "",
         tags: Mapping[str, str] = NO_TAGS,
         footprint: int = 0,
+        read_time: float = 0.0,
     ) -> None:
         """An ask; the fields say what the arguments mean."""
         self.key = key
@@ -161,6 +164,7 @@ class Ask:
         self.task_group = task_group
         self.tags = tags
         self.footprint = footprint
+        self.read_time = read_time
 
 
 @dataclass(slots=True, init=False, eq=False)

@@ -11,6 +11,8 @@ class QueueCounters:
     allocations_released: int = 0
     applications_completed: int = 0
     applications_failed: int = 0
+    applications_rejected: int = 0
+    """Applications that named it, and were taken nowhere."""
 
 
 @dataclass(slots=True)
@@ -33,3 +35,11 @@ class Counters:
     asks_received: int = 0
     asks_tried: int = 0
     turns: int = 0
+    placeholders_replaced: int = 0
+    """Placeholders whose place a real allocation took."""
+    placeholders_timed_out: int = 0
+    """Placeholders that ended in another way, or were told to."""
+    work: int = 0
+    """What was tried, and what that has cost beside, in tries."""
+    search_work: int = 0
+    """What the searches for victims have cost of that, in tries."""

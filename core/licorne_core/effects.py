@@ -1,13 +1,13 @@
 """Everything the core may answer (DESIGN § 2). Each effect names the RM that it is for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
 from licorne_core.asks import Allocation
 from licorne_core.commands import Command, TerminationType
-from licorne_core.errors import LicorneError, Problem
+from licorne_core.errors import LicorneError, Problem, Refusal
 from licorne_core.events import Fact
 from licorne_core.ids import AllocationKey, AppId, NodeId, PartitionName, RmId
 
@@ -66,7 +66,7 @@ class ConfigurationRefused:
     problems: Sequence[Problem] = ()
 
 
-class Refusal(Enum):
+class OperatorRefusal(Enum):
     """Why what an operator wants cannot be."""
 
     NOT_FOUND = "there is nothing of that name"
@@ -79,7 +79,7 @@ class OperatorRefused:
     """What an operator wanted cannot be; nothing was done."""
 
     rm_id: RmId
-    refusal: Refusal
+    refusal: OperatorRefusal
     reason: str
 
 
@@ -115,10 +115,11 @@ class QueueStoppedSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRejection:
-    """A node that was not taken, and why."""
+    """A node that was not taken, and why; the code is what the reason is counted as."""
 
     node_id: NodeId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,7 @@ class ApplicationRejection:
 
     app_id: AppId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +212,7 @@ class AllocationRejection:
     key: AllocationKey
     app_id: AppId
     reason: str
+    code: Refusal = field(default=Refusal.INVALID, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 MAX_SHOWN = 64
 
@@ -10,8 +11,40 @@ class LicorneError(Exception):
     """Any error of the core."""
 
 
+class Refusal(StrEnum):
+    """Why an item of a request was not taken, for those who count: each text has one of these."""
+
+    INVALID = "INVALID"
+    """The item breaks a bound of the wire, or makes no sense."""
+    ALREADY_THERE = "ALREADY_THERE"
+    """There is one of that id."""
+    UNKNOWN_PARTITION = "UNKNOWN_PARTITION"
+    """Its partition is not there, or not any more."""
+    UNKNOWN_APPLICATION = "UNKNOWN_APPLICATION"
+    """Its application is not there, or takes no asks."""
+    UNKNOWN_NODE = "UNKNOWN_NODE"
+    """Its node is not there."""
+    INVALID_USER = "INVALID_USER"
+    """Its user has no name, or none that may be."""
+    NO_QUEUE = "NO_QUEUE"
+    """No placement rule has a queue for it, or that queue takes none (spec § 3)."""
+    ACCESS_DENIED = "ACCESS_DENIED"
+    """Its user may not submit there."""
+    GANG_NOT_POSSIBLE = "GANG_NOT_POSSIBLE"
+    """Its queue could never run its gang (spec § 6.1)."""
+    TOO_MANY = "TOO_MANY"
+    """Its RM, partition or application would have more than it may, or a total beyond int64."""
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    """The process is short of memory."""
+
+
 class Rejected(LicorneError):
     """One item of a request cannot be taken; the text goes to the RM as the reason."""
+
+    def __init__(self, text: str, code: Refusal) -> None:
+        """`code` is what the text is counted as."""
+        super().__init__(text)
+        self.code = code
 
 
 class InvariantBroken(LicorneError):

@@ -206,7 +206,7 @@ def _checks_before_nodes(
     yield StateCheck(app_id=app.app_id, state=app.state.value, passed=app.state in SCHEDULABLE)
     reserved = request.reservation is not None
     if not reserved:
-        yield from _starting(partition, app)
+        yield from starting_checks(partition, app)
     scene, ask_class = partition.scene, request.ask.ask_class
     for check in APPLICATION_CHECKS:
         if not (reserved and check.spares_reserved):
@@ -217,7 +217,7 @@ def _checks_before_nodes(
             yield from ask_check.report(scene, Asking(app, request.group, request.promise))
 
 
-def _starting(partition: Partition, app: Application) -> Iterator[Check]:
+def starting_checks(partition: Partition, app: Application) -> Iterator[Check]:
     """Whether it is the application's turn to start in a state-aware leaf (spec § 5.2)."""
     leaf = partition.leaf_of(app)
     if app.state is AppState.ACCEPTED and partition.changes.is_state_aware(leaf):

@@ -95,7 +95,7 @@ class Partition:
         self.predicates = PredicateChecks(name, rm, self.index, self.calls)
         self.results = PredicateResults(self.index, self.timers)
         ground = Ground(self.nodes, self.index, self.changes, self.wakeups)
-        keeping = Placeholders(self.wakeups)
+        keeping = Placeholders(self.wakeups, self.counters)
         self.asks = PendingAsks(ground, keeping, self.escalation, self.reservations)
         self.allocations = Allocations(ground, self.asks, keeping, self.reservations, self.counters)
         self.pairs = Pairs(ground, self.asks, keeping, self.reservations, self.allocations)

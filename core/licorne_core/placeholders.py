@@ -3,6 +3,7 @@
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang import TaskGroup
 from licorne_core.apps.requests import Request, RequestEvent, RequestState
+from licorne_core.counters import Counters
 from licorne_core.scheduling.reserving import note_allocating
 from licorne_core.scheduling.wakeups import Wakeups
 
@@ -10,11 +11,12 @@ from licorne_core.scheduling.wakeups import Wakeups
 class Placeholders:
     """Keeps the numbers of task groups, and tells those who wait for a change of them."""
 
-    __slots__ = ("_wakeups",)
+    __slots__ = ("_counters", "_wakeups")
 
-    def __init__(self, wakeups: Wakeups) -> None:
+    def __init__(self, wakeups: Wakeups, counters: Counters) -> None:
         """Of one partition."""
         self._wakeups = wakeups
+        self._counters = counters
 
     def keep(self, app: Application, placeholder: Request) -> None:
         """It is booked and the RM knows: a real ask may take its place."""
@@ -41,9 +43,11 @@ class Placeholders:
     def time_out(self, group: TaskGroup) -> None:
         """One placeholder less is open, and nobody took its place."""
         group.timed_out += 1
+        self._counters.placeholders_timed_out += 1
         self._wakeups.placeholder_went(group)
 
     def replace(self, group: TaskGroup) -> None:
         """One placeholder less is open, as a real allocation took its place."""
         group.replaced += 1
+        self._counters.placeholders_replaced += 1
         self._wakeups.placeholder_went(group)

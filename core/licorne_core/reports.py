@@ -269,6 +269,30 @@ class OutstandingShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """What the applications of a partition come to, and what waits there.
+
+    `pending` counts asks by queue and by the code of what is in their way: of the first check that
+    `Explanation` shows as failed, or of what becomes of them.
+    """
+
+    applications: Mapping[tuple[QueuePath, str], int]
+    """Applications by queue and state."""
+    pending: Mapping[tuple[QueuePath, str], int]
+    usage: Mapping[tuple[str, str], Mapping[str, int]]
+    """What users and groups have, by ``user`` or ``group`` and the name."""
+    running: Mapping[tuple[str, str], int]
+    """Applications of users and groups that have an allocation, by the same."""
+    placeholders_waiting: int
+    """Placeholders that have no node yet."""
+    placeholders: int
+    """Placeholders that keep room."""
+    reservations: int
+    preemptions: Mapping[str, int]
+    """Victims so far, by the rule by which they had to go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an ask is where it is: all checks in the order in which they are made.
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 
 ASK_BYTES = 1_000
 """An ask or allocation with its request, its places in heaps and on its node."""
@@ -186,17 +186,19 @@ class Holdings:
 
     def _check_memory(self, what: str, more: int, *, new: bool = False) -> None:
         if self.pressure.shortage and self.pressure.refuses(self.memory, new=new):
-            raise Rejected(f"{what} is refused: {self.pressure.reason}")
+            raise Rejected(f"{what} is refused: {self.pressure.reason}", Refusal.OUT_OF_MEMORY)
         if self.memory + more > self.caps.memory:
             raise Rejected(
                 f"{what} is refused: RM {self.rm_id} takes about {self.memory} bytes of memory "
-                f"and it needs {more} more, at most {self.caps.memory} are allowed"
+                f"and it needs {more} more, at most {self.caps.memory} are allowed",
+                Refusal.TOO_MANY,
             )
 
     def _refuse(self, what: str, count: int, things: str, cap: int) -> None:
         raise Rejected(
             f"{what} is one too many: RM {self.rm_id} has {count} {things}, at most {cap} "
-            "are allowed"
+            "are allowed",
+            Refusal.TOO_MANY,
         )
 
     # What comes and goes

@@ -119,6 +119,8 @@ class Scheduler:
             rm_caps=rm_caps or RmCaps(),
         )
         self._registry = Registry()
+        self.last_turn: PartitionName | None = None
+        """The partition that the last tick gave a turn; None if it gave none."""
         self.views = Views(self._registry, self._options.rm_caps)
 
     @property
@@ -266,6 +268,7 @@ class Scheduler:
         """Decide for the partition whose last turn is longest ago, if any waits for one."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
+        self.last_turn = None if partition is None else partition.name
         if partition is None:
             return
         worked.append(partition)

@@ -154,6 +154,13 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="probes fail when nothing goes on for so long, and after as long again the process "
         "ends; 0 for never (%(default)s)",
     )
+    add(
+        "--metrics-queue-names",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="metrics of queues also under names with the queue in them, as older dashboards want "
+        "(on)",
+    )
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
     add(
         "--log-format",
@@ -195,6 +202,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         reservations=args.reservations,
         drain=args.drain,
         stall=args.stall,
+        queue_names=args.metrics_queue_names,
         manage_gc=True,
     )
 

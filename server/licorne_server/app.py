@@ -10,12 +10,14 @@ import structlog
 from licorne_core.commands import Hold, SetHold
 from licorne_core.config import built_in
 from licorne_core.config.extra import ExtraConfig, read_extra
-from licorne_core.ids import RmId
+from licorne_core.ids import PartitionName, RmId, rm_of
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.audits import Audits
 from licorne_server.build_info import build_info
 from licorne_server.caps import MAX_MESSAGE_BYTES
+from licorne_server.certificate_end import CertificateEnd
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
@@ -26,11 +28,13 @@ from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
+from licorne_server.figures import rm_figures
 from licorne_server.gate import Gate
 from licorne_server.history import History
-from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
+from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.http.dumps import StateDumps
 from licorne_server.logs import dropped, levels
+from licorne_server.measures import Calls
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
 from licorne_server.services.about import AboutService
@@ -115,6 +119,9 @@ class Server:
         self.grpc_address = self.http_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
+        self._calls = Calls()
+        self._collector = Collector()
+        self._certificate_end = CertificateEnd(settings.tls)
         self._build = build_info()
         self.config_thread = ConfigThread()
         self.copies = Copies(self.engine, self.scheduler, lambda: self.memory.shortage)
@@ -130,6 +137,7 @@ class Server:
         self.changes = Changes(self.engine, self.rms, known, self.config_thread, self.clock)
         self._share = Share(lambda: self.engine.busy, lambda: self.engine.portions.turn)
         self._history = History(self.scheduler.views, self.clock)
+        self._audits = Audits(self.scheduler.views, self.clock, self._share)
         self.engine.on_failure = self._failed
         self._tokens = (
             Tokens(settings.rm_tokens, settings.operator_tokens)
@@ -152,14 +160,15 @@ class Server:
         """
         self.changes.configurations.start()
         if self.settings.manage_gc:
-            collector = Collector()
-            collector.start()
-            self.engine.on_idle = collector.idle
+            self._collector.start()
+            self.engine.on_idle = self._collector.idle
+        self.engine.on_turn = self._turned
         self.engine.start(self.rms)
         self.departures.start()
         self.memory.start()
         if self.settings.watch_config:
             self.changes.reloader.watch()
+        self._audits.start()
         await self._start_grpc()
         await self._start_http()
         assert self._health is not None
@@ -203,6 +212,7 @@ class Server:
         if self._http is not None:
             await self._http.stop()
         await self._history.stop()
+        await self._audits.stop()
         self.memory.stop()
         await self.departures.stop()
         await self.changes.stop()
@@ -236,7 +246,7 @@ class Server:
             tokens=self._tokens,
         )
         own = frozenset({SchedulerService.name, SessionService.name})
-        gate = Gate(access, self._connections, settings.peers, own)
+        gate = Gate(access, self._connections, settings.peers, own, self._calls)
         options = [*CHANNEL_OPTIONS, *self._connections.options()]
         server = grpc.aio.server(interceptors=[gate], options=options)
         views = self.scheduler.views
@@ -325,6 +335,7 @@ class Server:
             figures=self._figures,
             config_thread=self.config_thread,
             history=self._history.samples,
+            queue_names=self.settings.queue_names,
             events=self.events,
             share=self._share,
         )
@@ -348,20 +359,25 @@ class Server:
         if self._health is not None:
             self._health.failed()
 
+    def _turned(self, partition: PartitionName, seconds: float) -> None:
+        """The engine gave the partition a turn."""
+        rm = self.rms.find(rm_of(partition))
+        if rm is not None:
+            counters = self.scheduler.views.counters(partition)
+            rm.measures.turned(partition, counters, seconds)
+
     def _figures(self) -> Figures:
         engine = self.engine
         return Figures(
-            rms=tuple(
-                RmFigures(
-                    rm_id=rm.rm_id,
-                    connected=rm.connected,
-                    outbox_messages=rm.outbox.messages,
-                    outbox_bytes=rm.outbox.size,
-                    resyncs=rm.resyncs,
-                )
-                for rm in self.rms.all()
-            ),
+            rms=tuple(rm_figures(rm, self.events) for rm in self.rms.all()),
             rms_forgotten=self.departures.forgotten,
+            outbox_max=self.settings.bounds.cap,
+            certificate_end=self._certificate_end.time(),
+            calls=self._calls,
+            audits=self._audits.count,
+            audit_findings=self._audits.findings,
+            collections=self._collector.passes,
+            collection_seconds=self._collector.seconds,
             memory=self.memory.resident,
             memory_limit=self.memory.limit,
             shortage=self.memory.level.value,

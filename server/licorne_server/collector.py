@@ -34,6 +34,10 @@ class Collector:
         self._quiet = quiet
         self._last_pass = 0.0
         self._last_work = 0
+        self.passes = 0
+        """Full passes that were made."""
+        self.seconds = 0.0
+        """Seconds that they took, during which the loop stood still."""
 
     def start(self) -> None:
         """Exempt what start-up has made from collection, and make automatic full passes rare.
@@ -55,3 +59,5 @@ class Collector:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+        self.passes += 1
+        self.seconds += time.monotonic() - now

@@ -88,8 +88,12 @@ def read_resources(field: str, resource: si.Resource) -> dict[str, int]:
 class AskReader:
     """Reads the asks of one RM, and remembers what they have in common."""
 
+    time: float
+    """When the asks came in that are read now, in unix seconds; 0 where nobody measures that."""
+
     def __init__(self) -> None:
         """Know nothing yet."""
+        self.time = 0.0
         # The last ask with these bytes behind its key.
         self._kinds: Remembered[bytes, Ask] = Remembered(KINDS_BYTES)
         self._known = self._kinds.entries
@@ -136,6 +140,7 @@ class AskReader:
             kind.task_group,
             kind.tags,
             kind.footprint,
+            self.time,
         )
 
     def _read(self, raw: bytes) -> Ask:
@@ -225,6 +230,7 @@ class AskReader:
             self._task_group(wire),
             tags,
             _footprint(wire, ask_class, tags),
+            self.time,
         )
 
     def _name(self, field: str, value: str, limit: int = MAX_ID) -> str:

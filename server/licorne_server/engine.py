@@ -22,7 +22,7 @@ from licorne_core.commands import (
     Tick,
 )
 from licorne_core.effects import Effect, TickFailed, Unfinished
-from licorne_core.ids import RmId
+from licorne_core.ids import PartitionName, RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.clock import Clock
 from licorne_server.errors import Defect, Stopped, new_correlation_id
@@ -55,6 +55,8 @@ class Engine:
 
     on_idle: Callable[[int], None] | None
     """Called when there is nothing to do, with the number of commands and turns so far."""
+    on_turn: Callable[[PartitionName, float], None] | None
+    """Called after a turn with the partition that had it, and the seconds that it took."""
     on_failure: Callable[[str], None] | None
     """Called with the reason if the engine's own task ends without `stop`: nothing is handled."""
     portions: Portions
@@ -90,6 +92,7 @@ class Engine:
         self.portions = self._chooser.choose()
         self.on_idle = None
         self.on_failure = None
+        self.on_turn = None
         self.busy = False
         self.rounds = 0
         self.turns = 0
@@ -253,6 +256,8 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
+        if self.on_turn is not None and self._scheduler.last_turn is not None:
+            self.on_turn(self._scheduler.last_turn, spent)
         if spent > SLOW_SECONDS:
             rm_ids = sorted({effect.rm_id for effect in effects})
             log.warning("slow turn", seconds=round(spent, 3), rm_ids=rm_ids, effects=len(effects))

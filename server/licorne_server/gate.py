@@ -8,19 +8,23 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from time import perf_counter
 from typing import Any
 
 import grpc
 
 from licorne_server.access import Access
 from licorne_server.connections import Connections, Link
+from licorne_server.errors import CallError
 from licorne_server.errors_to_status import abort
+from licorne_server.measures import Calls
+from licorne_server.measures.calls import Method
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.peers import host_of, party_of
 from licorne_server.places import Places
 from licorne_server.streams import Stream
 
-OPEN_TO_ALL = "/grpc.health.v1.Health/"
+OPEN_TO_ALL = "grpc.health.v1.Health"
 """Calls for which nobody has to say who he is: probes have no token."""
 
 
@@ -28,9 +32,18 @@ class Gate(grpc.aio.ServerInterceptor):
     """Lets calls in, and holds each party to its share."""
 
     def __init__(
-        self, access: Access, connections: Connections, bounds: PeerBounds, own: frozenset[str]
+        self,
+        access: Access,
+        connections: Connections,
+        bounds: PeerBounds,
+        own: frozenset[str],
+        measures: Calls | None = None,
     ) -> None:
-        """The services in `own` hold their streams to their share by `first`."""
+        """The services in `own` hold their streams to their share by `first`.
+
+        Calls are counted in `measures`.
+        """
+        self._measures = measures or Calls()
         self._access = access
         self._connections = connections
         self._seconds = bounds.first_message
@@ -68,14 +81,16 @@ class Gate(grpc.aio.ServerInterceptor):
             return None
         method: str = handler_call_details.method
         if handler.unary_unary is not None:
-            return handler._replace(unary_unary=self._unary(handler.unary_unary, method))
+            called = Method.of(method, "unary")
+            return handler._replace(unary_unary=self._unary(handler.unary_unary, called))
         field = "unary_stream" if handler.unary_stream is not None else "stream_stream"
         serve = getattr(handler, field)
         own = field == "stream_stream" and method.split("/")[1] in self._own
         guarded = self._generator if inspect.isasyncgenfunction(serve) else self._streaming
-        return handler._replace(**{field: guarded(serve, method, None if own else self._watchers)})
+        called = Method.of(method, "bidi_stream" if field == "stream_stream" else "server_stream")
+        return handler._replace(**{field: guarded(serve, called, None if own else self._watchers)})
 
-    def _unary(self, serve: Any, method: str) -> Any:
+    def _unary(self, serve: Any, method: Method) -> Any:
         async def handle(request: Any, context: Any) -> Any:
             try:
                 with self._entered(context, method, self._calls) as link:
@@ -90,7 +105,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return handle
 
-    def _streaming(self, serve: Any, method: str, places: Places | None) -> Any:
+    def _streaming(self, serve: Any, method: Method, places: Places | None) -> Any:
         async def handle(request: Any, context: Any) -> None:
             try:
                 with self._entered(context, method, places):
@@ -102,7 +117,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
         return handle
 
-    def _generator(self, serve: Any, method: str, places: Places | None) -> Any:
+    def _generator(self, serve: Any, method: Method, places: Places | None) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 with self._entered(context, method, places):
@@ -116,7 +131,7 @@ class Gate(grpc.aio.ServerInterceptor):
         return handle
 
     @contextmanager
-    def _entered(self, context: Any, method: str, places: Places | None) -> Iterator[Link]:
+    def _entered(self, context: Any, method: Method, places: Places | None) -> Iterator[Link]:
         """Inside the block a call is under way.
 
         Raises:
@@ -124,8 +139,10 @@ class Gate(grpc.aio.ServerInterceptor):
         """
         link = self._connections.link(context.peer())
         link.called()
+        begin, code = perf_counter(), grpc.StatusCode.OK.name
+        self._measures.begin(method)
         try:
-            if method.startswith(OPEN_TO_ALL):
+            if method.service == OPEN_TO_ALL:
                 party = party_of(host_of(context.peer()))
             else:
                 party = self._access.caller(context).party
@@ -133,9 +150,24 @@ class Gate(grpc.aio.ServerInterceptor):
                 yield link
         except asyncio.CancelledError:
             link.resets += 1
+            code = grpc.StatusCode.CANCELLED.name
+            raise
+        except Exception as error:
+            code = _code_of(context, error)
             raise
         finally:
             link.ended()
+            self._measures.end(method, code, perf_counter() - begin)
+
+
+def _code_of(context: Any, error: Exception) -> str:
+    """The name of the status that a call ends with."""
+    if isinstance(error, CallError):
+        return error.code.name
+    if isinstance(error, grpc.aio.AbortError):
+        given = context.code()
+        return next(code.name for code in grpc.StatusCode if given in (code, code.value[0]))
+    return grpc.StatusCode.INTERNAL.name
 
 
 def _size(message: Any) -> int:

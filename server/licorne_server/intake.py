@@ -52,6 +52,8 @@ class Entry(NamedTuple):
     """For the kind SESSION: that message."""
     size: int = 0
     """Its bytes."""
+    time: float = 0.0
+    """When it was read, in unix seconds; of joined requests, the first of them."""
 
 
 class Intake:

@@ -8,9 +8,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from time import monotonic
 from typing import NamedTuple
 
 from licorne_server.convert_out import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS, Kind, Payload
+from licorne_server.measures.histogram import WAITS, Histogram
 
 ENTRY_COST = 256
 """Bytes that each message counts for beside its own, so that their number is bounded too."""
@@ -49,8 +51,8 @@ class Sent(NamedTuple):
     """Number of the last check in it; 0 for none."""
 
 
-_Lane = deque[tuple[int, Payload]]
-"""The messages of one kind that wait, each with its place."""
+_Lane = deque[tuple[int, Payload, float]]
+"""The messages of one kind that wait, each with its place and the time at which it came."""
 
 _LANES = {kind: Kind.CHECKS if kind is Kind.VICTIMS else kind for kind in Kind}
 """The lane of each kind. All checks share one: they are numbered together and leave in order."""
@@ -70,8 +72,19 @@ class Outbox:
     room: asyncio.Event
     """Cleared while so much waits that no more requests of the RM should be read."""
 
-    def __init__(self, on_hold: Callable[[bool], None], bounds: Bounds) -> None:
-        """`on_hold` is called with True when scheduling for the RM should stop, then with False."""
+    def __init__(
+        self,
+        on_hold: Callable[[bool], None],
+        bounds: Bounds,
+        now: Callable[[], float] = monotonic,
+        waited: Histogram | None = None,
+    ) -> None:
+        """`on_hold` is called with True when scheduling for the RM should stop, then with False.
+
+        `waited` counts for how long messages waited, by the seconds that `now` gives.
+        """
+        self._now = now
+        self._waited = waited or Histogram(WAITS)
         self._on_hold = on_hold
         self._bounds = bounds
         # The place of the last message that was put in.
@@ -101,12 +114,18 @@ class Outbox:
         """Messages that wait or are not acknowledged."""
         return sum(map(len, self._lanes.values())) + len(self._sent)
 
+    @property
+    def age(self) -> float:
+        """For how many seconds the oldest message has waited; 0 while none waits."""
+        oldest = min((lane[0][2] for lane in self._lanes.values() if lane), default=None)
+        return 0.0 if oldest is None else max(0.0, self._now() - oldest)
+
     def put(self, payload: Payload) -> None:
         """Add a message; beyond the cap all messages are dropped, and the RM has to start anew."""
         if self.overflowed:
             return
         self._order += 1
-        self._lanes[_LANES[payload.kind]].append((self._order, payload))
+        self._lanes[_LANES[payload.kind]].append((self._order, payload, self._now()))
         self._waiting += len(payload.data) + ENTRY_COST
         self._filled.set()
         if self._waiting > self._bounds.high:
@@ -143,14 +162,14 @@ class Outbox:
         lane = self._first(kinds)
         if lane is None:
             return None
-        order, first = lane[0]
+        order, first, _ = lane[0]
         if len(lane) == 1 or first.kind is Kind.SESSION:
             return Batch(first.kind, first.data, first.items, order, first.last_check)
         others = [other for other in self._lanes_of(kinds) if other is not lane]
         stop = min((other[0][0] for other in others), default=self._order + 1)
         parts, size, items = [first.data], len(first.data), first.items
         last_check = first.last_check
-        for position, payload in islice(lane, 1, MAX_RESPONSE_ITEMS):
+        for position, payload, _ in islice(lane, 1, MAX_RESPONSE_ITEMS):
             size += len(payload.data)
             full = items + payload.items > MAX_RESPONSE_ITEMS or size > MAX_RESPONSE_BYTES
             if payload.sort != first.sort or position > stop or full:
@@ -163,6 +182,8 @@ class Outbox:
     def sent(self, batch: Batch) -> None:
         """Remove the batch: it was written."""
         lane = self._lanes[_LANES[batch.kind]]
+        if lane:
+            self._waited.observe(max(0.0, self._now() - lane[0][2]))
         while lane and lane[0][0] <= batch.last:
             self._waiting -= len(lane.popleft()[1].data) + ENTRY_COST
         if self._waiting < self._bounds.low:

@@ -27,15 +27,17 @@ async def handle_request(
     kind: Kind,
     request: Split,
     is_current: Callable[[], bool],
+    read_time: float,
 ) -> int:
     """Carry out one request of an RM; returns how many items were refused before the core saw them.
 
     `is_current` tells whether the registration that the request is for is still the RM's. If it is
-    not, the rest of the request is dropped.
+    not, the rest of the request is dropped. It was read at `read_time`, in unix seconds.
 
     Raises:
         CallError: the RM is not registered any more.
     """
+    rm.reader.time = read_time
     taken = await _steps(rm, kind, request, engine.portions.items, rms.pace())
     for step in taken.steps:
         if not isinstance(step, Effect):

@@ -22,6 +22,7 @@ from licorne_server.convert_checks import CheckEncoder
 from licorne_server.convert_out import AllocationEncoder, Kind, Payload, payloads
 from licorne_server.convert_victims import victim_payloads
 from licorne_server.errors import CallError, aborted, exhausted
+from licorne_server.measures import RmMeasures
 from licorne_server.outbox import Outbox
 from licorne_server.rm_state import RmState
 from licorne_server.sessions import Session
@@ -37,6 +38,8 @@ class Rm:
     """Number of the registration, from 1."""
     outbox: Outbox
     """What waits to be sent to the RM."""
+    measures: RmMeasures
+    """What is measured for it."""
     encoder: AllocationEncoder
     """Writes this registration's allocations."""
     check_encoder: CheckEncoder
@@ -61,11 +64,18 @@ class Rm:
     """Since when a stream is open, or none is, in unix seconds; without any it counts from the
     registration."""
 
-    def __init__(self, rm_id: RmId, outbox: Outbox, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        rm_id: RmId,
+        outbox: Outbox,
+        now: Callable[[], float],
+        measures: RmMeasures | None = None,
+    ) -> None:
         """Newly registered; `renew` gives it the number of its registration.
 
         `now` gives the time in unix seconds.
         """
+        self.measures = measures or RmMeasures()
         self._now = now
         self.rm_id = rm_id
         self.party = ""
@@ -102,6 +112,7 @@ class Rm:
         self.state.void()
         self.state = RmState()
         self.halted = ""
+        self.measures.renew()
 
     def open_session(self, session: Session) -> None:
         """Serve the RM, registered just now, over a session."""
@@ -139,6 +150,7 @@ class Rm:
         """Make the stream the open one of its kind."""
         if not self.connected:
             self.since = self._now()
+            self.measures.connections += 1
         self.streams[kind] = stream
         log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
 

@@ -1,8 +1,8 @@
 """All RMs by id: who hears what the core answers, and whose registration is under way."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 import grpc
@@ -30,6 +30,7 @@ from licorne_server.errors import (
     unavailable,
 )
 from licorne_server.event_log import EventLogs
+from licorne_server.measures import RmMeasures
 from licorne_server.outbox import Bounds, Outbox
 from licorne_server.pacing import Pace
 from licorne_server.rm import Rm
@@ -216,9 +217,11 @@ class Rms:
 
     def _answer(self, effect: Effect) -> None:
         rm = self._rms.get(effect.rm_id)
-        if rm is not None and rm.wants(effect):
-            for payload in rm.payloads(effect):
-                rm.outbox.put(payload)
+        if rm is not None:
+            if rm.wants(effect):
+                for payload in rm.payloads(effect):
+                    rm.outbox.put(payload)
+            rm.measures.told(effect, self._now())
         # Where the queues are refused the extra configuration holds all the same (spec § 13.1).
         if isinstance(effect, ConfigurationUpdated | ConfigurationRefused):
             self.events.follow(effect.rm_id)
@@ -229,7 +232,9 @@ class Rms:
         rm_id = effect.rm_id
         rm = self._rms.get(rm_id)
         if rm is None:
-            rm = self._rms[rm_id] = Rm(rm_id, Outbox(self._hold(rm_id), self._bounds), self._now)
+            measures = RmMeasures()
+            outbox = Outbox(self._hold(rm_id), self._bounds, self._now, measures.sending)
+            rm = self._rms[rm_id] = Rm(rm_id, outbox, self._now, measures)
         # A session does not outlive the registration that it was opened in.
         rm.end_streams(aborted("registered anew over si.v1", "SESSION_REPLACED"), [Kind.SESSION])
         rm.renew(effect.session)
@@ -244,6 +249,22 @@ class Rms:
             self._post(SetHold(rm_id=rm_id, hold=Hold.OUTBOX_FULL, on=on))
 
         return hold
+
+
+@asynccontextmanager
+async def configuring(rms: Rms, rm_id: str, now: Callable[[], float]) -> AsyncIterator[None]:
+    """Inside the block the RM gets another configuration: its lock is held, the time measured.
+
+    `now` gives unix seconds.
+    """
+    begin = now()
+    try:
+        async with rms.lock(rm_id):
+            yield
+    finally:
+        rm = rms.find(rm_id)
+        if rm is not None:
+            rm.measures.configuring.observe(max(0.0, now() - begin))
 
 
 def not_registered(rm_id: str, message: str) -> CallError:

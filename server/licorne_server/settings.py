@@ -124,6 +124,8 @@ class Settings:
     """After how long RMs are told to come back when the server stops."""
     bounds: Bounds = Bounds()
     """The bounds of each RM's outbox."""
+    queue_names: bool = True
+    """Whether metrics of queues also come under names that have the queue in them."""
     manage_gc: bool = False
     """Tune Python's garbage collector, which belongs to the whole process."""
 

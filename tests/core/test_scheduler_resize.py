@@ -9,7 +9,10 @@ from support.builders import releases as released_by
 from support.digest import digest_of
 from support.driver import Driver, keys, placed, refused
 
-COUNTED = "._registry.agenda._places['[rm1]default'].partition.allocations._counters.asks_received"
+COUNTED = (
+    "._registry.agenda._places['[rm1]default'].partition.allocations._asks._placeholders._counters"
+    ".asks_received"
+)
 SMALL = config("[{name: a, resources: {max: {vcore: 10m}}}]")
 
 

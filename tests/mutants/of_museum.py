@@ -135,13 +135,13 @@ MUSEUM = (
     Defect(
         "recovered-within-limits",
         _ALLOCATIONS,
-        '        raise Rejected(f"failed to find node {ask.node_id}")\n'
+        '        raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)\n'
         "    node = partition.nodes.by_id[ask.node_id]\n"
         "    check_growth(partition, ask.key, (), ask.ask_class.items, node)\n",
-        '        raise Rejected(f"failed to find node {ask.node_id}")\n'
+        '        raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)\n'
         "    node = partition.nodes.by_id[ask.node_id]\n"
         "    if not node.takes(ask.ask_class):\n"
-        '        raise Rejected("no room")\n',
+        '        raise Rejected("no room", Refusal.TOO_MANY)\n',
         "what runs already is rejected where its node is full",
         (_MUSEUM + "test_what_runs_is_recovered_whatever_the_limits_say",),
     ),

@@ -11,6 +11,7 @@ from mutants.of_gangs import GANGS
 from mutants.of_intake import INTAKE
 from mutants.of_laws import LAWS
 from mutants.of_logs import LOGS
+from mutants.of_metrics import METRICS
 from mutants.of_museum import MUSEUM
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
@@ -40,6 +41,7 @@ ALL = [
     *DOORS,
     *CAPS,
     *LOGS,
+    *METRICS,
     *BENCH,
     *CLIENT,
 ]

@@ -17,7 +17,7 @@ SWEEP = 10
 """Commands after which the core's books are added up."""
 
 
-class _Play:
+class Play:
     """A core, what its RMs answer, and who watches its preemption."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _Play:
 
 def victims_in(world: World) -> int:
     """Play the world one decision at a time; how many victims there were below a guarantee."""
-    play = _Play()
+    play = Play()
     for now, command in world.steps:
         play.driver.now = now
         due = [*play.answers.due(), *play.confirmations.due(), *play.resizes.due()]

@@ -16,7 +16,7 @@ UNSENT = (
     effects.ConfigurationUpdated(rm_id=RM, changed=True),
     effects.ConfigurationRefused(rm_id=RM, reason="r"),
     effects.NotRegistered(rm_id=RM, reason="r"),
-    effects.OperatorRefused(rm_id=RM, refusal=effects.Refusal.NOT_FOUND, reason="r"),
+    effects.OperatorRefused(rm_id=RM, refusal=effects.OperatorRefusal.NOT_FOUND, reason="r"),
     effects.NodeSchedulableSet(rm_id=RM, changed=True, allocations=0),
     effects.ApplicationStopped(rm_id=RM, allocations=0, asks=0),
     effects.QueueStoppedSet(rm_id=RM, changed=True, state="Stopped"),

@@ -9,7 +9,7 @@ from licorne_core.apps.states import SCHEDULABLE, AppEvent, AppState
 from licorne_core.asks import Ask, AskClass
 from licorne_core.commands import ReleaseRequest, TerminationType, UpdateAllocations
 from licorne_core.effects import AllocationRejection, Effect, Release, Unfinished
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.allocations import Asked, Resized
 from licorne_core.handlers.bounds import check_growth, check_new, check_task_group
@@ -52,7 +52,9 @@ def update_allocations(rm: Rm, command: UpdateAllocations, now: float) -> list[E
             _take_ask(rm, ask, now, outcome)
         except Rejected as refusal:
             outcome.rejections.append(
-                AllocationRejection(key=ask.key, app_id=ask.app_id, reason=str(refusal))
+                AllocationRejection(
+                    key=ask.key, app_id=ask.app_id, reason=str(refusal), code=refusal.code
+                )
             )
     freed = Outcome()
     part = Slice(rm.slice_size)
@@ -72,10 +74,14 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
     if partition is None:
         name = rm.normalized(ask.partition)
         if rm.was_removed(ask.partition):
-            raise Rejected(f"partition {name} is stopped; cannot process allocation {ask.key}")
+            raise Rejected(
+                f"partition {name} is stopped; cannot process allocation {ask.key}",
+                Refusal.UNKNOWN_PARTITION,
+            )
         raise Rejected(
             f"Failed to find partition {name}, for application {ask.app_id} "
-            f"and allocation {ask.key}"
+            f"and allocation {ask.key}",
+            Refusal.UNKNOWN_PARTITION,
         )
     partition.counters.asks_received += 1
     try:
@@ -85,7 +91,7 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
             return
         app = partition.applications.get(ask.app_id)
         if app is None or app.state not in _TAKES_ASKS:
-            raise Rejected(f"failed to find application {ask.app_id}")
+            raise Rejected(f"failed to find application {ask.app_id}", Refusal.UNKNOWN_APPLICATION)
         _take(partition, app, ask, now, outcome)
     except Rejected:
         partition.counters.allocations_rejected += 1
@@ -95,13 +101,15 @@ def _take_ask(rm: Rm, ask: Ask, now: float, outcome: Outcome) -> None:
 
 def _check(ask: Ask) -> None:
     if not ask.key:
-        raise Rejected("allocation key is empty")
+        raise Rejected("allocation key is empty", Refusal.INVALID)
     if ask.ask_class.shape.has_negative:
-        raise Rejected("allocation contains negative resources")
+        raise Rejected("allocation contains negative resources", Refusal.INVALID)
     if not ask.ask_class.items:
-        raise Rejected("allocation contains no resources")
+        raise Rejected("allocation contains no resources", Refusal.INVALID)
     if ask.placeholder and not ask.task_group:
-        raise Rejected(f"allocation {ask.key} is a placeholder without a task group name")
+        raise Rejected(
+            f"allocation {ask.key} is a placeholder without a task group name", Refusal.INVALID
+        )
 
 
 def _take(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
@@ -149,7 +157,7 @@ def _ask_again(
     resized = _resized(known, ask)
     if ask.node_id:
         if ask.node_id not in partition.nodes.by_id:
-            raise Rejected(f"failed to find node {ask.node_id}")
+            raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)
         node = partition.nodes.by_id[ask.node_id]
         check_growth(partition, ask.key, (), resized.ask_class.items, node)
         app.holdings.check_growth(ask.key, resized.footprint - known.footprint)
@@ -235,7 +243,7 @@ def _recover(
 ) -> None:
     """An existing allocation is always taken, and echoed as acknowledgement (spec § 11.3)."""
     if ask.node_id not in partition.nodes.by_id:
-        raise Rejected(f"failed to find node {ask.node_id}")
+        raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)
     node = partition.nodes.by_id[ask.node_id]
     check_growth(partition, ask.key, (), ask.ask_class.items, node)
     if ask.placeholder:

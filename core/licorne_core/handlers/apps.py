@@ -22,7 +22,7 @@ from licorne_core.effects import (
     Unfinished,
 )
 from licorne_core.ended import remember_rejected
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.apps import AppAdded, StateEntered
 from licorne_core.facts.queues import QueueAdded, QueueGuaranteedChanged, QueueMaxChanged
@@ -55,7 +55,9 @@ def update_applications(rm: Rm, command: UpdateApplications, now: float) -> list
         try:
             app = _add(rm, new, now)
         except Rejected as refusal:
-            rejected.append(ApplicationRejection(app_id=new.app_id, reason=str(refusal)))
+            rejected.append(
+                ApplicationRejection(app_id=new.app_id, reason=str(refusal), code=refusal.code)
+            )
             state = AppState.REJECTED.value
             rm.journal.note(StateEntered(now, new.app_id, state, str(refusal)))
             _keep_rejected(rm, new, str(refusal), now)
@@ -79,17 +81,22 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     if partition is None:
         name = rm.normalized(new.partition)
         if rm.was_removed(new.partition):
-            raise Rejected(f"partition {name} is stopped cannot add a new application {app_id}")
+            raise Rejected(
+                f"partition {name} is stopped cannot add a new application {app_id}",
+                Refusal.UNKNOWN_PARTITION,
+            )
         raise Rejected(
-            f"Failed to add application {app_id} to partition {name}, partition doesn't exist"
+            f"Failed to add application {app_id} to partition {name}, partition doesn't exist",
+            Refusal.UNKNOWN_PARTITION,
         )
     partition.counters.applications_submitted += 1
     if not app_id:
-        raise Rejected("application ID is empty")
+        raise Rejected("application ID is empty", Refusal.INVALID)
     if app_id in partition.applications:
         raise Rejected(
             f"adding application {app_id} to partition {partition.name}, "
-            "but application already existed"
+            "but application already existed",
+            Refusal.ALREADY_THERE,
         )
     footprint = _footprint(new)
     rm.holdings.check_application(app_id, footprint)
@@ -151,6 +158,9 @@ def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None
     if partition is None:
         return
     partition.counters.applications_rejected += 1
+    named = partition.tree.get(new.queue_name)
+    if named is not None and named.is_leaf:
+        named.counters.applications_rejected += 1
     if not new.app_id or new.app_id in partition.applications or rm.holdings.pressure.shortage:
         return
     app = Application(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from licorne_core.apps.application import Application
 from licorne_core.asks import Ask
 from licorne_core.config.schema import Configuration
-from licorne_core.errors import ConfigError, Problem, Rejected
+from licorne_core.errors import ConfigError, Problem, Refusal, Rejected
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.resources import EMPTY, INT64_MAX, Items, Resources
@@ -28,7 +28,8 @@ def check_task_group(app: Application, ask: Ask) -> None:
     if ask.placeholder and ask.task_group not in groups and len(groups) >= MAX_TASK_GROUPS:
         raise Rejected(
             f"allocation {ask.key}: task group {ask.task_group} is one too many: "
-            f"application {app.app_id} has {MAX_TASK_GROUPS}"
+            f"application {app.app_id} has {MAX_TASK_GROUPS}",
+            Refusal.TOO_MANY,
         )
 
 
@@ -105,10 +106,13 @@ def check_capacity(partition: Partition, node_id: str, before: Resources, after:
     check_types(partition, after)
     for name, value in after.items():
         if value < 0:
-            raise Rejected(f"node {node_id} has a negative capacity: {name} of {value}")
+            raise Rejected(
+                f"node {node_id} has a negative capacity: {name} of {value}", Refusal.INVALID
+            )
         if partition.nodes.total.get(name, 0) - before.get(name, 0) + value > INT64_MAX:
             raise Rejected(
-                f"node {node_id}: {name} of {value} takes the cluster's total beyond int64"
+                f"node {node_id}: {name} of {value} takes the cluster's total beyond int64",
+                Refusal.TOO_MANY,
             )
 
 
@@ -121,7 +125,9 @@ def _check_sums(key: str, before: Items, after: Items, one: Resources, other: Re
 
 def _check_total(key: str, name: str, value: int, others: int) -> None:
     if others + value > INT64_MAX:
-        raise Rejected(f"allocation {key}: {name} of {value} takes a total beyond int64")
+        raise Rejected(
+            f"allocation {key}: {name} of {value} takes a total beyond int64", Refusal.TOO_MANY
+        )
 
 
 def check_types(partition: Partition, names: Iterable[str]) -> None:
@@ -132,6 +138,7 @@ def check_types(partition: Partition, names: Iterable[str]) -> None:
         name = new[MAX_RESOURCE_TYPES - len(types)]
         raise Rejected(
             f"resource type {name} is one too many: partition {partition.name} "
-            f"takes {MAX_RESOURCE_TYPES}"
+            f"takes {MAX_RESOURCE_TYPES}",
+            Refusal.TOO_MANY,
         )
     types.update(dict.fromkeys(new))

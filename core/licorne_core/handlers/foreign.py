@@ -1,7 +1,7 @@
 """Foreign allocations: what other schedulers run on our nodes (spec § 7.3)."""
 
 from licorne_core.asks import Allocation, Ask
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.facts.nodes import OccupiedChanged
 from licorne_core.handlers.bounds import check_node_growth, check_types
 from licorne_core.handlers.predicates import roll_back_unfitting
@@ -22,9 +22,13 @@ def is_foreign(ask: Ask) -> bool:
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
     """Book it as occupied on its node, in place of what it took before; never answered."""
     if not ask.node_id:
-        raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}")
+        raise Rejected(
+            f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID
+        )
     if ask.node_id not in partition.nodes.by_id:
-        raise Rejected(f"failed to find node {ask.node_id} for allocation {ask.key}")
+        raise Rejected(
+            f"failed to find node {ask.node_id} for allocation {ask.key}", Refusal.UNKNOWN_NODE
+        )
     node = partition.nodes.by_id[ask.node_id]
     known = node.foreign.get(ask.key)
     before = known.ask.ask_class.items if known is not None else ()

@@ -8,7 +8,7 @@ from licorne_core.apps.requests import TO_REPLACE, Request, RequestState
 from licorne_core.apps.states import AppEvent
 from licorne_core.commands import NewApplication
 from licorne_core.config.properties import AppSortPolicy
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
 from licorne_core.handlers.outcome import Outcome
 from licorne_core.handlers.predicates import roll_back, roll_back_all
@@ -49,11 +49,15 @@ def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
     """Refuse a gang that wants less than nothing, or that its queue could never run (§ 6.1)."""
     for name, value in gang.placeholder_ask.items():
         if value < 0:
-            raise Rejected(f"application {app_id} has a negative placeholderAsk: {name} of {value}")
+            raise Rejected(
+                f"application {app_id} has a negative placeholderAsk: {name} of {value}",
+                Refusal.INVALID,
+            )
     if leaf.settings.app_sort not in _FIRST_COMES_FIRST:
         raise Rejected(
             f"queue {leaf.path} cannot run application {app_id} with task group request: "
-            "unsupported sort type"
+            "unsupported sort type",
+            Refusal.GANG_NOT_POSSIBLE,
         )
     largest: Resources = {}
     for queue in leaf.lineage[:-1]:
@@ -61,7 +65,9 @@ def check_gang(app_id: AppId, leaf: Queue, gang: Gang) -> None:
     if not fits_max_undefined(largest, gang.placeholder_ask):
         raise Rejected(
             f"queue {leaf.path} cannot fit application {app_id}: task group request "
-            f"{describe(gang.placeholder_ask)} larger than max queue allocation {describe(largest)}"
+            f"{describe(gang.placeholder_ask)} larger than max queue allocation "
+            f"{describe(largest)}",
+            Refusal.GANG_NOT_POSSIBLE,
         )
 
 

@@ -5,7 +5,7 @@ flag ends with the node.
 """
 
 from licorne_core.commands import SetNodeSchedulable
-from licorne_core.effects import Effect, NodeSchedulableSet, Refusal
+from licorne_core.effects import Effect, NodeSchedulableSet, OperatorRefusal
 from licorne_core.errors import shown
 from licorne_core.facts.nodes import SchedulableChanged
 from licorne_core.handlers.predicates import roll_back_on
@@ -20,7 +20,7 @@ def set_node_schedulable(rm: Rm, command: SetNodeSchedulable, now: float) -> lis
     node = partition.nodes.by_id.get(NodeId(command.node_id))
     if node is None:
         what = f"node {shown(command.node_id)} not found in partition {partition.name}"
-        raise Refused(Refusal.NOT_FOUND, what)
+        raise Refused(OperatorRefusal.NOT_FOUND, what)
     drained = not command.schedulable
     changed = node.drained != drained
     if changed and drained:

@@ -14,7 +14,7 @@ from licorne_core.effects import (
     Release,
     Unfinished,
 )
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.events import EventDetail
 from licorne_core.facts.nodes import NodeAdded, NodeRemoved, NodeResized, SchedulableChanged
 from licorne_core.handlers.bounds import check_capacity
@@ -43,7 +43,9 @@ def update_nodes(rm: Rm, command: UpdateNodes, now: float) -> list[Effect]:
             try:
                 _create(rm, update, now)
             except Rejected as refusal:
-                rejected.append(NodeRejection(node_id=update.node_id, reason=str(refusal)))
+                rejected.append(
+                    NodeRejection(node_id=update.node_id, reason=str(refusal), code=refusal.code)
+                )
             else:
                 accepted.append(update.node_id)
         else:
@@ -66,13 +68,16 @@ def _create(rm: Rm, update: NodeUpdate, now: float) -> None:
         if len(rm.failed_nodes) < MAX_FAILED_NODES:
             rm.failed_nodes[node_id] = None
         name = rm.normalized(update.partition)
-        raise Rejected(f"failed to find partition {name} for new node {node_id}")
+        raise Rejected(
+            f"failed to find partition {name} for new node {node_id}", Refusal.UNKNOWN_PARTITION
+        )
     if not node_id:
-        raise Rejected("node ID is empty")
+        raise Rejected("node ID is empty", Refusal.INVALID)
     if node_id in partition.nodes.by_id:
         partition.counters.nodes_rejected += 1
         raise Rejected(
-            f"partition {partition.name} has an existing node {node_id}, node name must be unique"
+            f"partition {partition.name} has an existing node {node_id}, node name must be unique",
+            Refusal.ALREADY_THERE,
         )
     capacity = update.capacity or {}
     check_capacity(partition, node_id, {}, capacity)

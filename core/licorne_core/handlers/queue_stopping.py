@@ -11,7 +11,7 @@ from licorne_core.acts import Act
 from licorne_core.apps.application import Application
 from licorne_core.apps.gang_rules import PairEvent
 from licorne_core.commands import SetQueueStopped
-from licorne_core.effects import Effect, QueueStoppedSet, Refusal
+from licorne_core.effects import Effect, OperatorRefusal, QueueStoppedSet
 from licorne_core.errors import shown
 from licorne_core.handlers.predicates import roll_back_all
 from licorne_core.handlers.refusals import Refused, partition_meant
@@ -31,10 +31,10 @@ def set_queue_stopped(
         queue = partition.tree.get(command.queue)
         if queue is None:
             what = f"queue {shown(command.queue)} not found in partition {partition.name}"
-            raise Refused(Refusal.NOT_FOUND, what)
+            raise Refused(OperatorRefusal.NOT_FOUND, what)
         if queue.state is QueueState.DRAINING:
             what = f"queue {queue.path} is draining, as the configuration has it no more"
-            raise Refused(Refusal.QUEUE_DRAINING, what)
+            raise Refused(OperatorRefusal.QUEUE_DRAINING, what)
         if command.stopped == (queue.state is QueueState.STOPPED):
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]
         if not command.stopped:

@@ -1,6 +1,6 @@
 """Refusing what an operator wants."""
 
-from licorne_core.effects import Refusal
+from licorne_core.effects import OperatorRefusal
 from licorne_core.errors import LicorneError, shown
 from licorne_core.partition import Partition
 from licorne_core.registry import Rm
@@ -9,7 +9,7 @@ from licorne_core.registry import Rm
 class Refused(LicorneError):
     """What an operator wants cannot be; the text says why."""
 
-    def __init__(self, refusal: Refusal, reason: str) -> None:
+    def __init__(self, refusal: OperatorRefusal, reason: str) -> None:
         """`refusal` is for programs."""
         super().__init__(reason)
         self.refusal = refusal
@@ -23,5 +23,7 @@ def partition_meant(rm: Rm, name: str) -> Partition:
     """
     partition = rm.find(name)
     if partition is None:
-        raise Refused(Refusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found")
+        raise Refused(
+            OperatorRefusal.NOT_FOUND, f"partition {shown(rm.normalized(name))} not found"
+        )
     return partition

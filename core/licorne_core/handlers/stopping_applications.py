@@ -19,7 +19,7 @@ from licorne_core.effects import (
     ApplicationsUpdated,
     ApplicationUpdate,
     Effect,
-    Refusal,
+    OperatorRefusal,
     Release,
 )
 from licorne_core.errors import shown
@@ -58,9 +58,9 @@ def _not_there(partition: Partition, app_id: str) -> Refused:
         for app in reversed(ended.values()):
             if app.app_id == app_id:
                 what = f"application {shown(app_id)} is over: it is {app.state.value}"
-                return Refused(Refusal.APPLICATION_OVER, what)
+                return Refused(OperatorRefusal.APPLICATION_OVER, what)
     what = f"application {shown(app_id)} not found in partition {partition.name}"
-    return Refused(Refusal.NOT_FOUND, what)
+    return Refused(OperatorRefusal.NOT_FOUND, what)
 
 
 class _Stopping(Act):

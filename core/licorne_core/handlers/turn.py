@@ -126,6 +126,8 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
         made.append(allocation)
         outcome.updates += allocation_made(partition, leaf, app, allocation, now)
     partition.counters.asks_tried = cycle.tried
+    partition.counters.work = cycle.cost
+    partition.counters.search_work = partition.preemption.work
     if made:
         outcome.made[partition] = made
     effects = outcome.effects(partition.rm_id, made_first=True)

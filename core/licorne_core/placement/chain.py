@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import PlacementRuleConfig
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.placement.identity_check import is_forced
@@ -58,7 +58,8 @@ class Placer:
         try:
             path = self._choose(app, tree).path
         except Rejected as refusal:
-            raise Rejected(f"failed to place application {app.app_id}: {refusal}") from refusal
+            message = f"failed to place application {app.app_id}: {refusal}"
+            raise Rejected(message, refusal.code) from refusal
         try:
             return _leaf_at(path, app, tree)
         except Rejected:
@@ -87,8 +88,10 @@ class Placer:
         if tree.get(DEFAULT_PATH) is not None and _is_open(DEFAULT_PATH, app.user, tree):
             return _Choice(DEFAULT_PATH, FALLBACK)
         if stopped is not None:
-            raise Rejected(f"application rejected: queue {stopped.path} is stopped")
-        raise Rejected("application rejected: no placement rule matched")
+            raise Rejected(
+                f"application rejected: queue {stopped.path} is stopped", Refusal.NO_QUEUE
+            )
+        raise Rejected("application rejected: no placement rule matched", Refusal.NO_QUEUE)
 
 
 def _is_open(path: QueuePath, user: UserGroup, tree: QueueTree) -> bool:
@@ -113,8 +116,11 @@ def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
             return tree.create(path, app.user, recovery=path == RECOVERY_PATH)
         except Rejected as refusal:
             raise Rejected(
-                f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}"
+                f"failed to create rule based queue {path} for application {app.app_id}\n{refusal}",
+                refusal.code,
             ) from refusal
     if not queue.is_leaf:
-        raise Rejected(f"failed to find queue {path} for application {app.app_id}")
+        raise Rejected(
+            f"failed to find queue {path} for application {app.app_id}", Refusal.NO_QUEUE
+        )
     return queue

@@ -1,7 +1,7 @@
 """Who an application is submitted by, as placement and access lists see it (spec § 3.10)."""
 
 from licorne_core.commands import NewApplication
-from licorne_core.errors import Rejected, shown
+from licorne_core.errors import Refusal, Rejected, shown
 from licorne_core.identity import UserGroup
 from licorne_core.names import is_user_name
 from licorne_core.tags import tag_value
@@ -28,9 +28,10 @@ def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
     if not who.user:
         if forced:
             return NOBODY
-        raise Rejected("empty user cannot resolve")
+        raise Rejected("empty user cannot resolve", Refusal.INVALID_USER)
     if not is_user_name(who.user):
         raise Rejected(
-            f"invalid username, it contains invalid characters, found '{shown(who.user)}'"
+            f"invalid username, it contains invalid characters, found '{shown(who.user)}'",
+            Refusal.INVALID_USER,
         )
     return who if who.groups else UserGroup(who.user, (who.user,))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from licorne_core.commands import NewApplication
 from licorne_core.config.schema import FilterConfig, PlacementRuleConfig
-from licorne_core.errors import ConfigError, Problem, Rejected, shown
+from licorne_core.errors import ConfigError, Problem, Refusal, Rejected, shown
 from licorne_core.ids import QueuePath
 from licorne_core.names import INVALID_QUEUE_NAME, ROOT, found, is_queue_name
 from licorne_core.placement.filters import admits
@@ -53,7 +53,7 @@ class Rule:
             path = f"{above}.{path}"
         check_extent(path)
         if not all(map(is_queue_name, part.names.split("."))):
-            raise Rejected(_illegal(part.names))
+            raise Rejected(_illegal(part.names), Refusal.NO_QUEUE)
         path = path.lower()
         if not self._create and tree.get(path) is None:
             return None
@@ -66,7 +66,7 @@ class Rule:
         path = self._parent.place(app, tree)
         queue = tree.get(path) if path is not None else None
         if queue is not None and queue.is_leaf:
-            raise Rejected(f"parent rule returned a leaf queue: {path}")
+            raise Rejected(f"parent rule returned a leaf queue: {path}", Refusal.NO_QUEUE)
         return path
 
 

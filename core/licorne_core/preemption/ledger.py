@@ -85,11 +85,13 @@ class Ledger:
     No call but walking through `latest` takes longer when there are more records.
     """
 
-    __slots__ = ("_kept", "_last", "_noted", "_records")
+    __slots__ = ("_kept", "_last", "_noted", "_records", "counts")
 
     def __init__(self, kept: int = KEPT) -> None:
         """An empty ledger for so many records."""
         self._kept = kept
+        self.counts = dict.fromkeys(PreemptionRule, 0)
+        """Victims by rule, those that are not kept any more among them."""
         self._noted = 0
         # By number, oldest first. A plain dict would get slower as its first entries go.
         self._records: OrderedDict[int, PreemptionRecord] = OrderedDict()
@@ -103,6 +105,7 @@ class Ledger:
     def note(self, record: PreemptionRecord) -> None:
         """A victim was told to stop."""
         self._noted += 1
+        self.counts[record.rule] += 1
         self._records[self._noted] = replace(record, number=self._noted)
         self._last[record.app_id, record.key] = self._noted
         if len(self._records) > self._kept:

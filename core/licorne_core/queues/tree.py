@@ -5,7 +5,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from licorne_core.config.schema import QueueConfig
-from licorne_core.errors import Rejected
+from licorne_core.errors import Refusal, Rejected
 from licorne_core.identity import UserGroup
 from licorne_core.ids import QueuePath
 from licorne_core.names import ROOT
@@ -115,19 +115,27 @@ class QueueTree:
         check_extent(path)
         queue = self.nearest(path)
         if not recovery and not may_submit(queue, user):
-            raise Rejected(f"submit access to queue {queue.path} denied during create of: {path}")
+            raise Rejected(
+                f"submit access to queue {queue.path} denied during create of: {path}",
+                Refusal.ACCESS_DENIED,
+            )
         for above in queue.lineage:
             if above.is_leaf or above.becomes_leaf:
                 raise Rejected(
-                    f"creation of queue {path} failed parent is already a leaf: {above.path}"
+                    f"creation of queue {path} failed parent is already a leaf: {above.path}",
+                    Refusal.NO_QUEUE,
                 )
         if any(above.state is QueueState.DRAINING for above in queue.lineage):
             raise Rejected(
-                f"cannot add a child queue when queue is marked for deletion: {queue.path}"
+                f"cannot add a child queue when queue is marked for deletion: {queue.path}",
+                Refusal.NO_QUEUE,
             )
         stopped = stopped_above(queue)
         if stopped is not None and not recovery:
-            raise Rejected(f"cannot add a child queue when queue is stopped: {stopped.path}")
+            raise Rejected(
+                f"cannot add a child queue when queue is stopped: {stopped.path}",
+                Refusal.NO_QUEUE,
+            )
         missing = path.split(".")[len(queue.lineage) :]
         self._holdings.check_queues(path, len(missing))
         assert missing, f"queue {path} exists"
@@ -241,11 +249,15 @@ def check_extent(path: str) -> None:
     """Raise Rejected for a path that is too long or has too many levels to be created."""
     if len(path) > MAX_PATH_LENGTH:
         raise Rejected(
-            f"queue path of {len(path)} characters is too long, at most {MAX_PATH_LENGTH} allowed"
+            f"queue path of {len(path)} characters is too long, at most {MAX_PATH_LENGTH} allowed",
+            Refusal.NO_QUEUE,
         )
     levels = path.count(".") + 1
     if levels > MAX_LEVELS:
-        raise Rejected(f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed")
+        raise Rejected(
+            f"queue path of {levels} levels is too deep, at most {MAX_LEVELS} allowed",
+            Refusal.NO_QUEUE,
+        )
 
 
 def _is_leaf(config: QueueConfig) -> bool:

@@ -125,7 +125,7 @@ class Cycle:
         self.turn_time = now
         for blocker in self._preemption.begin_turn():
             self._scene.wakeups.waiting.changed(blocker)
-        self._limit = self._cost + work if self._parking else None
+        self._limit = self.cost + work if self._parking else None
         self.tired = False
 
     def next(self) -> Decision | None:
@@ -160,13 +160,13 @@ class Cycle:
         return decision
 
     @property
-    def _cost(self) -> int:
+    def cost(self) -> int:
         """What was tried so far, and what that has cost beside, in tries."""
         return self.tried + self._index.work + self._preemption.work + self._replacements.work
 
     def _is_spent(self) -> bool:
         """Whether the turn has tried enough; if not, another try is counted."""
-        if self._limit is not None and self._cost >= self._limit:
+        if self._limit is not None and self.cost >= self._limit:
             self.tired = True
             return True
         self.tried += 1

@@ -13,6 +13,7 @@ from licorne_core.registry import Registry
 from licorne_core.reports import (
     AppReport,
     AskReport,
+    Census,
     Explanation,
     NodeReport,
     OutstandingShape,
@@ -32,6 +33,7 @@ from licorne_core.views.applications import (
     find_application,
 )
 from licorne_core.views.audit import Finding, audit
+from licorne_core.views.census import census
 from licorne_core.views.nodes import node_report, reservations
 from licorne_core.views.outstanding import outstanding_shapes
 from licorne_core.views.partitions import partition_report, placement_report, rm_report
@@ -95,6 +97,13 @@ class PartitionViews:
     def counters(self, partition: PartitionName) -> Counters:
         """The partition's counters; read, do not keep."""
         return self._registry.partition(partition).counters
+
+    def census(self, partition: PartitionName) -> Iterator[Census | None]:
+        """What the applications of the partition come to, made as somebody walks through.
+
+        There is a None wherever the reader may pause, and the census at the end.
+        """
+        return census(self._registry.partition(partition))
 
 
 class Views(PartitionViews):

@@ -1,12 +1,14 @@
 """Everything by which configurations change while the server runs."""
 
+from contextlib import AbstractAsyncContextManager
+
 from licorne_server.clock import Clock
 from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations.applying import Applier
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.reloading import Reloader
 from licorne_server.engine import Engine
-from licorne_server.rms import Rms
+from licorne_server.rms import Rms, configuring
 
 
 class Changes:
@@ -24,6 +26,12 @@ class Changes:
         self.configurations = configurations
         self.applier = Applier(engine, configurations)
         self.reloader = Reloader(configurations, self.applier, rms, thread, clock)
+        self._rms = rms
+        self._now = clock.now
+
+    def configuring(self, rm_id: str) -> AbstractAsyncContextManager[None]:
+        """Holds the lock of an RM while its configuration changes, and measures how long."""
+        return configuring(self._rms, rm_id, self._now)
 
     async def stop(self) -> None:
         """Begin no more of them, and wait for those that have begun."""

@@ -27,7 +27,7 @@ from licorne_server.configurations.default import (
 from licorne_server.configurations.history import Configurations
 from licorne_server.configurations.revisions import Source
 from licorne_server.errors import CallError, Defect, failed_precondition
-from licorne_server.rms import Rms
+from licorne_server.rms import Rms, configuring
 from licorne_server.undisturbed import Undisturbed
 
 log = structlog.get_logger(__name__)
@@ -179,7 +179,7 @@ class Reloader:
         """Let one RM have it; None if it does not run the file's configuration."""
         revision = 0
         try:
-            async with self._rms.lock(rm_id):
+            async with configuring(self._rms, rm_id, self._clock.now):
                 revisions = self._configurations.find(rm_id)
                 if revisions is None or self._rms.find(rm_id) is None:
                     return None

@@ -7,6 +7,8 @@ are made in slices, and some have older names that the library refuses for count
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from licorne_server.measures import Histogram
+
 Labels = tuple[str, ...]
 """The names of labels, or their values in the same order."""
 
@@ -20,6 +22,14 @@ class Family:
     text: str
     labels: Labels
     values: dict[Labels, float] = field(default_factory=dict)
+    histograms: dict[Labels, Histogram] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[str]:
+        """The samples, as many at a time as belong together."""
+        for where, value in self.values.items():
+            yield f"{self.name}{_label_set(self.labels, where)} {value}\n"
+        for where, histogram in self.histograms.items():
+            yield "".join(_buckets(self.name, self.labels, where, histogram))
 
 
 class Families:
@@ -37,6 +47,20 @@ class Families:
         """Add values of something that only grows; the name is shown as it is."""
         self._add(Family(name, "counter", text, labels), values)
 
+    def histogram(
+        self, name: str, text: str, labels: Labels, values: Mapping[Labels, Histogram]
+    ) -> None:
+        """Add histograms; they are written as they are when their turn comes."""
+        family = Family(name, "histogram", text, labels)
+        self._by_name.setdefault(name, family).histograms.update(values)
+
+    def sums(
+        self, name: str, kind: str, text: str, labels: Labels, where: Labels, n: float
+    ) -> None:
+        """Add to a value that may be there already, as several things share the name and labels."""
+        values = self._by_name.setdefault(name, Family(name, kind, text, labels)).values
+        values[where] = values.get(where, 0) + n
+
     def _add(self, family: Family, values: Mapping[Labels, float]) -> None:
         self._by_name.setdefault(family.name, family).values.update(values)
 
@@ -45,8 +69,7 @@ class Families:
         for name, family in sorted(self._by_name.items()):
             shown, kind = self._openmetrics_type(family) if openmetrics else (name, family.kind)
             yield f"# HELP {shown} {family.text}\n# TYPE {shown} {kind}\n"
-            for where, value in family.values.items():
-                yield f"{name}{_label_set(family.labels, where)} {value}\n"
+            yield from family.lines()
 
     def _openmetrics_type(self, family: Family) -> tuple[str, str]:
         """Name and kind of a family in OpenMetrics.
@@ -59,6 +82,16 @@ class Families:
         base = family.name.removesuffix("_total")
         is_free = base != family.name and base not in self._by_name
         return (base, "counter") if is_free else (family.name, "unknown")
+
+
+def _buckets(name: str, labels: Labels, where: Labels, histogram: Histogram) -> Iterator[str]:
+    """The lines of one histogram. They are all of one moment."""
+    counts = histogram.cumulative()
+    bounds = [*map(repr, histogram.bounds), "+Inf"]
+    for bound, count in zip(bounds, counts, strict=True):
+        yield f"{name}_bucket{_label_set((*labels, 'le'), (*where, bound))} {count}\n"
+    yield f"{name}_sum{_label_set(labels, where)} {histogram.total}\n"
+    yield f"{name}_count{_label_set(labels, where)} {counts[-1]}\n"
 
 
 def _label_set(labels: Labels, where: Labels) -> str:

@@ -1,60 +1,116 @@
-"""Prometheus metrics from the core's reports (spec § 12.3, corrected by § 14).
+"""Metrics of partitions from the core's reports (spec § 12.3, corrected by § 14).
 
 What the older core had keeps its name and gains the labels `rm` and `partition`; what is ours is
-called ``licorne_…``. Label values come from bounded sets: no RM can swell the answer by making
-queues or inventing resources.
+called ``licorne_…``. Label values come from bounded sets, and each RM has a share of all samples:
+no RM can swell the answer, or crowd others out, by making queues or inventing resources.
 """
 
-from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 
 from licorne_core.apps.states import AppState
 from licorne_core.errors import NotFound
-from licorne_core.ids import QueuePath
-from licorne_core.reports import PartitionReport, QueueReport
+from licorne_core.ids import PartitionName, RmId, rm_of
+from licorne_core.reports import Census, PartitionReport
 from licorne_core.views import Views
 from licorne_server.http.families import Families, Labels
+from licorne_server.http.queue_metrics import OTHERS, QueueMetrics, metric_part, parts
 from licorne_server.http.units import USAGE_RANGES, usage_ranges
 
-MAX_QUEUES = 1000
-"""How many queues of a partition have metrics of their own, those nearest to root first."""
+MAX_SAMPLES = 200_000
+"""How many samples all partitions have together; each RM may have an equal share of them."""
 
 MAX_RESOURCES = 32
-"""How many types of resource are shown; `memory` and `vcore` always are."""
+"""How many types of resource of a partition are shown; `memory` and `vcore` always are."""
+
+MAX_NAMES = 50
+"""How many users, and how many groups, of a partition have metrics of their own."""
 
 _PLACE = ("rm", "partition")
 _RANGES = ("[0,10%]", *(f"({low}%,{low + 10}%]" for low in range(10, 10 * USAGE_RANGES, 10)))
-_LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
 
 
-def gather(views: Views, families: Families) -> Iterator[None]:
-    """Add the metrics of all partitions, in steps. The caller may let others run between two."""
-    for report in views.partitions():
-        try:
-            yield from _Partition(views, families, report).steps()
-        except NotFound:
-            continue  # the partition went away between two steps
+class Shown:
+    """What may still be shown of one RM."""
+
+    def __init__(self, samples: int) -> None:
+        """So many samples."""
+        self._left = samples
+        self.truncated = False
+        """Whether something was left out."""
+
+    def has_room(self) -> bool:
+        """Whether something more may be shown; if not, it is left out."""
+        self.truncated |= self._left <= 0
+        return self._left > 0
+
+    def take(self, samples: int) -> None:
+        """So many are shown."""
+        self._left -= samples
+
+
+def gather(views: Views, families: Families, *, queue_names: bool = True) -> Iterator[None]:
+    """Add the metrics of all partitions, in steps. The caller may let others run between two.
+
+    With `queue_names` those of queues come under names that have the queue in them as well.
+    """
+    rms: dict[RmId, list[PartitionName]] = {}
+    for name in views.partition_names():
+        rms.setdefault(rm_of(name), []).append(name)
+    yield
+    for rm_id, names in rms.items():
+        shown = Shown(MAX_SAMPLES // len(rms))
+        for name in names:
+            yield
+            if not shown.has_room():
+                break
+            try:
+                report = views.partition(name)
+                yield from _Partition(views, families, report, shown, names=queue_names).steps()
+            except NotFound:
+                continue  # the partition went away between two steps
+        families.gauge(
+            "licorne_metrics_truncated",
+            "1 when there are more partitions and queues than metrics are shown of.",
+            ("rm",),
+            {(str(rm_id),): int(shown.truncated)},
+        )
 
 
 class _Partition:
     """Adds the metrics of one partition. What goes away between two steps is not counted."""
 
-    def __init__(self, views: Views, families: Families, report: PartitionReport) -> None:
+    def __init__(
+        self,
+        views: Views,
+        families: Families,
+        report: PartitionReport,
+        shown: Shown,
+        *,
+        names: bool,
+    ) -> None:
         self._views = views
         self._families = families
         self._report = report
+        self._shown = shown
+        self._names = names
         self._partition = report.name
         self._place = (str(report.rm_id), report.bare_name)
         self._resources = {"memory", "vcore"}
-        self._applications: dict[QueuePath, Counter[str]] = {}
 
     def steps(self) -> Iterator[None]:
         """Everything, one node, application or queue at a step."""
         self._totals()
         yield
         yield from self._nodes()
-        yield from self._count_applications()
-        yield from self._queues()
+        for found in self._views.census(self._partition):
+            yield
+            if found is not None:
+                self._waiting(found)
+                yield from self._usage("user", found)
+                yield from self._usage("group", found)
+                queues = QueueMetrics(self._views, self._families, self._report, found)
+                yield from queues.steps(self._shown, self._shows, names=self._names)
 
     def _totals(self) -> None:
         report = self._report
@@ -86,23 +142,21 @@ class _Partition:
             "state",
             {state.value.lower(): report.applications.get(state.value, 0) for state in AppState},
         )
-        for name, text, value in (
-            ("licorne_pending_asks", "Asks that wait.", report.pending_asks),
-            ("licorne_allocations", "Allocations there are.", report.allocations),
-            ("licorne_holds", "Reasons why nothing is scheduled for now.", len(report.holds)),
-        ):
-            self._families.gauge(name, text, _PLACE, {self._place: value})
-        for name, text, value in (
-            ("received", "Asks that came in.", counters.asks_received),
-            ("tried", "Times that an ask was looked at.", counters.asks_tried),
-        ):
-            self._families.counter(f"licorne_asks_{name}_total", text, _PLACE, {self._place: value})
-        self._families.counter(
-            "licorne_allocations_recovered_total",
-            "Allocations replayed.",
-            _PLACE,
-            {self._place: counters.allocations_recovered},
+        self._gauges(
+            "licorne_capacity",
+            "What all nodes have, by resource.",
+            "resource",
+            {name: value for name, value in report.capacity.items() if self._shows(name)},
         )
+        self._gauge("licorne_allocations", "Allocations there are.", report.allocations)
+        self._gauge("licorne_holds", "Reasons why nothing is scheduled for now.", len(report.holds))
+        for name, text, value in (
+            ("asks_received", "Asks that came in.", counters.asks_received),
+            ("asks_tried", "Times that an ask was looked at.", counters.asks_tried),
+            ("allocations_recovered", "Allocations replayed.", counters.allocations_recovered),
+        ):
+            self._families.counter(f"licorne_{name}_total", text, _PLACE, {self._place: value})
+        self._shown.take(4 + 3 + len(AppState) + len(report.capacity) + 5)
 
     def _nodes(self) -> Iterator[None]:
         active = draining = 0
@@ -137,83 +191,59 @@ class _Partition:
                 "range",
                 dict(zip(_RANGES, counts, strict=True)),
             )
+        self._shown.take(4 + len(_RANGES) * len(usage))
 
-    def _count_applications(self) -> Iterator[None]:
-        for name in self._views.app_ids(self._partition):
-            yield
-            try:
-                app = self._views.application(self._partition, name, detail=False)
-            except NotFound:
-                continue
-            self._applications.setdefault(app.queue, Counter())[app.state.lower()] += 1
-
-    def _queues(self) -> Iterator[None]:
-        waiting = deque([QueuePath("root")])
-        count = 0
-        while waiting and count < MAX_QUEUES:
-            yield
-            try:
-                queue = self._views.queue(self._partition, waiting.popleft())
-            except NotFound:
-                continue  # a dynamic queue that was cleaned away since its parent was looked at
-            self._queue_resources(queue)
-            if queue.is_leaf:
-                self._leaf(queue)
-            waiting.extend(queue.child_names)
-            count += 1
-        self._families.gauge(
-            "licorne_metrics_truncated",
-            "1 when there are more queues than metrics are shown of.",
-            _PLACE,
-            {self._place: 1 if waiting else 0},
+    def _waiting(self, census: Census) -> None:
+        """Asks that wait, and what is kept or made free for them."""
+        counters = self._views.counters(self._partition)
+        self._gauge("licorne_pending_asks", "Asks that wait.", sum(census.pending.values()))
+        self._gauge("licorne_reservations", "Nodes kept free for asks.", census.reservations)
+        self._gauges(
+            "licorne_placeholders",
+            "Placeholders of gangs.",
+            "state",
+            {"waiting": census.placeholders_waiting, "running": census.placeholders},
         )
-
-    def _queue_resources(self, queue: QueueReport) -> None:
-        """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
-        nothing = dict.fromkeys(self._report.capacity, 0)
-        amounts = {
-            "guaranteed": queue.guaranteed,
-            "max": queue.max,
-            "allocated": {**nothing, **queue.allocated},
-            "pending": {**nothing, **queue.pending},
-            "preempting": {**nothing, **queue.preempting},
-        }
-        values: dict[Labels, float] = {
-            (*self._place, queue.path, state, name): value
-            for state, resources in amounts.items()
-            for name, value in sorted(resources.items())
-            if self._shows(name)
-        }
-        values[*self._place, queue.path, "maxRunningApps", "apps"] = queue.max_applications
-        self._families.gauge(
-            "yunikorn_queue_resource",
-            "Resources of a queue.",
-            (*_PLACE, "queue", "state", "resource"),
-            values,
+        self._counters(
+            "licorne_placeholders_ended_total",
+            "Placeholders that a real allocation took the place of, or that ended otherwise.",
+            "how",
+            {
+                "replaced": counters.placeholders_replaced,
+                "timed_out": counters.placeholders_timed_out,
+            },
         )
+        self._counters(
+            "licorne_preemptions_total",
+            "Allocations that were told to stop for others, by the rule.",
+            "rule",
+            census.preemptions,
+        )
+        self._shown.take(2 + 4 + len(census.preemptions))
 
-    def _leaf(self, queue: QueueReport) -> None:
-        """The applications of a leaf. The counters start when the leaf is made, and go with it."""
-        labels = (*_PLACE, "queue", "state")
-        states = self._applications.get(queue.path, Counter())
-        counters = queue.counters
-        living = {state: states[state] for state in _LIVE}
-        ended = {
-            "completed": counters.applications_completed,
-            "failed": counters.applications_failed,
-        }
-        containers = {
-            "allocated": counters.allocations_made,
-            "released": counters.allocations_released,
-        }
-
-        def here(counts: Mapping[str, int]) -> dict[Labels, float]:
-            return {(*self._place, queue.path, state): count for state, count in counts.items()}
-
-        add = self._families
-        add.gauge("yunikorn_queue_app", "Applications.", labels, here(living | ended))
-        add.counter("yunikorn_queue_app_total", "Applications that ended.", labels, here(ended))
-        add.counter("yunikorn_queue_container", "Allocations ever.", labels, here(containers))
+    def _usage(self, kind: str, census: Census) -> Iterator[None]:
+        """What users or groups have: the first by name have metrics of their own."""
+        shown: list[str] = []
+        for part in parts(census.running):
+            yield
+            shown = nsmallest(MAX_NAMES, [*shown, *(name for of, name in part if of == kind)])
+        own = set(shown)
+        usage: dict[Labels, float] = {}
+        running: dict[Labels, float] = {}
+        for part in parts(census.running):
+            yield
+            for name in (name for of, name in part if of == kind):
+                where = (*self._place, kind, name if name in own else OTHERS)
+                running[where] = running.get(where, 0) + census.running[kind, name]
+                for resource, value in census.usage[kind, name].items():
+                    if self._shows(resource):
+                        usage[*where, resource] = usage.get((*where, resource), 0) + value
+        labels = (*_PLACE, "kind", "name")
+        text = "What users and groups have, by resource."
+        self._families.gauge("licorne_usage", text, (*labels, "resource"), usage)
+        text = "Applications of users and groups that have an allocation."
+        self._families.gauge("licorne_usage_applications", text, labels, running)
+        self._shown.take(len(usage) + len(running))
 
     def _shows(self, resource: str) -> bool:
         if resource not in self._resources:
@@ -222,6 +252,9 @@ class _Partition:
             self._resources.add(resource)
         return True
 
+    def _gauge(self, name: str, text: str, value: int) -> None:
+        self._families.gauge(name, text, _PLACE, {self._place: value})
+
     def _gauges(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
         here: dict[Labels, float] = {(*self._place, of): value for of, value in values.items()}
         self._families.gauge(name, text, (*_PLACE, label), here)
@@ -229,8 +262,3 @@ class _Partition:
     def _counters(self, name: str, text: str, label: str, values: Mapping[str, int]) -> None:
         here: dict[Labels, float] = {(*self._place, of): value for of, value in values.items()}
         self._families.counter(name, text, (*_PLACE, label), here)
-
-
-def metric_part(resource: str) -> str:
-    """A resource as part of a metric's name; what may not stand there becomes an underscore."""
-    return "".join(c if c.isascii() and c.isalnum() else "_" for c in resource)

@@ -10,6 +10,7 @@ from time import monotonic
 from aiohttp import web
 
 from licorne_server.http.sources import Status
+from licorne_server.measures.histogram import WORK, Histogram
 
 BEAT_SECONDS = 0.25
 
@@ -17,11 +18,15 @@ BEAT_SECONDS = 0.25
 class Heartbeat:
     """A timer of the loop that notes when it fired, and how late that was."""
 
+    delays: Histogram
+    """How late the beats were, in seconds."""
+
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         """`clock` gives seconds that never go back. The first beat comes after `start`."""
         self._clock = clock
         self._last = clock()
         self._worst = 0.0
+        self.delays = Histogram(WORK)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -37,7 +42,9 @@ class Heartbeat:
 
     def beat(self) -> None:
         """Note how late this beat is, and wait for the next one."""
-        self._worst = max(self._worst, self.silence() - BEAT_SECONDS)
+        late = max(0.0, self.silence() - BEAT_SECONDS)
+        self._worst = max(self._worst, late)
+        self.delays.observe(late)
         self.stop()
         self.start()
 

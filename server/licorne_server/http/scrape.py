@@ -10,12 +10,13 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.exposition import generate_latest as write_plain
 from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
 
-from licorne_server.build_info import build_info
-from licorne_server.http.families import Families, Labels
+from licorne_server.http.families import Families
 from licorne_server.http.metrics import gather
 from licorne_server.http.probes import Heartbeat, unready
 from licorne_server.http.rm_metrics import gather_rms
-from licorne_server.http.sources import Figures, Sources
+from licorne_server.http.rm_timing import gather_timing
+from licorne_server.http.server_metrics import add_server
+from licorne_server.http.sources import Sources
 from licorne_server.http.stream import SHARE, reader_of, send_bytes, sliced
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -55,57 +56,24 @@ class Scrape:
 
     def _lines(self, openmetrics: bool) -> Iterator[str]:
         families = Families()
-        for _ in gather(self._sources.views, families):
+        names = self._sources.queue_names
+        for _ in gather(self._sources.views, families, queue_names=names):
             yield ""
         figures = self._sources.figures()
         for _ in gather_rms(self._sources.views, figures, families):
             yield ""
-        self._server(figures, families)
+        for _ in gather_timing(figures.rms, families):
+            yield ""
+        add_server(
+            figures,
+            self._heartbeat,
+            families,
+            ready=not unready(self._sources.status),
+            uptime=self._sources.now() - self._sources.started_time,
+        )
         yield from families.lines(openmetrics=openmetrics)
         write = write_openmetrics if openmetrics else write_plain
         yield write(self._process).decode()
-
-    def _server(self, figures: Figures, families: Families) -> None:
-        ready = not unready(self._sources.status)
-        for name, text, value in (
-            ("licorne_ready", "1 when RMs may be sent here.", 1 if ready else 0),
-            ("licorne_inbox", "Commands that wait for the core.", figures.inbox),
-            ("licorne_memory_bytes", "Resident memory.", figures.memory),
-            (
-                "licorne_memory_limit_bytes",
-                "Resident memory above which new work is refused; 0 for any.",
-                figures.memory_limit,
-            ),
-            (
-                "licorne_memory_shortage",
-                "1 while new work is refused for want of memory, 2 while everything is.",
-                figures.shortage,
-            ),
-            (
-                "licorne_loop_lag_seconds",
-                "The most that the event loop was late since the last scrape.",
-                self._heartbeat.worst_lag(),
-            ),
-        ):
-            families.gauge(name, text, (), {(): value})
-        _build(families)
-        for name, text, value in (
-            ("licorne_commands_total", "Commands handled.", figures.commands),
-            ("licorne_turns_total", "Turns of scheduling.", figures.turns),
-            ("licorne_turn_seconds_total", "Time spent in turns.", figures.turn_seconds),
-            ("licorne_defects_total", "Failures inside the core.", figures.defects),
-        ):
-            families.counter(name, text, (), {(): value})
-        text = "Log lines that were not written."
-        dropped: dict[Labels, float] = {(why,): n for why, n in figures.log_lines_dropped.items()}
-        families.counter("licorne_log_lines_dropped_total", text, ("reason",), dropped)
-
-
-def _build(families: Families) -> None:
-    info = build_info()
-    labels = ("version", "form", "python", "optimized")
-    values = (info.version, info.form, info.python, str(info.optimized).lower())
-    families.gauge("licorne_build_info", "1, with what runs in the labels.", labels, {values: 1})
 
 
 def _takes_openmetrics(accept: str) -> bool:

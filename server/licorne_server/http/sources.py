@@ -10,6 +10,7 @@ from licorne_core.views import Views
 from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
+from licorne_server.measures import Calls, RmMeasures
 from licorne_server.share import Share
 from licorne_server.tokens import Tokens
 
@@ -27,6 +28,19 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventFigures:
+    """The events of one registration of an RM."""
+
+    noted: int = 0
+    kept: int = 0
+    told: int = 0
+    """Events that the RM itself was told."""
+    memory: int = 0
+    """Bytes that those take that are kept, as reckoned."""
+    watchers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RmFigures:
     """One RM's connection; `resyncs` counts the replays that an overflow of its outbox cost."""
 
@@ -34,7 +48,11 @@ class RmFigures:
     connected: bool
     outbox_messages: int = 0
     outbox_bytes: int = 0
+    outbox_age: float = 0.0
+    """For how many seconds the oldest message has waited that is not written yet."""
     resyncs: int = 0
+    events: EventFigures = EventFigures()
+    measures: RmMeasures = field(default_factory=RmMeasures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +61,19 @@ class Figures:
 
     rms: tuple[RmFigures, ...] = ()
     rms_forgotten: int = 0
+    outbox_max: int = 0
+    """Bytes above which the messages for an RM are dropped, and it has to replay."""
+    calls: Calls = field(default_factory=Calls)
+    """gRPC calls."""
+    certificate_end: float = 0.0
+    """Until when the server's certificate is valid, in unix seconds; 0 without TLS."""
+    audits: int = 0
+    audit_findings: int = 0
+    """What did not agree in the books when they were added up last."""
+    collections: int = 0
+    """Full passes of the garbage collector that were made in idle moments."""
+    collection_seconds: float = 0.0
+    """What these took."""
     memory: int = 0
     """Bytes of resident memory now."""
     memory_limit: int = 0
@@ -74,6 +105,8 @@ class Sources:
     log_level: Callable[[], str] = lambda: "info"
     """The level of lines of all loggers that have none of their own."""
     figures: Callable[[], Figures] = Figures
+    queue_names: bool = True
+    """Whether metrics of queues also come under names that have the queue in them."""
     config_thread: ConfigThread = field(default_factory=ConfigThread)
     history: deque[Sample] = field(default_factory=deque)
     events: EventLogs = field(default_factory=lambda: EventLogs(lambda _: ExtraConfig()))

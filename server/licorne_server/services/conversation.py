@@ -138,7 +138,7 @@ class Conversation:
 
     async def _take(self, envelope: Envelope) -> None:
         """Acknowledge what the RM has dealt with, and let its request wait for its turn."""
-        session = self._session
+        session, now = self._session, self._engine.now()
         session.check_acknowledged(envelope.acknowledged)
         self._rm.outbox.acknowledge(envelope.acknowledged)
         number, message, payload = envelope.number, envelope.message, envelope.payload
@@ -151,7 +151,8 @@ class Conversation:
         size = len(payload)
         if message in REQUESTS:
             kind = REQUESTS[message]
-            self._intake.put(Entry(kind, number, await self._split(kind, payload), size=size))
+            request = await self._split(kind, payload)
+            self._intake.put(Entry(kind, number, request, size=size, time=now))
         elif message in ANSWERS:
             await self._answer(ANSWERS[message], payload)
             self._intake.put(Entry(Kind.SESSION, number))
@@ -165,10 +166,12 @@ class Conversation:
 
     async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
         """Hand over what the RM answers, all of it or nothing, part by part."""
+        now = self._engine.now()
         parts = await read(self._rm.rm_id, payload, self._rms.pace())
         for index, answers in enumerate(parts):
             if index:
                 await asyncio.sleep(0)
+            self._rm.measures.answered((answer.check for answer in answers.answers), now)
             self._engine.post(answers, is_current=self._is_current)
 
     async def _split(self, kind: Kind, payload: bytes) -> Split:
@@ -190,15 +193,15 @@ class Conversation:
             # again. So a request is handled and counted, or neither.
             with self._stream.to_completion():
                 if entry.request is not None:
-                    await self._request(entry.kind, entry.request)
+                    await self._request(entry.kind, entry.request, entry.time)
                 elif entry.kind is Kind.SESSION:
                     await self._speak(entry)
                 session.handled(entry.number)
             self._rm.outbox.wake()
 
-    async def _request(self, kind: Kind, request: Split) -> None:
+    async def _request(self, kind: Kind, request: Split, time: float) -> None:
         refused = await handle_request(
-            self._engine, self._rms, self._rm, kind, request, self._is_current
+            self._engine, self._rms, self._rm, kind, request, self._is_current, time
         )
         if refused:
             self._session.refuse(kind, refused)
@@ -275,6 +278,7 @@ class Conversation:
         Where it has begun already, nothing changes.
         """
         if check:
+            self._rm.measures.checks.written(check, self._engine.now())
             command = NotePredicatesSent(rm_id=self._rm.rm_id, check=check)
             self._engine.post(command, is_current=self._is_current)
 

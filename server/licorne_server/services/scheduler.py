@@ -88,6 +88,7 @@ class SchedulerService:
     async def _serve(self, kind: Kind, context: Any) -> None:
         stream = self._gate.stream(context)
         first = await self._gate.first(stream, context)
+        now = self._engine.now()
         if first is None:
             return
         request = await split(first, LAYOUTS[kind], self._rms.pace())
@@ -95,7 +96,7 @@ class SchedulerService:
         rm = await self._take_over(kind, request.rm_id, stream)
         try:
             intake = Intake()
-            intake.put(Entry(kind, 0, request, size=len(first)))
+            intake.put(Entry(kind, 0, request, size=len(first), time=now))
             await stream.run(
                 self._read(rm, kind, stream, intake, context),
                 self._carry_out(rm, kind, stream, intake),
@@ -140,6 +141,7 @@ class SchedulerService:
         layout = LAYOUTS[kind]
         try:
             while (raw := await stream.read()) is not None:
+                now = self._engine.now()
                 request = await split(raw, layout, self._rms.pace())
                 if request.rm_id and request.rm_id != rm.rm_id:
                     self._access.check_rm(context, request.rm_id)
@@ -147,7 +149,7 @@ class SchedulerService:
                     raise invalid_argument(
                         f"rmID is {shown(request.rm_id)} on a stream of RM {rm.rm_id}", "rmID"
                     )
-                intake.put(Entry(kind, 0, request, size=len(raw)))
+                intake.put(Entry(kind, 0, request, size=len(raw), time=now))
                 await intake.room()
         except (CallError, Malformed) as error:
             # What came before it is carried out.
@@ -170,6 +172,7 @@ class SchedulerService:
                     kind,
                     entry.request,
                     rm.registration_guard(),
+                    entry.time,
                 )
 
     async def _write(self, rm: Rm, kind: Kind, stream: Stream) -> None:

@@ -5,8 +5,8 @@ from licorne_core.effects import (
     ApplicationStopped,
     ApplicationsUpdated,
     Effect,
+    OperatorRefusal,
     OperatorRefused,
-    Refusal,
 )
 from licorne_core.ids import AppId, PartitionName, RmId
 from licorne_core.tuning import Tuning
@@ -118,9 +118,9 @@ def test_one_that_is_over_or_unknown_is_refused() -> None:
     told = driver.do(*(kill(name) for name in ("other", "bad", "nobody")))
     found = [effect for effect in told if isinstance(effect, OperatorRefused)]
     assert [(one.refusal, one.reason) for one in found] == [
-        (Refusal.APPLICATION_OVER, "application other is over: it is Failed"),
-        (Refusal.APPLICATION_OVER, "application bad is over: it is Rejected"),
-        (Refusal.NOT_FOUND, "application nobody not found in partition [rm1]default"),
+        (OperatorRefusal.APPLICATION_OVER, "application other is over: it is Failed"),
+        (OperatorRefusal.APPLICATION_OVER, "application bad is over: it is Rejected"),
+        (OperatorRefusal.NOT_FOUND, "application nobody not found in partition [rm1]default"),
     ]
 
 

@@ -1,7 +1,7 @@
 """An operator drains a node: a flag beside what the RM says of it."""
 
 from licorne_core.commands import NodeAction, PredicatePolicy
-from licorne_core.effects import Effect, NodeSchedulableSet, OperatorRefused, Refusal
+from licorne_core.effects import Effect, NodeSchedulableSet, OperatorRefusal, OperatorRefused
 from licorne_core.facts.nodes import SchedulableChanged
 from licorne_core.ids import AppId, NodeId, PartitionName
 from support.builders import (
@@ -147,7 +147,7 @@ def test_an_unknown_node_is_refused() -> None:
         for effect in driver.do(drain("n9"), drain("n1", partition="other"))
         if isinstance(effect, OperatorRefused)
     ]
-    assert [one.refusal for one in refused] == [Refusal.NOT_FOUND] * 2
+    assert [one.refusal for one in refused] == [OperatorRefusal.NOT_FOUND] * 2
     assert [one.reason for one in refused] == [
         "node n9 not found in partition [rm1]default",
         "partition [rm1]other not found",

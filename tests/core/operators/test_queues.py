@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_core.commands import NodeAction, PredicatePolicy, TerminationType
-from licorne_core.effects import Effect, OperatorRefused, QueueStoppedSet, Refusal
+from licorne_core.effects import Effect, OperatorRefusal, OperatorRefused, QueueStoppedSet
 from licorne_core.ids import AppId, PartitionName
 from licorne_core.tuning import Tuning
 from support.builders import (
@@ -209,9 +209,9 @@ def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
     found = [effect for effect in told if isinstance(effect, OperatorRefused)]
     draining = "queue root.up is draining, as the configuration has it no more"
     assert [(one.refusal, one.reason) for one in found] == [
-        (Refusal.QUEUE_DRAINING, draining),
-        (Refusal.QUEUE_DRAINING, draining),
-        (Refusal.NOT_FOUND, "queue root.nowhere not found in partition [rm1]default"),
+        (OperatorRefusal.QUEUE_DRAINING, draining),
+        (OperatorRefusal.QUEUE_DRAINING, draining),
+        (OperatorRefusal.NOT_FOUND, "queue root.nowhere not found in partition [rm1]default"),
     ]
 
 

@@ -12,10 +12,11 @@ from licorne_core.ids import RmId
 from licorne_core.rm_caps import RmCaps
 from licorne_server import share
 from licorne_server.build_info import build_info
-from licorne_server.http import Figures, RmFigures, scrape
+from licorne_server.http import Figures, RmFigures, queue_metrics, scrape
 from licorne_server.http import metrics as limits
 from licorne_server.http.families import Families
-from licorne_server.http.metrics import gather, metric_part
+from licorne_server.http.metrics import gather
+from licorne_server.http.queue_metrics import metric_part
 from support.builders import (
     RM,
     app,
@@ -253,7 +254,7 @@ async def test_how_much_rms_have_and_may_have(site: Site) -> None:
 
 async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """Queues and resource types beyond a number have no samples, and the first is said."""
-    monkeypatch.setattr(limits, "MAX_QUEUES", 3)
+    monkeypatch.setattr(queue_metrics, "MAX_QUEUES", 3)
     monkeypatch.setattr(limits, "MAX_RESOURCES", 4)
     names = ", ".join(f"{{name: q{n}}}" for n in range(9))
     site.driver.do(
@@ -268,7 +269,7 @@ async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -
         "root", "root.q0", "root.q1",
     }  # fmt: skip
     assert len({key for key in samples if "_node_usage_total{" in key}) == 3 * 10
-    assert samples[f"licorne_metrics_truncated{{{HERE}}}"] == 1
+    assert samples['licorne_metrics_truncated{rm="rm1"}'] == 1
 
 
 @pytest.mark.parametrize(

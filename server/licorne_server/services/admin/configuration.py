@@ -114,7 +114,7 @@ class ConfigurationMethods:
         self._names.rm(request.rm_id, context)
         caller = self._access.caller(context)
         applier = self._changes.applier
-        async with self._rms.lock(request.rm_id):
+        async with self._changes.configuring(request.rm_id):
             self._rms.get(request.rm_id, "UpdateConfiguration")
             applier.check_base(request.rm_id, request.base_revision)
             origin = Origin(caller.party, f"RM {request.rm_id}")

@@ -84,7 +84,7 @@ class RevisionMethods:
         self._names.rm(request.rm_id, context)
         caller = self._access.caller(context)
         applier = self._changes.applier
-        async with self._rms.lock(request.rm_id):
+        async with self._changes.configuring(request.rm_id):
             self._rms.get(request.rm_id, "RollBackConfiguration")
             applier.check_base(request.rm_id, request.base_revision)
             revisions = self._changes.configurations.get(request.rm_id)

@@ -17,9 +17,9 @@ from licorne_core.effects import (
     Effect,
     NodeSchedulableSet,
     NotRegistered,
+    OperatorRefusal,
     OperatorRefused,
     QueueStoppedSet,
-    Refusal,
 )
 from licorne_core.ids import AppId, NodeId, RmId
 from licorne_server.caps import MAX_QUEUE_PATH, bytes_of, id_problem, size_problem, text_problem
@@ -131,9 +131,9 @@ def _outcome(effects: Sequence[Effect], wanted: type[T]) -> T:
 def _refused(effect: OperatorRefused) -> CallError:
     """The status for a refusal of the core."""
     match effect.refusal:
-        case Refusal.NOT_FOUND:
+        case OperatorRefusal.NOT_FOUND:
             return not_found(effect.reason)
-        case Refusal.APPLICATION_OVER:
+        case OperatorRefusal.APPLICATION_OVER:
             return failed_precondition(effect.reason, "APPLICATION_OVER")
-        case Refusal.QUEUE_DRAINING:
+        case OperatorRefusal.QUEUE_DRAINING:
             return failed_precondition(effect.reason, "QUEUE_DRAINING")

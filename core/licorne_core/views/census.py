@@ -1,0 +1,151 @@
+"""What the applications of a partition come to: by state, and their asks by what is in the way.
+
+Nothing is tried anew. An ask that was looked at in vain has its blocker, and the blocker says which
+check has found it; what no check stops waits for its turn.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.groups import AskGroup
+from licorne_core.apps.states import SCHEDULABLE
+from licorne_core.explain import starting_checks
+from licorne_core.ids import QueuePath
+from licorne_core.partition import Partition
+from licorne_core.quotas import Quota
+from licorne_core.reasons import (
+    AnswersCheck,
+    BackOffCheck,
+    GangCheck,
+    NodesCheck,
+    PartitionCheck,
+    QueueCheck,
+    StartingCheck,
+    StateCheck,
+)
+from licorne_core.reports import Census
+from licorne_core.resources import charge
+from licorne_core.scheduling.blockers import Blocker, OpenPlaceholders, RunningLimit
+from licorne_core.scheduling.predicate_checks import AnswersOwed
+from licorne_core.scheduling.shortages import QuotaShortage
+from licorne_core.trackers import Tracker
+
+WAITS_FOR_TURN = "WAITS_FOR_TURN"
+"""No check is known to stop the ask."""
+
+WAITS_FOR_ANSWER = "WAITS_FOR_ANSWER"
+"""The ask has a node, and the RM is being asked whether that will do (spec § 8.4)."""
+
+REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
+"""The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
+
+KINDS = ("queue", "user", "group")
+REASONS = (
+    PartitionCheck.code,
+    StateCheck.code,
+    StartingCheck.code,
+    BackOffCheck.code,
+    *(f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS),
+    GangCheck.code,
+    QueueCheck.code,
+    "USER_QUOTA_EXCEEDED",
+    "GROUP_QUOTA_EXCEEDED",
+    AnswersCheck.code,
+    NodesCheck.code,
+    WAITS_FOR_TURN,
+    WAITS_FOR_ANSWER,
+    REPLACES_PLACEHOLDER,
+)
+"""Every code that a census may have, in the order of the checks."""
+
+PART = 1_000
+"""Groups of one application that are looked at before others have their turn."""
+
+
+def census(partition: Partition) -> Iterator[Census | None]:
+    """The census, with a None before it wherever the reader may pause.
+
+    What changes meanwhile may be missed.
+    """
+    applications: Counter[tuple[QueuePath, str]] = Counter()
+    pending: Counter[tuple[QueuePath, str]] = Counter()
+    usage: dict[tuple[str, str], dict[str, int]] = {}
+    running: Counter[tuple[str, str]] = Counter()
+    waiting = kept = reservations = 0
+    for app in list(partition.applications.values()):
+        yield None
+        applications[app.queue_path, app.state.value.lower()] += 1
+        kept += app.placeholder_count
+        reservations += len(app.reserved)
+        if app.allocation_count:
+            for who in _counted_for(app):
+                running[who] += 1
+                for booked in (app.allocated, app.placeholder_allocated):
+                    charge(usage.setdefault(who, {}), tuple(booked.items()))
+        if len(app.requests) == app.allocation_count and not app.assumed_count:
+            continue
+        if app.assumed_count:
+            pending[app.queue_path, WAITS_FOR_ANSWER] += app.assumed_count
+        if app.replacing_count:
+            pending[app.queue_path, REPLACES_PLACEHOLDER] += app.replacing_count
+        stopped = stops_all(partition, app)
+        for number, group in enumerate(list(app.groups.values()), 1):
+            if group.waiting:
+                pending[app.queue_path, stopped or stops(app, group)] += group.waiting
+                waiting += group.waiting if group.key[2] else 0
+            if not number % PART:
+                yield None
+    yield Census(
+        applications=applications,
+        pending=pending,
+        usage=usage,
+        running=running,
+        placeholders_waiting=waiting,
+        placeholders=kept,
+        reservations=reservations,
+        preemptions={rule.value: count for rule, count in partition.ledger.counts.items()},
+    )
+
+
+def _counted_for(app: Application) -> list[tuple[str, str]]:
+    """The user of an application, and the group that it counts for if there is one."""
+    user = ("user", app.user.user)
+    return [user, ("group", app.group)] if app.group else [user]
+
+
+def stops_all(partition: Partition, app: Application) -> str:
+    """The code of what stops all asks of an application; empty for nothing."""
+    if partition.holds or not partition.nodes.by_id:
+        return PartitionCheck.code
+    if app.state not in SCHEDULABLE:
+        return StateCheck.code
+    if any(not check.passed for check in starting_checks(partition, app)):
+        return StartingCheck.code
+    if app.backoff_until:
+        return BackOffCheck.code
+    if isinstance(app.blocker, RunningLimit):
+        return f"{_kind(app.blocker.quota).upper()}_MAX_APPLICATIONS"
+    return ""
+
+
+def stops(app: Application, group: AskGroup) -> str:
+    """The code of what stops the asks of a group, or of their wait for a turn."""
+    blocker: Blocker | None = group.blocker or app.blocker
+    match blocker:
+        case None:
+            return WAITS_FOR_TURN
+        case OpenPlaceholders():
+            return GangCheck.code
+        case QuotaShortage():
+            kind = _kind(blocker.quota)
+            return QueueCheck.code if kind == "queue" else f"{kind.upper()}_QUOTA_EXCEEDED"
+        case AnswersOwed():
+            return AnswersCheck.code
+        case _:
+            return NodesCheck.code
+
+
+def _kind(quota: Quota) -> str:
+    """Whose quota it is: ``queue``, ``user`` or ``group``."""
+    return quota.kind if isinstance(quota, Tracker) else "queue"

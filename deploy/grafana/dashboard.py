@@ -1,0 +1,196 @@
+"""Draws `dashboards/licorne.json`, the dashboard for Grafana, from `panels.yml`.
+
+Run it after a change: ``python deploy/grafana/dashboard.py``. Tests compare the file with what this
+draws, ask Prometheus' own tool about every expression, and look for every metric on a running
+server.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+FILE = HERE / "dashboards/licorne.json"
+WIDTH = 24
+"""Columns of Grafana's grid."""
+
+SMALL = 4
+"""The width of a panel that is a number only, and its height."""
+
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_OF = 'instance=~"$instance"'
+_RM = f'{_OF}, rm=~"$rm"'
+_PARTITION = f'{_RM}, partition=~"$partition"'
+STANDING_FOR = {
+    "@queue": f'{_PARTITION}, queue=~"$queue"',
+    "@partition": _PARTITION,
+    "@rm": _RM,
+    "@of": _OF,
+    "@rate": "$__rate_interval",
+}
+VARIABLES = {
+    "instance": "label_values(licorne_build_info, instance)",
+    "rm": f"label_values(licorne_rm_connected{{{_OF}}}, rm)",
+    "partition": f"label_values(licorne_allocations{{{_RM}}}, partition)",
+    "queue": f"label_values(yunikorn_queue_resource{{{_PARTITION}}}, queue)",
+    "resource": f"label_values(licorne_capacity{{{_PARTITION}}}, resource)",
+}
+ONE_OF = {"resource": "vcore"}
+"""Variables of which one value is chosen, as different resources have no sum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One panel: what it shows, in which unit, and what it asks for, by legend."""
+
+    title: str
+    about: str
+    unit: str
+    targets: dict[str, str] = field(default_factory=dict)
+    kind: str = "timeseries"
+    width: int = 8
+    stacked: bool = False
+    histogram: dict[str, str] = field(default_factory=dict)
+    """The name of a histogram, of what, and by which label, instead of targets."""
+
+    def expressions(self) -> dict[str, str]:
+        """What it asks for, by legend: the targets, or the median and the 99th percentile."""
+        found = dict(self.targets)
+        if self.histogram:
+            by = self.histogram.get("by", "")
+            labels = f"le, {by}" if by else "le"
+            of = f"{self.histogram['name']}_bucket{{{self.histogram['of']}}}[@rate]"
+            for quantile in (0.5, 0.99):
+                legend = f"p{quantile * 100:.0f}" + (f" {{{{{by}}}}}" if by else "")
+                found[legend] = f"histogram_quantile({quantile}, sum by ({labels}) (rate({of})))"
+        return {legend: _expanded(expression) for legend, expression in found.items()}
+
+
+def _expanded(expression: str) -> str:
+    for short, text in STANDING_FOR.items():
+        expression = expression.replace(short, text)
+    return expression
+
+
+def rows() -> dict[str, list[Panel]]:
+    """The panels by the headings above them."""
+    read = yaml.safe_load((HERE / "panels.yml").read_text(encoding="utf-8"))
+    return {title: [Panel(**panel) for panel in panels] for title, panels in read.items()}
+
+
+def _variables() -> Iterator[dict[str, object]]:
+    source = {"name": "datasource", "label": "Data source", "type": "datasource", "hide": 0}
+    yield {**source, "query": "prometheus"}
+    for name, query in VARIABLES.items():
+        several = name not in ONE_OF
+        value = "$__all" if several else ONE_OF[name]
+        yield {
+            "name": name,
+            "label": "RM" if name == "rm" else name.capitalize(),
+            "type": "query",
+            "datasource": SOURCE,
+            "query": {"query": query, "refId": f"variable-{name}"},
+            "definition": query,
+            "refresh": 2,
+            "sort": 1,
+            "multi": several,
+            "includeAll": several,
+            "current": {"text": "All" if several else value, "value": value},
+            "hide": 0,
+        }
+
+
+def _options(panel: Panel) -> dict[str, object]:
+    if panel.kind == "timeseries":
+        legend = {"displayMode": "list", "placement": "bottom", "showLegend": True}
+        return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
+    if panel.kind == "state-timeline":
+        return {"showValue": "never", "mergeValues": True}
+    reduce = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+    if panel.kind == "bargauge":
+        return {"orientation": "horizontal", "displayMode": "gradient", "reduceOptions": reduce}
+    text = "name" if panel.width > SMALL else "value"
+    return {"reduceOptions": reduce, "textMode": text, "colorMode": "value", "graphMode": "area"}
+
+
+def _defaults(panel: Panel) -> dict[str, object]:
+    if panel.kind != "timeseries":
+        return {"unit": panel.unit, "min": 0}
+    stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
+    fill = 30 if panel.stacked else 5
+    line = {"drawStyle": "line", "fillOpacity": fill, "lineWidth": 1, "stacking": stacking}
+    return {"unit": panel.unit, "min": 0, "custom": line}
+
+
+def _height(panel: Panel) -> int:
+    return SMALL if panel.width == SMALL else 8
+
+
+def _panel(panel: Panel, number: int, x: int, y: int) -> dict[str, object]:
+    return {
+        "id": number,
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.about,
+        "datasource": SOURCE,
+        "gridPos": {"x": x, "y": y, "w": panel.width, "h": _height(panel)},
+        "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
+        "options": _options(panel),
+        "targets": [
+            {
+                "refId": chr(ord("A") + place),
+                "datasource": SOURCE,
+                "expr": expression,
+                "legendFormat": legend or "__auto",
+                "range": True,
+            }
+            for place, (legend, expression) in enumerate(panel.expressions().items())
+        ],
+    }
+
+
+def _panels() -> Iterator[dict[str, object]]:
+    """A heading for each row, and its panels in lines below."""
+    number = y = 0
+    for title, panels in rows().items():
+        number += 1
+        position = {"x": 0, "y": y, "w": WIDTH, "h": 1}
+        yield {"id": number, "type": "row", "title": title, "gridPos": position, "panels": []}
+        y += 1
+        x = height = 0
+        for panel in panels:
+            number += 1
+            if x + panel.width > WIDTH:
+                x, y, height = 0, y + height, 0
+            yield _panel(panel, number, x, y)
+            x += panel.width
+            height = max(height, _height(panel))
+        y += height
+
+
+def dashboard() -> str:
+    """The file."""
+    document: dict[str, Any] = {
+        "uid": "licorne",
+        "title": "Licorne",
+        "description": "Queues, RMs, latency and the process of Licorne servers.",
+        "tags": ["licorne", "scheduler"],
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "10s",
+        "schemaVersion": 39,
+        "time": {"from": "now-30m", "to": "now"},
+        "templating": {"list": list(_variables())},
+        "annotations": {"list": []},
+        "links": [],
+        "panels": list(_panels()),
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(dashboard(), encoding="utf-8")

@@ -1,0 +1,83 @@
+"""Adds the books of all partitions up from time to time, in the share that readers have.
+
+What does not agree is a defect of the core, and goes into the log and the metrics.
+"""
+
+import asyncio
+
+import structlog
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import PartitionName
+from licorne_core.views import Views
+from licorne_server.clock import Clock
+from licorne_server.share import Share
+
+log = structlog.get_logger(__name__)
+
+AUDIT_SECONDS = 300.0
+"""How long after an audit the next one begins."""
+
+SHOWN = 3
+"""How many findings of a partition the log names."""
+
+PARTY = "audits"
+
+
+class Audits:
+    """The audits of one server."""
+
+    def __init__(self, views: Views, clock: Clock, share: Share) -> None:
+        """None yet; `start` begins to wait for the first one."""
+        self._views = views
+        self._clock = clock
+        self._share = share
+        self._task: asyncio.Task[None] | None = None
+        self.count = 0
+        """Audits of all partitions that came to their end."""
+        self.findings = 0
+        """What did not agree in the last of them, in all partitions."""
+
+    def start(self) -> None:
+        """Make audits from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="audits")
+
+    async def stop(self) -> None:
+        """Make no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        woken = asyncio.Event()
+        due = self._clock.now() + AUDIT_SECONDS
+        while True:
+            await self._clock.wait(due, woken)
+            woken.clear()
+            if self._clock.now() < due:
+                continue
+            found = 0
+            for name in self._views.partition_names():
+                found += await self._audit(name)
+            self.findings = found
+            self.count += 1
+            due = self._clock.now() + AUDIT_SECONDS
+
+    async def _audit(self, name: PartitionName) -> int:
+        """How much does not agree in the books of a partition."""
+        try:
+            findings = self._views.audit(name)
+        except NotFound:  # it went away while others were audited
+            return 0
+        count = 0
+        while True:
+            async with self._share.slice(PARTY) as is_over:
+                for finding in findings:
+                    if finding is not None:
+                        count += 1
+                        if count <= SHOWN:
+                            log.error("books disagree", partition=name, finding=finding.text)
+                    elif is_over():
+                        break
+                else:
+                    return count

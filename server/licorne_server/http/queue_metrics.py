@@ -1,0 +1,183 @@
+"""Metrics of queues (spec § 12.3): by labels, and under names that have the queue in them.
+
+The names are made of the paths of queues, and of two paths the same name may come: ``root.a-b`` and
+``root.a_b``. Then the name has the sum of both.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Protocol, TypeVar
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import QueuePath
+from licorne_core.reports import Census, PartitionReport, QueueReport
+from licorne_core.views import Views
+from licorne_server.http.families import Families, Labels
+
+MAX_QUEUES = 1000
+"""How many queues of a partition have metrics of their own, those nearest to root first."""
+
+PART = 500
+"""Entries of a census that are looked at in one step."""
+
+OTHERS = "(others)"
+"""In place of the path of queues that have none: their asks must not be missing in the sum."""
+
+_PLACE = ("rm", "partition")
+_LIVE = ("new", "accepted", "running", "resuming", "completing", "failing")
+_OVER = ("completed", "failed", "rejected")
+_RESOURCES_TEXT = "Resources of a queue."
+_APPLICATIONS_TEXT = "Applications of a leaf."
+_CONTAINERS_TEXT = "Allocations ever."
+
+_Samples = Mapping[Labels, float]
+
+T = TypeVar("T")
+
+
+class Room(Protocol):
+    """How much may still be shown."""
+
+    truncated: bool
+
+    def has_room(self) -> bool:
+        """Whether something more may be shown; if not, it is left out."""
+        ...
+
+    def take(self, samples: int) -> None:
+        """So many are shown."""
+        ...
+
+
+class QueueMetrics:
+    """Adds the metrics of the queues of one partition."""
+
+    def __init__(
+        self, views: Views, families: Families, report: PartitionReport, census: Census
+    ) -> None:
+        """`census` is what the applications come to."""
+        self._views = views
+        self._families = families
+        self._report = report
+        self._census = census
+        self._place = (str(report.rm_id), report.bare_name)
+
+    def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
+        """A queue at a step, those nearest to root first, as far as there is room.
+
+        `shows` tells whether a resource is shown; with `names` the other form is added as well.
+        """
+        waiting = deque([QueuePath("root")])
+        seen: set[str] = set()
+        while waiting and len(seen) < MAX_QUEUES and room.has_room():
+            yield
+            try:
+                queue = self._views.queue(self._report.name, waiting.popleft())
+            except NotFound:
+                continue  # a dynamic queue that was cleaned away since its parent was looked at
+            seen.add(queue.path)
+            count = self._queue(queue, shows, names=names)
+            room.take(count * 2 if names else count)
+            waiting.extend(queue.child_names)
+        room.truncated |= bool(waiting)
+        yield from self._pending(seen)
+
+    def _queue(self, queue: QueueReport, shows: Callable[[str], bool], *, names: bool) -> int:
+        """Add one queue; how many samples it has."""
+        resources = self._resources(queue, shows)
+        applications, containers = self._leaf(queue) if queue.is_leaf else ({}, {})
+        add = self._families
+        labels = (*_PLACE, "queue", "state")
+        text = _RESOURCES_TEXT
+        add.gauge(
+            "yunikorn_queue_resource", text, (*labels, "resource"), self._of(queue, resources)
+        )
+        if queue.is_leaf:
+            text = _APPLICATIONS_TEXT
+            add.gauge("yunikorn_queue_app", text, labels, self._of(queue, applications))
+            over: dict[Labels, float] = {(state,): applications[state,] for state in _OVER}
+            text = "Applications that ended, or were rejected."
+            add.counter("yunikorn_queue_app_total", text, labels, self._of(queue, over))
+            text = _CONTAINERS_TEXT
+            add.counter("yunikorn_queue_container", text, labels, self._of(queue, containers))
+        if names:
+            path = metric_part(queue.path)
+            self._named(f"{path}_queue_resource", "gauge", _RESOURCES_TEXT, resources)
+            self._named(f"{path}_queue_app", "gauge", _APPLICATIONS_TEXT, applications)
+            self._named(f"{path}_queue_container", "counter", _CONTAINERS_TEXT, containers)
+        return len(resources) + len(applications) + len(containers)
+
+    def _of(self, queue: QueueReport, samples: _Samples) -> dict[Labels, float]:
+        return {(*self._place, queue.path, *key): value for key, value in samples.items()}
+
+    def _named(self, name: str, kind: str, text: str, samples: _Samples) -> None:
+        """Add the form with the queue in the name; a value that is there already is added to."""
+        for key, value in samples.items():
+            labels = (*_PLACE, *("state", "resource")[: len(key)])
+            place = (*self._place, *key)
+            self._families.sums(f"yunikorn_{name}", kind, text, labels, place, value)
+
+    def _resources(self, queue: QueueReport, shows: Callable[[str], bool]) -> dict[Labels, float]:
+        """The resources of a queue. A usage of zero is shown, so that a graph of it has no gaps."""
+        nothing = dict.fromkeys(self._report.capacity, 0)
+        amounts = {
+            "guaranteed": queue.guaranteed,
+            "max": queue.max,
+            "allocated": {**nothing, **queue.allocated},
+            "pending": {**nothing, **queue.pending},
+            "preempting": {**nothing, **queue.preempting},
+        }
+        values: dict[Labels, float] = {
+            (state, name): value
+            for state, resources in amounts.items()
+            for name, value in sorted(resources.items())
+            if shows(name)
+        }
+        values["maxRunningApps", "apps"] = queue.max_applications
+        return values
+
+    def _leaf(self, queue: QueueReport) -> tuple[dict[Labels, float], dict[Labels, float]]:
+        """The applications of a leaf by state, and its allocations.
+
+        The counters start when the leaf is made, and go with it.
+        """
+        counters, applications = queue.counters, self._census.applications
+        states: dict[Labels, float] = {
+            (state,): applications.get((queue.path, state), 0) for state in _LIVE
+        }
+        states["completed",] = counters.applications_completed
+        states["failed",] = counters.applications_failed
+        states["rejected",] = counters.applications_rejected
+        containers: dict[Labels, float] = {
+            ("allocated",): counters.allocations_made,
+            ("released",): counters.allocations_released,
+        }
+        return states, containers
+
+    def _pending(self, seen: set[str]) -> Iterator[None]:
+        """Asks by queue and by what is in their way. Their sum is the number that wait."""
+        values: dict[Labels, float] = {}
+        for part in parts(self._census.pending.items()):
+            yield
+            for (path, reason), count in part:
+                key = (*self._place, path if path in seen else OTHERS, reason)
+                values[key] = values.get(key, 0) + count
+        self._families.gauge(
+            "licorne_queue_pending_asks",
+            "Asks that wait, by the first check that stops them.",
+            (*_PLACE, "queue", "reason"),
+            values,
+        )
+
+
+def parts(items: Iterable[T]) -> Iterator[list[T]]:
+    """The items, as many at a time as may be looked at in one step."""
+    rest = iter(items)
+    while part := list(islice(rest, PART)):
+        yield part
+
+
+def metric_part(text: str) -> str:
+    """A text as part of a metric's name; what may not stand there becomes an underscore."""
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in text)

@@ -1,0 +1,60 @@
+"""Counts of values by size. To count one costs a search among some bounds, and no more."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+OLDER = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+"""The bounds that the older core's histograms have, in seconds."""
+
+WORK = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, *OLDER[4:])
+"""Bounds for what the server does at a time, in seconds; those of the older core are among them."""
+
+WAITS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+    *(60.0, 300.0, 900.0, 3600.0),
+)
+"""Bounds for what somebody waits for, in seconds."""
+
+
+class Histogram:
+    """How many values there were up to each bound, and what they come to together."""
+
+    __slots__ = ("_counts", "bounds", "total")
+
+    total: float
+    """The sum of all values."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        """No values yet; the bounds rise."""
+        self.bounds = tuple(bounds)
+        self.total = 0.0
+        self._counts = [0] * (len(self.bounds) + 1)
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """There was such a value, or so many of them."""
+        self._counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self._counts)
+
+    def cumulative(self) -> list[int]:
+        """How many values there were up to each bound, and how many in all."""
+        return list(accumulate(self._counts))
+
+    def add(self, other: "Histogram") -> None:
+        """Take in the values of another one with the same bounds."""
+        self._counts = [one + more for one, more in zip(self._counts, other._counts, strict=True)]
+        self.total += other.total
+
+    def coarser(self, bounds: Sequence[float]) -> "Histogram":
+        """The same values by fewer bounds, all of which are among its own."""
+        other = Histogram(bounds)
+        other.total = self.total
+        other._counts = [0] * (len(bounds) + 1)
+        for bound, count in zip((*self.bounds, float("inf")), self._counts, strict=True):
+            other._counts[bisect_left(other.bounds, bound)] += count
+        return other

@@ -1,0 +1,130 @@
+"""What the applications of a partition come to: their states, what they have, and what waits."""
+
+from collections import Counter
+
+from licorne_core.commands import Hold, PredicatePolicy, SetHold
+from licorne_core.ids import PartitionName, QueuePath, RmId
+from licorne_core.reports import Census
+from support.builders import (
+    RM,
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    remove_apps,
+)
+from support.driver import Driver
+
+DEFAULT = PartitionName("[rm1]default")
+
+
+def census(driver: Driver) -> Census:
+    """The census, without the pauses before it."""
+    *pauses, found = driver.views.census(DEFAULT)
+    assert pauses == [None] * len(pauses)
+    assert found is not None
+    return found
+
+
+def reasons(driver: Driver) -> Counter[str]:
+    """How many asks wait for what, in all queues."""
+    found: Counter[str] = Counter()
+    for (_, code), count in census(driver).pending.items():
+        found[code] += count
+    assert found.total() == driver.views.partition(DEFAULT).pending_asks
+    return found
+
+
+def test_asks_are_counted_by_queue_and_by_what_stops_them() -> None:
+    """Each ask counts once, under the check that stopped it; what is placed counts no more."""
+    limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 1m}}]"
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a, resources: {max: {vcore: 4m}}}, {name: b}]", rest=limits)),
+        nodes(node("n1", vcore=10)),
+        apps(app("one", "root.a"), app("two", "root.b"), app("three", "root.b", user="bob")),
+        asks(*[ask("one", f"a{n}", vcore=3) for n in range(4)]),
+        asks(ask("two", "b1", vcore=9), ask("two", "b2", vcore=9), ask("three", "c", vcore=2)),
+    )
+    assert census(driver).pending == {
+        ("root.a", "QUEUE_MAX_EXCEEDED"): 3,
+        ("root.b", "QUEUE_MAX_EXCEEDED"): 2,
+        ("root.b", "USER_QUOTA_EXCEEDED"): 1,
+    }
+    reasons(driver)
+    driver.do(nodes(node("n2", vcore=5)), releases(release("two", "b2"), release("two", "b1")))
+    driver.do(asks(ask("two", "b3", vcore=8)))
+    assert census(driver).pending[QueuePath("root.b"), "NO_NODE_FITS"] == 1
+
+
+def test_whole_applications_that_are_stopped() -> None:
+    """A hold stops all asks, a limit on applications those of whoever may not start."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a, maxapplications: 1}]")),
+        nodes(node("n1", vcore=10)),
+        apps(app("one", "root.a"), app("two", "root.a")),
+        asks(ask("one", "k1", vcore=1)),
+        asks(ask("two", "k2", vcore=1), ask("two", "k3", vcore=2)),
+    )
+    assert reasons(driver) == {"QUEUE_MAX_APPLICATIONS": 2}
+    driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
+    assert reasons(driver) == {"PARTITION_NOT_SCHEDULING": 2}
+
+
+def test_gangs() -> None:
+    """Placeholders count while they wait and while they keep room; real asks wait for them."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(node("n1", vcore=3)),
+        apps(app("gang", "root.a", gang={"vcore": 4})),
+        asks(*[ask("gang", f"p{n}", vcore=2, placeholder=True, group="w") for n in range(2)]),
+    )
+    found = census(driver)
+    assert (found.placeholders_waiting, found.placeholders) == (1, 1)
+    assert (found.running["user", "ann"], found.usage["user", "ann"]) == (1, {"vcore": 2})
+    driver.do(
+        asks(ask("gang", "real", vcore=2, group="w"), ask("gang", "next", vcore=2, group="w"))
+    )
+    assert reasons(driver) == {
+        "REPLACES_PLACEHOLDER": 1,
+        "WAITS_FOR_PLACEHOLDER": 1,
+        "QUEUE_MAX_EXCEEDED": 1,
+    }
+
+
+def test_asks_that_wait_for_their_rm() -> None:
+    """An ask with a node about which the RM is asked counts, though its queue has it booked."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]"), predicates=PredicatePolicy()),
+        nodes(node("n1", vcore=10)),
+        apps(app("one", "root.a")),
+        asks(ask("one", "k1", vcore=1, predicate="x")),
+    )
+    assert reasons(driver) == {"WAITS_FOR_ANSWER": 1}
+
+
+def test_what_is_over_counts_no_more() -> None:
+    """Applications count by queue and state, and those that left do not."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(node("n1", vcore=10)),
+        apps(app("one", "root.a"), app("two", "root.a")),
+        asks(ask("one", "k1", vcore=1)),
+    )
+    assert census(driver).applications == {("root.a", "running"): 1, ("root.a", "new"): 1}
+    driver.do(remove_apps("one", "two"))
+    found = census(driver)
+    assert not found.applications
+    assert not found.pending
+    assert not found.usage
+    assert set(found.preemptions.values()) == {0}

@@ -1,0 +1,67 @@
+"""A server with traffic of every sort, and what a scraper reads of it."""
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import grpc
+import pytest_asyncio
+
+from licorne import AskRejected, TaskGroup
+from licorne.v1 import admin_pb2 as pb
+from licorne.v1.admin_pb2_grpc import AdminStub
+from licorne_server.testing import FakeRM, serve
+
+CONFIG = """
+partitions:
+  - name: default
+    queues:
+      - name: a-b
+        submitacl: '*'
+        resources: {guaranteed: {vcore: 4}, max: {vcore: 8}}
+        limits: [{limit: staff, groups: [staff], maxresources: {vcore: 6}}]
+      - {name: a_b, submitacl: '*'}
+"""
+WIDER = CONFIG.replace("vcore: 8", "vcore: 9")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def exposition() -> AsyncIterator[str]:
+    """The plain text of a scrape, after asks, a gang, rejections and configurations."""
+    async with (
+        serve(CONFIG) as served,
+        FakeRM(served.target, rm_id="rm1", predicates=lambda *_: None) as rm,
+        FakeRM(served.target, rm_id="rm2") as other,
+    ):
+        await _work(rm)
+        await other.add_nodes(1)
+        async with grpc.aio.insecure_channel(served.target) as channel:
+            await _configure(channel)
+        url = f"http://{served.http}/metrics"
+        async with aiohttp.ClientSession() as client, client.get(url) as answer:
+            yield await answer.text()
+
+
+async def _work(rm: FakeRM) -> None:
+    """More than fits, an application that is refused, an ask that is, and a gang."""
+    await rm.add_nodes(3)
+    await rm.submit("many", queue="root.a-b", groups=("staff",))
+    await rm.ask("many", 9, vcore=1000)
+    await rm.submit(
+        "gang",
+        queue="root.a_b",
+        task_groups=[TaskGroup(name="workers", members=2, resources={"vcore": 500})],
+    )
+    await rm.allocated(8)
+    await rm.ask("nobody", vcore=1)
+    await rm.until(lambda: any(isinstance(e, AskRejected) for e in rm.events), "the rejection")
+
+
+async def _configure(channel: grpc.aio.Channel) -> None:
+    """One configuration that is taken, and one that is not."""
+    admin = AdminStub(channel)
+    await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config=WIDER))
+    try:
+        await admin.UpdateConfiguration(pb.UpdateConfigurationRequest(rm_id="rm1", config="x: y"))
+    except grpc.aio.AioRpcError:
+        return
+    raise AssertionError("the configuration is none")

@@ -1,0 +1,63 @@
+"""What the alerts and the dashboard read is there, on a server as it is."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from support.monitoring import alerts, all_metrics, metrics_of, targets
+
+ELSEWHERE = {"up", "licorne_tls_certificate_end_timestamp_seconds"}
+"""What Prometheus itself makes of a scrape, and what only a server with TLS has."""
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def samples(exposition: str) -> Iterator[tuple[str, set[str], float]]:
+    """The names of all samples, with the names of their labels and their values."""
+    for line in exposition.splitlines():
+        if not line.startswith("#"):
+            sample, value = line.rsplit(" ", 1)
+            name, _, labels = sample.partition("{")
+            yield name, set(re.findall(r'(\w+)="', labels)), float(value)
+
+
+async def test_every_metric_has_samples(exposition: str) -> None:
+    """An alert or a panel that reads a metric that nobody has would be silent for ever."""
+    there = {name for name, _, _ in samples(exposition)}
+
+    missing = {
+        name: readers for name, readers in all_metrics().items() if name not in there | ELSEWHERE
+    }
+
+    assert not missing
+
+
+async def test_every_label_is_there(exposition: str) -> None:
+    """Every label by which a panel names its lines is one that a metric of it has."""
+    labels: dict[str, set[str]] = {}
+    for name, found, _ in samples(exposition):
+        labels.setdefault(name, {"instance", "job"}).update(found)
+
+    wrong = [
+        (title, name)
+        for title, target in targets()
+        for name in _named(target["legendFormat"])
+        if not any(name in labels[metric] for metric in metrics_of(target["expr"]))
+    ]
+
+    assert not wrong
+
+
+async def test_the_first_scrape_fires_no_alert_for_want_of_a_limit(exposition: str) -> None:
+    """Bounds that alerts compare with are there from the start, and are no zeros."""
+    bounds = {"licorne_rm_outbox_max_bytes", "licorne_rm_items_max"}
+    assert bounds <= {name for rule in alerts().values() for name in metrics_of(rule["expr"])}
+    found = {name: value for name, _, value in samples(exposition) if name in bounds}
+    assert found.keys() == bounds
+    assert all(value > 0 for value in found.values())
+
+
+def _named(legend: str) -> list[str]:
+    """The labels in a legend such as ``{{rm}} {{queue}}``."""
+    return [part.partition("}}")[0] for part in legend.split("{{")[1:]]

@@ -1,0 +1,84 @@
+"""The census agrees with explanations in random worlds, though it tries nothing anew."""
+
+from collections import Counter
+
+import pytest
+
+from licorne_core.commands import Tick
+from licorne_core.ids import PartitionName
+from licorne_core.reports import Census
+from licorne_core.views import Views
+from licorne_core.views.census import REASONS, WAITS_FOR_TURN, stops, stops_all
+from properties.test_preemption_rules import Play
+from support.driver import Driver
+from support.seeds import lively
+from support.worlds import World
+from support.worlds.playing import REST
+
+FIRST = "the first that fails"
+COMPARED = "compared"
+
+
+def census_of(views: Views, partition: PartitionName) -> Census:
+    """The census, without the pauses."""
+    (found,) = [step for step in views.census(partition) if step is not None]
+    return found
+
+
+def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
+    """How many asks the census has of each code, once each of them was looked at.
+
+    What is known to stop an ask must be among the checks that its explanation shows as failed.
+    """
+    found = census_of(driver.views, partition)
+    owner = driver.scheduler.partitions[partition]
+    report = driver.views.partition(partition)
+    assert sum(found.pending.values()) == report.pending_asks
+    assert {code for _, code in found.pending} <= {*REASONS}
+    first = compared = 0
+    for app in owner.applications.values():
+        for request in app.requests.values():
+            if not request.is_pending or request.reservation is not None:
+                continue
+            told = driver.views.explain(partition, app.app_id, request.key)
+            failed = [check.code for check in told.checks if not check.passed]
+            code = stops_all(owner, app) or stops(app, request.group)
+            assert code in (failed or [WAITS_FOR_TURN]), (request, failed, code)
+            assert (app.queue_path, code) in found.pending
+            first += code in (failed or [WAITS_FOR_TURN])[:1]
+            compared += 1
+    codes = Counter({code: count for (_, code), count in found.pending.items()})
+    return codes + Counter({FIRST: first, COMPARED: compared})
+
+
+def stopped_in(world: World) -> Counter[str]:
+    """Play the world, and compare whenever it comes to rest; all codes that were seen."""
+    play = Play()
+    seen: Counter[str] = Counter()
+    for now, command in world.steps:
+        play.driver.now = now
+        for reply in [*play.answers.due(), *play.confirmations.due(), *play.resizes.due()]:
+            play.send(reply)
+        if command is REST:
+            play.settle(1000)
+            for partition in play.driver.scheduler.partitions:
+                seen += what_stops(play.driver, partition)
+        elif isinstance(command, Tick):
+            play.settle(command.decisions)
+        else:
+            play.send(command)
+    return seen
+
+
+@pytest.mark.worlds(first=4_700_000, one_in=8)
+def test_the_census_agrees_with_explanations(part: range) -> None:
+    """What the census says that asks wait for is in their way, and it counts each of them once."""
+    seen: Counter[str] = Counter()
+    for seed in part:
+        try:
+            seen += stopped_in(World(seed))
+        except AssertionError as error:
+            pytest.fail(f"world {seed}: {error}")
+    assert seen[COMPARED] >= lively(len(part)), f"the worlds are too quiet: {seen}"
+    # What was found first stays known, where a check before it would stop the ask by now as well.
+    assert seen[FIRST] >= 0.9 * seen[COMPARED], f"{seen}"

@@ -1,0 +1,34 @@
+"""A server adds its books up by itself, and says what does not agree."""
+
+from structlog.testing import capture_logs
+
+from licorne_server.app import running
+from licorne_server.audits import AUDIT_SECONDS, SHOWN
+from licorne_server.settings import Settings
+from licorne_server.testing import FakeRM, VirtualClock
+from licorne_server.testing.serving import LOOPBACK
+
+
+async def test_books_are_added_up_from_time_to_time() -> None:
+    """While they agree nothing is said; what does not is counted, and the first of it is logged."""
+    clock = VirtualClock()
+    settings = Settings(listen=LOOPBACK, http=LOOPBACK)
+    async with (
+        running(settings, clock=clock) as server,
+        FakeRM(server.grpc_address, clock=clock) as rm,
+    ):
+        await rm.add_nodes(SHOWN + 2)
+        with capture_logs() as quiet:
+            await clock.advance(AUDIT_SECONDS)
+        assert (server._audits.count, server._audits.findings) == (1, 0)
+        assert not [line for line in quiet if line["event"] == "books disagree"]
+        (partition,) = server.scheduler.partitions.values()
+        for node in partition.nodes.by_id.values():
+            node.available = {"vcore": -1}
+        with capture_logs() as lines:
+            await clock.advance(AUDIT_SECONDS)
+        assert server._audits.count == 2
+        assert server._audits.findings > SHOWN
+        told = [line["finding"] for line in lines if line["event"] == "books disagree"]
+        assert len(told) == SHOWN
+        assert told[0].startswith("partition [rm1]default: ")
