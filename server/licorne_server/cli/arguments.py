@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable
 from math import isfinite
 
+from licorne_core.config.durations import parse_duration
+
 MAX_DIGITS = 19
 """No size has so many."""
 
@@ -28,6 +30,14 @@ def seconds(at_least: float) -> Callable[[str], float]:
     # argparse names the type when the text is no number at all.
     read.__name__ = "seconds"
     return read
+
+
+def duration(text: str) -> float:
+    """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``."""
+    length = parse_duration(text)
+    if length is None or length <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is no length of time such as 90s, 5m or 1h30m")
+    return length
 
 
 SIZE_UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}

@@ -1,7 +1,9 @@
 """`licorne explain`: why an ask waits, check by check, where it runs, or why it had to stop."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import grpc
 
 from licorne.v1.state_pb2 import (
     Check,
@@ -11,15 +13,28 @@ from licorne.v1.state_pb2 import (
     PreemptionQueue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
+from licorne_server.cli.connection import (
+    UsageError,
+    add_connection_arguments,
+    chosen_partition,
+    partitions_of,
+    with_state,
+)
+from licorne_server.cli.listing import of_kind
 from licorne_server.cli.output import (
     human_resources,
     human_text,
     print_json,
     print_table,
+    print_yaml,
     printable,
     shown_time,
     to_plain,
+)
+
+EXAMPLES = (
+    ("licorne explain nightly-0001-0", "why its first ask waits"),
+    ("licorne explain nightly-0001-0 --rm batch -o json", "for programs"),
 )
 
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
@@ -36,7 +51,7 @@ QUEUE_HEADERS = ("QUEUE THEN", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne explain`."""
-    parser.add_argument("application", metavar="APP", help="the application")
+    parser.add_argument("application", type=of_kind("app"), metavar="APP", help="the application")
     parser.add_argument(
         "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
     )
@@ -50,18 +65,56 @@ def run(args: argparse.Namespace) -> int:
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
-    response = stub.Explain(
-        ExplainRequest(
-            partition=chosen_partition(stub, args),
-            application_id=args.application,
-            allocation_key=args.ask,
-        ),
-        timeout=args.timeout,
-    )
-    if args.output == "json":
-        print_json(to_plain(response))
+    response = found(stub, args)
+    if args.output in ("json", "yaml"):
+        (print_json if args.output == "json" else print_yaml)(to_plain(response))
     else:
         print_explanation(response)
+
+
+def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
+    """The explanation, from whichever partition has the application if none was named.
+
+    Raises:
+        UsageError: several have it.
+    """
+    if args.partition:
+        return explained(stub, args, chosen_partition(stub, args))
+    answers: dict[str, ExplainResponse] = {}
+    refusals: list[grpc.RpcError] = []
+    for partition in partitions_of(stub, args):
+        try:
+            answers[partition] = explained(stub, args, partition)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            refusals.append(error)
+    if not answers:
+        raise telling(refusals)
+    if len(answers) > 1:
+        where = printable(", ".join(answers))
+        name = printable(args.application)
+        raise UsageError(
+            f"application {name} is in several partitions: {where}. Name one: --partition"
+        )
+    [(partition, answer)] = answers.items()
+    return answer
+
+
+def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
+    """Of several refusals the one that says more than that the application is not there."""
+    ends = "not found"
+    return next(
+        (error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0]
+    )
+
+
+def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> ExplainResponse:
+    """The answer of one partition."""
+    request = ExplainRequest(
+        partition=partition, application_id=args.application, allocation_key=args.ask
+    )
+    return stub.Explain(request, timeout=args.timeout)
 
 
 def print_explanation(response: ExplainResponse) -> None:
@@ -79,7 +132,7 @@ def print_explanation(response: ExplainResponse) -> None:
         )
     if response.checks:
         print()
-        print_table(HEADERS, [row(check) for check in response.checks])
+        print_table(HEADERS, [row(check) for check in response.checks], heads=2)
     for check in response.checks:
         if check.causes:
             print()
