@@ -39,6 +39,7 @@ COMMANDS = {
     "explain": "say why an ask is not placed",
     "events": "show what happened, and what happens",
     "context": "name servers, and say which one is meant",
+    "completion": "print what a shell needs to complete commands",
 }
 """Each is a module of `cli`, with a `-` as `_`. It has `add_arguments(parser)`, `run(args)`, which
 answers the exit code, and `EXAMPLES`: commands that `--help` shows, and what they are for."""
