@@ -13,12 +13,12 @@ from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.build_info import build_info
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
-from licorne_server.convert_out import nanoseconds
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
@@ -29,6 +29,7 @@ from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
+from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
@@ -106,6 +107,7 @@ class Server:
         self.grpc_address = self.http_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
+        self._build = build_info()
         self.config_thread = ConfigThread()
         self._admission = Admission(
             self.engine,
@@ -147,7 +149,13 @@ class Server:
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
-        log.info("started", grpc=self.grpc_address, http=self.http_address)
+        log.info(
+            "started",
+            version=self._build.version,
+            form=self._build.form,
+            grpc=self.grpc_address,
+            http=self.http_address,
+        )
         if self.settings.exposed:
             log.warning(
                 "insecure: served without TLS where others can reach it",
@@ -214,7 +222,7 @@ class Server:
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
-        epoch = nanoseconds(self.clock.now())
+        started_time = self.clock.now()
         services = (
             SchedulerService(self.engine, self.rms, access, gate, admission),
             SessionService(
@@ -224,9 +232,11 @@ class Server:
                 gate,
                 admission,
                 self._share,
-                epoch,
+                _epoch(started_time),
                 settings.heartbeat,
+                self._build.version,
             ),
+            AboutService(self._build, started_time, access),
             AdminService(self.engine, self.rms, views, access, thread, self.departures),
             StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
@@ -329,6 +339,11 @@ class Server:
             defects=engine.defects,
             log_lines_dropped=dropped(),
         )
+
+
+def _epoch(started_time: float) -> int:
+    """The number of a start, in microseconds: below 2^53 until 2255, as JavaScript needs it."""
+    return int(started_time * 1e6)
 
 
 @asynccontextmanager
