@@ -43,6 +43,14 @@ COMMANDS = {
 }
 """Each is a module of `cli`, with a `-` as `_`. It has `add_arguments(parser)`, `run(args)`, which
 answers the exit code, and `EXAMPLES`: commands that `--help` shows, and what they are for."""
+SERVE_EXAMPLES = (
+    ("licorne serve", "for this machine alone"),
+    ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
+    (
+        "licorne serve --listen :7070 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem",
+        "for others, who show certificates",
+    ),
+)
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
 
@@ -86,7 +94,9 @@ def parser_for(*chosen: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_serve(commands.add_parser("serve", help="serve resource managers"))
+    serve = commands.add_parser("serve", help="serve resource managers")
+    _add_serve(serve)
+    _show_examples(serve, SERVE_EXAMPLES)
     health = commands.add_parser("healthcheck", help="exit with 0 if the server here is alive")
     health.add_argument("--url", default=HEALTHCHECK_URL, help="what to ask (%(default)s)")
     for name, text in COMMANDS.items():
@@ -97,13 +107,18 @@ def parser_for(*chosen: str) -> argparse.ArgumentParser:
 
 
 def _fill(parser: argparse.ArgumentParser, module: Any, text: str) -> None:
-    """Give a command its arguments, and its help the examples at its end."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    """Give a command its arguments and its help."""
     parser.description = text
     module.add_arguments(parser)
-    examples = getattr(module, "EXAMPLES", ())
+    _show_examples(parser, module.EXAMPLES)
+
+
+def _show_examples(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]]) -> None:
+    """Put the examples at the end of the help."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     lines = [f"  {command}\n      {purpose}" for command, purpose in examples]
-    parser.epilog = "\n".join([*filter(None, [parser.epilog]), "examples:", *lines])
+    shown = "\n".join(["examples:", *lines])
+    parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown
 
 
 class _Version(argparse.Action):
@@ -202,7 +217,7 @@ def _default_config(path: Path | None) -> Configuration | None:
     if path is None:
         return None
     try:
-        return load(_text_of(path))
+        return load(_text_of(path), required=True)
     except ConfigError as error:
         from licorne_server.cli.validate_config import located
 

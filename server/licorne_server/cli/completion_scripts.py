@@ -24,8 +24,8 @@ _licorne_value() {{
     esac
 }}
 
-# Offers the values of a kind: choices behind a `=`, files, or names that the server knows. Names come
-# from others: the shell must not expand them, and they are quoted.
+# Offers the values of a kind: choices behind a `=`, files, or names that the server knows.
+# Names come from others: the shell must not expand them, and they are quoted.
 _licorne_offer() {{
     local line
     case "$1" in
@@ -167,8 +167,8 @@ def _fish(spec: CommandSpec) -> Iterator[str]:
         flags = " ".join(
             f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags
         )
-        value = f" {_fish_value(option.value)} -r" if option.value != Value(FLAG) else ""
-        yield f"{begin} {flags}{value} -d {shlex.quote(option.text)}"
+        needs = f" {_fish_value(option.value)} -r" if option.value != Value(FLAG) else ""
+        yield f"{begin} {flags}{needs} -d {shlex.quote(option.text)}"
 
 
 def _fish_value(value: Value) -> str:

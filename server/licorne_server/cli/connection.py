@@ -15,7 +15,7 @@ from licorne_server.cli.arguments import seconds
 from licorne_server.cli.bearer import bearing
 from licorne_server.cli.contexts import ContextError
 from licorne_server.cli.output import printable, say, while_read
-from licorne_server.cli.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle
+from licorne_server.cli.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
 from licorne_server.cli.tls_probe import tls_advice
 
 OK = 0
@@ -87,7 +87,7 @@ def add_connection_arguments(
         "server", "Each may come from the environment or a context too; see licorne context --help."
     )
     add = server.add_argument
-    add("--target", metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
+    add("--target", type=target, metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
     add(
         "--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)"
     )
@@ -216,14 +216,14 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
 
 def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
     """Print why an RPC failed; returns the exit code for it."""
-    target = args.target
+    where = args.target
     code, details = error.code(), printable(error.details() or "")
     if code in UNREACHABLE_CODES:
-        advice = tls_advice(target, tls=_uses_tls(args))
-        say(f"licorne: cannot reach {target}: {advice or details or code.name}")
+        advice = tls_advice(where, tls=_uses_tls(args))
+        say(f"licorne: cannot reach {where}: {advice or details or code.name}")
         return UNREACHABLE
     if code is grpc.StatusCode.NOT_FOUND:
         say(f"licorne: {details}")
         return NOT_FOUND
-    say(f"licorne: {target} refused: {code.name}: {details}")
+    say(f"licorne: {where} refused: {code.name}: {details}")
     return REFUSED

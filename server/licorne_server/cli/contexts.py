@@ -25,7 +25,7 @@ KEYS = ("target", SWITCH, *FILES[1:], "tls-server-name", "token", "partition", "
 
 
 class ContextError(Exception):
-    """The file of contexts cannot be used, or has no such context; the text says why."""
+    """It cannot be known which server is meant; the text says why."""
 
 
 @dataclass(slots=True)

@@ -12,8 +12,12 @@ from licorne_server.cli.connection import OK, REFUSED
 from licorne_server.cli.demo_rm import DemoRm
 from licorne_server.cli.demo_world import rounds, worlds
 from licorne_server.cli.output import say
-from licorne_server.cli.target import DEFAULT_TARGET, with_port
+from licorne_server.cli.target import DEFAULT_TARGET, target
 
+EXAMPLES = (
+    ("licorne fake-rm", "one of the demo's RMs against the server here"),
+    ("licorne fake-rm --world services --rm-id second", "another one, under a name of its own"),
+)
 WORLDS = {world.rm_id: world for world in worlds()}
 DEFAULT_ROUND = 60.0
 SHORTEST_ROUND = 1.0
@@ -25,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target",
         default=DEFAULT_TARGET,
-        type=with_port,
+        type=target,
         metavar="HOST[:PORT]",
         help="server (%(default)s)",
     )

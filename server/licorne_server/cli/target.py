@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from licorne_server.cli import contexts
+from licorne_server.cli.contexts import ContextError
 
 DEFAULT_PORT = 7070
-DEFAULT_TARGET = f"127.0.0.1:{DEFAULT_PORT}"
+LOOPBACK = "127.0.0.1"
+DEFAULT_TARGET = f"{LOOPBACK}:{DEFAULT_PORT}"
+SCHEMES = ("unix:", "dns:", "ipv4:", "ipv6:")
 CONTEXT_VARIABLE = "LICORNE_CONTEXT"
 VARIABLES = {
     "target": "LICORNE_TARGET",
@@ -33,18 +36,32 @@ DEFAULTS = {"target": DEFAULT_TARGET, "tls": False, "partition": "", "rm": ""}
 
 
 def with_port(text: str) -> str:
-    """A target with our port if it has none: ``HOST``, ``HOST:PORT``, ``::1``, ``[::1]:PORT``.
+    """A target as gRPC wants it, with our port if it has none.
 
-    What names a scheme (``unix:/run/licorne``, ``dns:///core:7070``) is left to gRPC.
+    ``HOST``, ``HOST:PORT``, ``:PORT`` on this machine, ``::1``, ``[::1]:PORT``. What names one of
+    gRPC's own schemes, such as ``unix:/run/licorne``, is left as it is.
+
+    Raises:
+        ContextError: it is an address of something else.
     """
-    host, colon, port = text.rpartition(":")
-    if text.startswith(("unix:", "dns:", "ipv4:", "ipv6:")) or not text:
+    if text.startswith(SCHEMES):
         return text
+    if not text or "/" in text or any(letter.isspace() for letter in text):
+        raise ContextError(f"{text!r} is no target: HOST or HOST:PORT was expected")
     if text.startswith("["):
         return f"{text}:{DEFAULT_PORT}" if text.endswith("]") else text
     if text.count(":") > 1:
         return f"[{text}]:{DEFAULT_PORT}"
-    return text if colon and host and port else f"{text.rstrip(':')}:{DEFAULT_PORT}"
+    host, _, port = text.partition(":")
+    return f"{host or LOOPBACK}:{port or DEFAULT_PORT}"
+
+
+def target(text: str) -> str:
+    """The type of an argument that is a target; see `with_port`."""
+    try:
+        return with_port(text)
+    except ContextError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def dest(key: str) -> str:
@@ -56,7 +73,8 @@ def settle(args: argparse.Namespace) -> None:
     """Give every option of the connection that was left out the value that it has.
 
     Raises:
-        ContextError: a context is not there, or the file of contexts cannot be used.
+        ContextError: a context is not there, the file of contexts cannot be used, or the target is
+            none.
     """
     places = [_named_context(args), _environment()]
     if not (args.target or any("target" in place for place in places)) or _named_by_variable(args):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
-from licorne_core.config.load import built_in
 from licorne_core.errors import ConfigError, Problem
 from licorne_server.cli.output import print_json, while_read
 
@@ -76,12 +75,11 @@ def _judge(file: str, *, strict: bool) -> Verdict:
     except OSError as error:
         return Verdict(file=name, unreadable=error.strerror or str(error))
     try:
-        configuration = load(content.decode("utf-8", "surrogateescape"), strict=strict)
+        configuration = load(
+            content.decode("utf-8", "surrogateescape"), strict=strict, required=True
+        )
     except ConfigError as error:
         return Verdict(file=name, problems=error.problems)
-    if configuration is built_in():
-        nothing = Problem(message="there is no configuration in it", line=1, column=1)
-        return Verdict(file=name, problems=(nothing,))
     return Verdict(
         file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings)
     )

@@ -10,6 +10,7 @@ from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.build_info import build_info
 from licorne_server.cli.connection import OK, add_connection_arguments, with_state
 from licorne_server.cli.output import print_json, print_yaml, printable, say, to_plain
+from licorne_server.cli.target import DEFAULT_TARGET
 
 EXAMPLES = (
     ("licorne version", "of this command, and of the server"),
@@ -26,26 +27,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the version, the form and the interpreter, of the server as well if it can be reached.
 
-    Without a server at the usual place there is nothing to say of it: 0. One that was named has to
-    be there.
+    Nothing is said of a server at the usual place that does not answer. One that was named has to.
     """
-    named = args.target is not None or args.context is not None
-    code, found = OK, []
-    if not args.client:
-        code = with_state(args, lambda stub, args: found.extend(server_version(stub, args)))
+    found: list[GetServerResponse] = []
+    named = args.target is not None
+
+    def ask(stub: StateStub, args: argparse.Namespace) -> None:
+        found.extend(server_version(stub, args, named=named or args.target != DEFAULT_TARGET))
+
+    code = OK if args.client else with_state(args, ask)
     show(args, found[0] if found else None)
-    return code if named else OK
+    return code
 
 
-def server_version(stub: StateStub, args: argparse.Namespace) -> list[GetServerResponse]:
-    """What the server says of itself; nothing from one that is too old to know."""
+def server_version(
+    stub: StateStub, args: argparse.Namespace, *, named: bool
+) -> list[GetServerResponse]:
+    """What the server says of itself; nothing from one that is too old to know.
+
+    Raises:
+        RpcError: a server that was named does not answer.
+    """
     try:
         return [stub.GetServer(GetServerRequest(), timeout=args.timeout)]
     except grpc.RpcError as error:
-        if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            say(f"{args.target} does not tell its version: it is older than this command")
+        elif named:
             raise
-        say(f"{args.target} does not tell its version: it is older than this command")
-        return []
+    return []
 
 
 def show(args: argparse.Namespace, server: GetServerResponse | None) -> None:
