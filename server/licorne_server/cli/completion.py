@@ -37,8 +37,8 @@ LISTED_BY = {
     "CONTEXT": ("context", "list"),
 }
 """What lists the names of a kind, by the metavar of arguments that are one."""
-PATIENCE = "1"
-"""Seconds that the server may take."""
+PATIENCE = 1.0
+"""Seconds that the server may take, unless `--timeout` was typed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +73,9 @@ def names_of(
     with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()):
         try:
             where, _ = connection.parse_known_args(typed)
+            where.timeout = where.timeout if "--timeout" in typed else PATIENCE
             if kind == "PARTITION":
-                where.partition, where.timeout = "", float(PATIENCE)
+                where.partition = ""
                 with_state(where, lambda stub, args: print(*partitions_of(stub, args), sep="\n"))
                 return printed.getvalue().splitlines()
             command = LISTED_BY[kind]
@@ -82,7 +83,6 @@ def names_of(
             if kind != "CONTEXT":
                 for name, value in vars(where).items():
                     setattr(asked, name, value)
-                asked.timeout = float(PATIENCE)
             from licorne_server.__main__ import module_of
 
             module_of(command[0]).run(asked)

@@ -27,10 +27,11 @@ _licorne_value() {{
 # Offers the values of a kind: choices behind a `=`, files, or names that the server knows.
 # Names come from others: the shell must not expand them, and they are quoted.
 _licorne_offer() {{
-    local line
+    local IFS=$' \\t\\n' line
     case "$1" in
     =*) COMPREPLY=($(compgen -W "${{1#=}}" -- "$cur")) ;;
     FILE)
+        IFS=$'\\n'
         compopt -o filenames 2>/dev/null
         COMPREPLY=($(compgen -f -- "$cur"))
         ;;
@@ -43,7 +44,7 @@ _licorne_offer() {{
 }}
 
 _licorne() {{
-    local IFS=$' \\t\\n' cur="${{COMP_WORDS[COMP_CWORD]}}" word kind i
+    local cur="${{COMP_WORDS[COMP_CWORD]}}" word kind i
     local typed= count=0 subs opts args value=
     COMPREPLY=()
     _licorne_command ""
@@ -60,25 +61,21 @@ _licorne() {{
             count=$((count + 1))
         fi
     done
-    IFS=$'\\n'
     if [[ -n "$value" ]]; then
         _licorne_offer "$value"
         return
     fi
     if [[ "$cur" == -* ]]; then
-        IFS=$' \\t\\n'
         _licorne_offer "=$opts"
         return
     fi
     if [[ -n "$subs" ]]; then
-        IFS=$' \\t\\n'
         _licorne_offer "=$subs"
         return
     fi
     i=0
     while IFS= read -r kind; do
         if [[ "$i" == "$count" || "$kind" == *... ]]; then
-            IFS=$' \\t\\n'
             _licorne_offer "${{kind%...}}"
             return
         fi

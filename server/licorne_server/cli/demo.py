@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     ("licorne demo", "watch it"),
-    ("licorne demo --seconds 60", "for longer"),
+    ("licorne demo --seconds 25", "for as long as it can"),
 )
 FAILED = 2
 INTERRUPTED = 130

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 
-from licorne_server.testing import FakeRM
 from support.shim import PATIENCE
 from support.town import Town
 
@@ -150,9 +149,7 @@ async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
     assert "REASON" not in (await town.shell("apps")).rows[0]
 
 
-async def test_a_selector_without_a_key(
-    town: Town, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_selector_without_a_key(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage, and what was expected instead."""
     with pytest.raises(SystemExit):
         await town.shell("nodes", "-l", "=a")
@@ -205,9 +202,9 @@ async def test_watching_prints_what_changes(town: Town) -> None:
         assert (await nodes.out())[:2] == ["meadow-1", "yes"]
         await town.green.add_nodes(1, prefix="hill")
         assert (await nodes.out())[:2] == ["hill-1", "yes"]
-        await town.green.drain("hill-1")
+        await town.green.client.drain_node("hill-1")
         assert (await nodes.out())[:2] == ["hill-1", "no"]
-        await town.green.decommission("hill-1")
+        await town.green.client.remove_node("hill-1")
         assert await nodes.err() == "node/hill-1 is gone\n"
 
 
@@ -216,7 +213,7 @@ async def test_watching_says_what_happened(town: Town) -> None:
     arguments = ("nodes", "--rm", "green", "-o", "name", "--output-watch-events")
     async with watching(town, *arguments) as nodes:
         assert await nodes.out() == ["ADDED", "node/meadow-1"]
-        await town.green.drain("meadow-1")
+        await town.green.client.drain_node("meadow-1")
         assert await nodes.out() == ["MODIFIED", "node/meadow-1"]
-        await town.green.decommission("meadow-1")
+        await town.green.client.remove_node("meadow-1")
         assert await nodes.out() == ["DELETED", "node/meadow-1"]
