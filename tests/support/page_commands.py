@@ -23,7 +23,7 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
-ASKING = ("queues", "apps", "nodes", "users", "explain", "events")
+ASKING = ("queues", "apps", "nodes", "users", "rms", "explain", "events")
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
 """Of options that are given twice the last one counts."""
 TINY_GROWTH = ("--only", "gangs", "--runs", "1")
@@ -91,6 +91,8 @@ class Shell:
             "validate-config": self._in_process,
             "version": self._in_process,
             "bench": self._bench,
+            "completion": self._in_process,
+            "context": self._in_process,
             **dict.fromkeys(ASKING, self._ask),
         }
 
@@ -126,7 +128,8 @@ class Shell:
 
     def _fake_rm(self, words: list[str]) -> None:
         rm_id = "page"
-        where = ("--target", self._served.target, "--rm-id", rm_id)
+        # Another world than that of `populate`: an application's name must mean one of them.
+        where = ("--target", self._served.target, "--rm-id", rm_id, "--world", "research")
         with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:
             try:
                 deadline = time.monotonic() + PATIENCE

@@ -80,7 +80,7 @@ APPS = Listing[Application, Application](
     columns=(
         Column("APPLICATION", lambda app: app.application_id, head=True),
         Column("QUEUE", lambda app: app.queue or NOTHING, head=True),
-        Column("USER", lambda app: app.user or NOTHING),
+        Column("USER", lambda app: app.user or NOTHING, head=True),
         Column("STATE", lambda app: app.state, head=True),
         Column("AGE", lambda app: age(app.submission_time), key=lambda app: -app.submission_time),
         resources("ALLOCATED", lambda app: app.allocated),

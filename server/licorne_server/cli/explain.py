@@ -25,6 +25,7 @@ from licorne_server.cli.output import (
     human_resources,
     human_text,
     print_json,
+    print_sentence,
     print_table,
     print_yaml,
     printable,
@@ -46,7 +47,7 @@ UNTIL = {
     "preemption": "preemption is worth another look at",
 }
 """By kind of check, what the time in it means; for others the check stands until then."""
-QUEUE_HEADERS = ("QUEUE THEN", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
+QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,13 +121,13 @@ def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> Expl
 def print_explanation(response: ExplainResponse) -> None:
     """The answer for people."""
     subject = printable(f"{response.application_id}/{response.allocation_key}")
-    print(f"{subject} in {printable(response.queue)}: {response.verdict}")
-    print(human_text(response.summary))
+    print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
+    print_sentence(human_text(response.summary))
     for check in response.checks:
         if check.until:
-            print(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
+            print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):
-        print(
+        print_sentence(
             f"ahead of it: {response.asks_ahead} asks of the application,"
             f" {response.applications_ahead} applications of the queue"
         )
@@ -139,22 +140,22 @@ def print_explanation(response: ExplainResponse) -> None:
             print_table(CAUSE_HEADERS.get(check.kind, OUT_HEADERS), cause_rows(check.causes))
     if response.HasField("preemption"):
         if response.verdict not in ("stopping", "preempted"):
-            print("it was preempted before")
+            print_sentence("it was preempted before")
         print_preemption(response.preemption)
 
 
 def print_preemption(victim: Preemption) -> None:
     """What a victim was, when it was stopped, and the queues as they were then."""
     size = human_resources(victim.resources)
-    print(f"it took {size} with priority {victim.priority}")
+    print_sentence(f"it took {size} with priority {victim.priority}")
     gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
-    print(f"told to stop at {shown_time(victim.time)}, {gone}")
+    print_sentence(f"told to stop at {shown_time(victim.time)}, {gone}")
     if victim.beneficiary_allocation_key:
-        print(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
+        print_sentence(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
     queues = [victim.victim_queue]
     if victim.HasField("beneficiary_queue") and victim.beneficiary_queue.path != queues[0].path:
         queues.append(victim.beneficiary_queue)
-    print()
+    print("\nwhat its queue had then:" if len(queues) == 1 else "\nwhat the queues had then:")
     print_table(QUEUE_HEADERS, [queue_row(queue) for queue in queues])
 
 

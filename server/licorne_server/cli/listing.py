@@ -26,7 +26,7 @@ class Column(Generic[R]):
     `cell` is its text for people, `key` what it is sorted by if that is not the text. `amounts` is
     there for a column of resources, which is sorted by one of them. A `wide` column is shown with
     `-o wide` only, an `optional` one while there is anything in it. Where a table becomes a list,
-    `head` columns stand in the first line of an item, without their headers.
+    `head` columns, which are the first ones, stand in the first line of an item, without headers.
     """
 
     header: str

@@ -268,6 +268,13 @@ def folded(text: str, first: int, others: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def print_sentence(text: str) -> None:
+    """A sentence on stdout; on a terminal its lines end between words."""
+    if is_terminal(sys.stdout):
+        text = "\n".join(folded(text, terminal_width(), terminal_width()))
+    print(text)
+
+
 def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
     """Print lines, in their styles on a terminal."""
     if not is_terminal(sys.stdout):

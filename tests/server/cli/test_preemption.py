@@ -131,7 +131,8 @@ def test_a_victim_is_explained_with_the_queues_of_that_moment(
     assert lines[4] == "the ask that it had to go for has priority 9"
     numbers = "vcore=1 vcore=5 vcore=3 vcore=2 vcore=4"
     assert lines[6:] == [
-        "QUEUE THEN GUARANTEED MAX ALLOCATED PREEMPTING PROMISED",
+        "what the queues had then:",
+        "QUEUE GUARANTEED MAX ALLOCATED PREEMPTING PROMISED",
         f"root.low {numbers}",
         f"root.high {numbers}",
     ]
