@@ -164,8 +164,14 @@ def _fish(spec: CommandSpec) -> Iterator[str]:
         flags = " ".join(
             f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags
         )
-        needs = f" {_fish_value(option.value)} -r" if option.value != Value(FLAG) else ""
-        yield f"{begin} {flags}{needs} -d {shlex.quote(option.text)}"
+        yield f"{begin} {flags}{_fish_needs(option.value)} -d {shlex.quote(option.text)}"
+
+
+def _fish_needs(value: Value) -> str:
+    """What follows an option; only where a file is wanted are files offered."""
+    if value == Value(FLAG):
+        return ""
+    return " -r -F" if value.kind == "FILE" else f" -x {_fish_value(value)}".rstrip()
 
 
 def _fish_value(value: Value) -> str:
