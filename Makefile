@@ -31,7 +31,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -130,7 +130,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check $(if $(NPM),lint-proto) test $(if $(GO),test-go) test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test $(if $(GO),test-go) examples test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
@@ -147,6 +147,33 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
+
+# The examples: each is generated, compiled, and gets a thousand allocations from a real server. What has no
+# toolchain here is named and left out.
+EXAMPLES := clients/examples
+PLAY := $(BIN)/python $(EXAMPLES)/check.py
+
+examples: install ## the RMs of clients/examples whose toolchain is here, against a real server
+	@for one in go:go java:mvn typescript:npm rust:cargo; do \
+	  language=$${one%:*} tool=$${one#*:}; \
+	  if command -v $$tool > /dev/null; then $(MAKE) --no-print-directory example-$$language || exit 1; \
+	  else echo "examples: $$language is left out, as there is no $$tool"; fi; done
+
+example-go: install ## the example in Go
+	@cd $(EXAMPLES)/go && go vet ./... && go build -o $(CURDIR)/build/example-go .
+	@$(PLAY) go build/example-go
+
+example-java: install ## the example in Java; needs Maven
+	@cd $(EXAMPLES)/java && mvn --quiet --batch-mode package
+	@$(PLAY) java java -cp '$(EXAMPLES)/java/target/example.jar:$(EXAMPLES)/java/target/dependency/*' dev.licorne.example.Main
+
+example-typescript: install ## the example in TypeScript; needs npm
+	@cd $(EXAMPLES)/typescript && npm install --no-save --ignore-scripts --silent --no-audit --no-fund && npm run --silent build
+	@$(PLAY) typescript node $(EXAMPLES)/typescript/dist/main.js
+
+example-rust: install ## the example in Rust; needs cargo
+	@cd $(EXAMPLES)/rust && cargo build --quiet --locked --target-dir $(CURDIR)/build/example-rust
+	@$(PLAY) rust build/example-rust/debug/licorne-example
 
 # Compares with the last release: what its clients use must stay.
 lint-proto: proto/node_modules/.installed ## do the .proto files keep buf's rules, and what was released? needs npm
