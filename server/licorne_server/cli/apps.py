@@ -33,9 +33,8 @@ from licorne_server.cli.output import (
     NOTHING,
     human_resources,
     human_text,
-    print_json,
+    print_data,
     print_table,
-    print_yaml,
     printable,
     say,
     shown_time,
@@ -154,7 +153,7 @@ def show_one(stub: StateStub, args: argparse.Namespace) -> None:
     if args.output == "name":
         print(f"{APPS.kind}/{printable(app.application_id)}")
     elif args.output in ("json", "yaml"):
-        (print_json if args.output == "json" else print_yaml)(to_plain(app))
+        print_data(to_plain(app), args.output)
     else:
         print_one(app, args.output)
     for what, shown, count in (

@@ -63,14 +63,15 @@ def add_connection_arguments(
     *,
     partition: bool = True,
     rm: bool | None = None,
-    forms: Sequence[str] = ("table", "json", "yaml"),
+    forms: Sequence[str] = ("table", "json"),
 ) -> None:
-    """Add what says which server is meant, `--timeout`, and `-o` unless there are no `forms`.
+    """Add what says which server is meant, `--timeout`, and `-o`.
 
+    Of the `forms` of what is printed the first is the usual one; with only one there is no `-o`.
     `partition` adds `--partition`, for what belongs to one, and `rm`, which follows it, `--rm`.
     What is left out gets its value as `settle` says.
     """
-    if forms:
+    if len(forms) > 1:
         add = parser.add_argument
         add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
     if partition:

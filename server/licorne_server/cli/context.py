@@ -6,7 +6,7 @@ from collections.abc import Callable
 from licorne_server.cli import contexts
 from licorne_server.cli.connection import NOT_FOUND, OK, USAGE
 from licorne_server.cli.contexts import ContextError, Contexts
-from licorne_server.cli.output import NOTHING, print_json, print_table, print_yaml, say
+from licorne_server.cli.output import NOTHING, print_data, print_table, say
 from licorne_server.cli.target import VARIABLES
 
 EXAMPLES = (
@@ -74,7 +74,7 @@ def show_all(found: Contexts, args: argparse.Namespace) -> int:
     names = sorted(found.by_name)
     if args.output in ("json", "yaml"):
         data = {"current": found.current, "contexts": {n: found.by_name[n] for n in names}}
-        (print_json if args.output == "json" else print_yaml)(data)
+        print_data(data, args.output)
     elif args.output == "name":
         for name in names:
             print(f"context/{name}")
@@ -107,7 +107,7 @@ def show_one(found: Contexts, args: argparse.Namespace) -> int:
         return NOT_FOUND
     values = found.get(name)
     if args.output in ("json", "yaml"):
-        (print_json if args.output == "json" else print_yaml)({"name": name, **values})
+        print_data({"name": name, **values}, args.output)
     else:
         rows = [("context", name), *((key, str(values[key])) for key in VARIABLES if key in values)]
         print_table(("KEY", "VALUE"), rows)

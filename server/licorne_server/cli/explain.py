@@ -24,10 +24,9 @@ from licorne_server.cli.listing import of_kind
 from licorne_server.cli.output import (
     human_resources,
     human_text,
-    print_json,
+    print_data,
     print_sentence,
     print_table,
-    print_yaml,
     printable,
     shown_time,
     to_plain,
@@ -56,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
     )
-    add_connection_arguments(parser)
+    add_connection_arguments(parser, forms=("table", "json", "yaml"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +67,7 @@ def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     response = found(stub, args)
     if args.output in ("json", "yaml"):
-        (print_json if args.output == "json" else print_yaml)(to_plain(response))
+        print_data(to_plain(response), args.output)
     else:
         print_explanation(response)
 

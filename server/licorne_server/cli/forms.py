@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic
 
 from licorne_server.cli.listing import Column, Listing, R, T
-from licorne_server.cli.output import NOTHING, Table, print_json, print_yaml, printable
+from licorne_server.cli.output import NOTHING, Table, print_data, print_yaml, printable
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -24,7 +24,7 @@ def print_listing(
     items = listing.ordered(items, args)
     if args.output in ("json", "yaml"):
         data = {**(beside or {}), listing.plural: [listing.plain(item) for item in items]}
-        (print_json if args.output == "json" else print_yaml)(data)
+        print_data(data, args.output)
     else:
         Printer(listing, args.output, headers=not args.no_headers).print(items)
 

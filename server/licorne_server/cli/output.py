@@ -147,6 +147,11 @@ def print_yaml(data: Any) -> None:
     print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
 
 
+def print_data(data: Any, output: str) -> None:
+    """Data for programs, as JSON or as YAML."""
+    (print_yaml if output == "yaml" else print_json)(data)
+
+
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The cells padded to the widths of their columns, two blanks between, the headers first."""
     return padded([headers, *rows], widths_of([headers, *rows]))

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="between two looks (%(default)s)",
     )
     parser.add_argument("--count", type=positive, metavar="N", help="end after so many looks")
-    add_connection_arguments(parser, forms=("table", "json"))
+    add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

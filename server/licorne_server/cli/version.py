@@ -9,7 +9,7 @@ from licorne.v1.state_pb2 import GetServerRequest, GetServerResponse
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.build_info import build_info
 from licorne_server.cli.connection import OK, add_connection_arguments, with_state
-from licorne_server.cli.output import print_json, print_yaml, printable, say, to_plain
+from licorne_server.cli.output import print_data, printable, say, to_plain
 from licorne_server.cli.target import DEFAULT_TARGET
 
 EXAMPLES = (
@@ -68,4 +68,4 @@ def show(args: argparse.Namespace, server: GetServerResponse | None) -> None:
             print(f"server {args.target}: {printable(about)}")
     else:
         data = {**asdict(info), "server": to_plain(server)}
-        (print_json if args.output == "json" else print_yaml)(data)
+        print_data(data, args.output)
