@@ -1,4 +1,4 @@
-"""Defects of the command line: which server is meant, what is completed, and how lists are shown."""
+"""Defects of the command line: which server is meant, what is completed, how lists are shown."""
 
 from mutants.defect import Defect
 

@@ -49,7 +49,7 @@ def completed(folder: Path, words: str) -> list[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=PATIENCE,
+        timeout=4 * PATIENCE,
     )
     assert done.stderr == ""
     return done.stdout.split("\n")[:-1] if done.stdout.strip() else []

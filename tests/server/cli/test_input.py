@@ -25,7 +25,7 @@ def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=4 * PATIENCE,
     )
 
 
@@ -53,7 +53,7 @@ def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=4 * PATIENCE,
     )
     os.close(writing)
     assert done.returncode == 3

@@ -166,13 +166,13 @@ class Watching:
     async def out(self) -> list[str]:
         """The words of the next line on stdout."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             return (await self._process.stdout.readline()).decode().split()
 
     async def err(self) -> str:
         """The next line on stderr."""
         assert self._process.stderr is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             return (await self._process.stderr.readline()).decode()
 
 
@@ -188,7 +188,7 @@ async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
     try:
         yield Watching(process)
         process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             assert await process.wait() == 130
     finally:
         if process.returncode is None:
