@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from licorne_core.config.schema import Configuration
+from licorne_server.cli.arguments import show_examples
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
 from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
 from licorne_server.configurations.default import DefaultFileError, load_default
@@ -21,8 +22,9 @@ from licorne_server.tokens import token_files
 
 OK = 0
 FAILED = 1
+INTERRUPTED = 130
 COMMANDS = {
-    "version": "say which version runs, in which form, and on which Python",
+    "version": "say which versions run, here and in a server",
     "validate-config": "check configuration files",
     "demo": "watch a real server schedule three fake resource managers",
     "bench": "measure the core over gRPC",
@@ -40,7 +42,19 @@ COMMANDS = {
     "config": "read, compare, plan, apply and roll back the configurations of resource managers",
     "submit": "say where an application would go if it were submitted now",
     "reload": "have the server read its --config file again",
+    "context": "name servers, and say which one is meant",
+    "completion": "print what a shell needs to complete commands",
 }
+"""Each is a module of `cli`, with a `-` as `_`. It has `add_arguments(parser)`, `run(args)`, which
+answers the exit code, and `EXAMPLES`: commands that `--help` shows, and what they are for."""
+SERVE_EXAMPLES = (
+    ("licorne serve", "for this machine alone"),
+    ("licorne serve --config queues.yaml", "with queues for RMs that bring none"),
+    (
+        "licorne serve --listen :7070 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem",
+        "for others, who show certificates",
+    ),
+)
 HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
 
@@ -60,11 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _serve(args)
     if args.command == "healthcheck":
         return _healthcheck(args.url)
-    if args.command == "validate-config":
-        from licorne_server.cli import validate_config
-
-        return validate_config.run(args.files, output=args.output, strict=args.strict)
-    code: int = _module(args.command).run(args)
+    try:
+        code: int = module_of(args.command).run(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return code
 
 
@@ -78,27 +91,50 @@ def _parsed(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.N
     return args
 
 
-def _module(command: str) -> Any:
+def module_of(command: str) -> Any:
+    """The module of a command in `COMMANDS`."""
     return import_module(f"licorne_server.cli.{command.replace('-', '_')}")
 
 
-def parser_for(chosen: str) -> argparse.ArgumentParser:
-    """A parser that knows all commands by name, and the arguments of the chosen one.
+def parser_for(*chosen: str) -> argparse.ArgumentParser:
+    """A parser that knows all commands by name, and the arguments of the chosen ones.
 
-    Only the module of the chosen command is imported, because some take long to import.
+    Only the modules of the chosen commands are imported, because some take long to import.
     """
-    parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
+    parser = _Parser(
+        prog="licorne",
+        description="A resource scheduler over gRPC.",
+        epilog="licorne COMMAND --help has the options of a command, and examples.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="say which version this is")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_serve(commands.add_parser("serve", help="serve resource managers"))
+    serve = commands.add_parser("serve", help="serve resource managers")
+    _add_serve(serve)
+    show_examples(serve, SERVE_EXAMPLES)
     health = commands.add_parser("healthcheck", help="exit with 0 if the server here is alive")
     health.add_argument("--url", default=HEALTHCHECK_URL, help="what to ask (%(default)s)")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text)
-        if name == "validate-config":
-            _add_validate_config(command)
-        elif name == chosen:
-            _module(name).add_arguments(command)
+        if name in chosen:
+            _fill(command, module_of(name), text)
     return parser
+
+
+def _fill(parser: argparse.ArgumentParser, module: Any, text: str) -> None:
+    """Give a command its arguments and its help."""
+    parser.description = text
+    module.add_arguments(parser)
+    show_examples(parser, module.EXAMPLES)
+
+
+class _Version(argparse.Action):
+    """`--version`: one line, and the end."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from licorne_server.build_info import build_info
+
+        print(f"licorne {build_info().version}")
+        parser.exit(OK)
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -168,12 +204,6 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "console", "json"),
         help="auto is console on a terminal, and json elsewhere (%(default)s)",
     )
-
-
-def _add_validate_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("-o", "--output", default="text", choices=("text", "json", "github"))
-    parser.add_argument("--strict", action="store_true", help="warnings are errors")
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

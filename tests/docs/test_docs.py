@@ -4,6 +4,7 @@ import ast
 import asyncio
 import inspect
 import io
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from licorne_core.config import load
+from licorne_server.cli.contexts import PATH_VARIABLE
 from support.page_commands import Served, Shell, commands, populate, serving
 from support.pages import ROOT, Block, Page, pages
 
@@ -72,9 +74,12 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def shell(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A place to run commands, with the example of the page on configuration in it."""
+    """A place to run commands, with the queues of the page on configuration, and contexts."""
     example = next(block for block in blocks("yaml") if block.page == "docs/configuration.md")
     (tmp_path / "queues.yaml").write_text(example.text, encoding="utf-8")
+    contexts = {name: {"target": served.target} for name in ("prod", "test")}
+    (tmp_path / "contexts.yaml").write_text(json.dumps({"contexts": contexts}), encoding="utf-8")
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "contexts.yaml"))
     monkeypatch.chdir(tmp_path)
     return Shell(served, tmp_path)
 

@@ -5,6 +5,7 @@ from mutants.of_books import BOOKS
 from mutants.of_caps import CAPS
 from mutants.of_checks import CHECKS
 from mutants.of_client import CLIENT
+from mutants.of_commands import COMMANDS
 from mutants.of_core import CORE
 from mutants.of_doors import DOORS
 from mutants.of_gangs import GANGS
@@ -44,4 +45,5 @@ ALL = [
     *METRICS,
     *BENCH,
     *CLIENT,
+    *COMMANDS,
 ]

@@ -67,7 +67,9 @@ async def test_refused_update_names_every_problem_and_changes_nothing(
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert (refused.value.details() or "").startswith("update of configuration failed: ")
     found = violations(refused.value)
-    assert found["partitions[0].queues[0].submitall"] == "7:9: unknown key 'submitall'"
+    assert found["partitions[0].queues[0].submitall"] == (
+        "7:9: unknown key 'submitall', did you mean 'submitacl'?"
+    )
     assert len(found) == 2
     running = await admin.GetConfiguration(pb.GetConfigurationRequest(rm_id="rm"))
     assert running.config == CONFIG

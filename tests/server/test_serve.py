@@ -187,7 +187,7 @@ def test_what_cannot_be_served_is_refused_in_clear_words(
 ) -> None:
     """Wrong or unsafe settings end the command with 1 and a sentence on stderr."""
     # The logs of this process stay where they are.
-    monkeypatch.setattr("licorne_server.logs.process_logs", nullcontext)
+    monkeypatch.setattr("licorne_server.logs.process_logs", lambda *_: nullcontext())
     try:
         code: object = main(["serve", *FREE, *arguments])
     except SystemExit as ended:

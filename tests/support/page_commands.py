@@ -25,7 +25,7 @@ QUIET = ("--log-level", "error")
 ANYWHERE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 PATIENCE = 20.0
 ASKING = (
-    *("queues", "apps", "nodes", "users", "explain", "events"),
+    *("queues", "apps", "nodes", "users", "rms", "explain", "events"),
     *("log-level", "state-dump"),
 )
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
@@ -106,6 +106,8 @@ class Shell:
             "config": self._config,
             "reload": self._reload,
             "submit": self._submit,
+            "completion": self._in_process,
+            "context": self._in_process,
             **dict.fromkeys(ASKING, self._ask),
         }
 
@@ -169,7 +171,8 @@ class Shell:
 
     def _fake_rm(self, words: list[str]) -> None:
         rm_id = "page"
-        where = ("--target", self._served.target, "--rm-id", rm_id)
+        # Another world than that of `populate`: an application's name must mean one of them.
+        where = ("--target", self._served.target, "--rm-id", rm_id, "--world", "research")
         with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:
             try:
                 deadline = time.monotonic() + PATIENCE

@@ -64,10 +64,11 @@ def built_in() -> Configuration:
     return load(DEFAULT_CONFIG)
 
 
-def load(text: str, *, strict: bool = False) -> Configuration:
+def load(text: str, *, strict: bool = False, required: bool = False) -> Configuration:
     """Parse and validate a configuration (spec §§ 2.1 to 2.6).
 
-    A text with nothing in it, or with nothing but comments, is the built-in configuration.
+    A text with nothing in it, or with nothing but comments, is the built-in configuration. Where a
+    configuration is `required`, as of whoever names a file, it is a problem.
 
     Raises:
         ConfigError: the text cannot be used; the error has every problem that was found. In strict
@@ -76,6 +77,8 @@ def load(text: str, *, strict: bool = False) -> Configuration:
     report = Report(strict=strict)
     document = read_document(text, report)
     if document is None or (isinstance(document, Scalar) and document.plain and not document.text):
+        if required:
+            raise ConfigError([Problem(message="there is no configuration in it")])
         return built_in()
     partitions = read_partitions(Cursor(document, "", report))
     for partition in partitions:

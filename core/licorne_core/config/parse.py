@@ -12,7 +12,7 @@ from licorne_core.config.caps import (
     QUEUES,
 )
 from licorne_core.config.limits import read_limit
-from licorne_core.config.properties import QueueSettings, settings_of
+from licorne_core.config.properties import KNOWN, QueueSettings, settings_of
 from licorne_core.config.reader import Cursor, Fields
 from licorne_core.config.report import Report
 from licorne_core.config.rules import read_rule
@@ -258,13 +258,19 @@ def _resources(queue: Fields, *, is_root: bool) -> tuple[Resources | None, Resou
 
 
 def _properties(fields: Fields) -> tuple[dict[str, str], QueueSettings]:
-    """Free keys and values, and what they mean; a value that means nothing gives a warning."""
+    """Free keys and values, and what they mean.
+
+    A value that means nothing gives a warning, and so does a key that is much like a known one.
+    """
     report, path = fields.owner.report, fields.path("properties")
     properties = fields.mapping("properties")
     report.check("properties", len(properties), MAX_PROPERTIES, path)
     for key, text in properties.items():
         what = f"characters in property {shown(key)}"
         report.check(what, len(text), MAX_PROPERTY_LENGTH, f"{path}.{key}")
+        hint = "" if key in KNOWN else report.hint(key, KNOWN)
+        if hint:
+            report.warn(f"property {shown(key)} means nothing{hint}", f"{path}.{key}")
     warnings: list[str] = []
     settings = settings_of(properties, warnings)
     for warning in warnings:

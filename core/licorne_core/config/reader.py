@@ -123,8 +123,7 @@ class Cursor:
         if isinstance(self.node, Mapping):
             for key, (mark, _) in self.node.entries.items():
                 if key not in known:
-                    hint = f", did you mean '{key.lower()}'?" if key.lower() in known else ""
-                    message = f"unknown key '{key}'{hint}"
+                    message = f"unknown key '{key}'{self.report.hint(key, known)}"
                     self.report.problem_at(message, entries[key].path, mark.line, mark.column)
         return Fields(self, {key: entry for key, entry in entries.items() if not entry.is_null})
 

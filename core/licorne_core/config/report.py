@@ -1,7 +1,10 @@
 """What is wrong in a configuration, and where. All problems are collected before one is raised."""
 
+from collections.abc import Sequence
+
 from licorne_core.config.caps import RESOURCE_TYPES, Cap
 from licorne_core.config.schema import Place
+from licorne_core.config.similar import Similar
 from licorne_core.errors import ConfigError, Problem
 
 MAX_PROBLEMS = 500
@@ -25,6 +28,7 @@ class Report:
         self._faulty: set[str] = set()
         self._counts: dict[Cap, int] = {}
         self._resource_types: set[str] = set()
+        self._similar = Similar()
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -73,6 +77,11 @@ class Report:
             self._warnings[warning] = None
         elif warning not in self._warnings:
             self._more_warnings = True
+
+    def hint(self, word: str, known: Sequence[str]) -> str:
+        """``, did you mean 'queues'?`` for a word that is much like a known one; else nothing."""
+        meant = self._similar.to(word, known)
+        return f", did you mean '{meant}'?" if meant else ""
 
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
         """Count so many more of what the whole text may have so many of only.

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.connection import NotFoundError, UsageError, chosen_partition
-from licorne_server.cli.output import print_json, printable, say, to_plain
+from licorne_server.cli.listing import of_kind
+from licorne_server.cli.output import DATA_FORMS, print_data, printable, say, to_plain
 
 AGREED = ("y", "yes")
 
@@ -24,13 +25,17 @@ class Place(NamedTuple):
 
 
 def add_words(
-    parser: argparse.ArgumentParser, metavar: str, acts: Mapping[str, str], about: str
+    parser: argparse.ArgumentParser, kind: str, acts: Mapping[str, str], about: str
 ) -> None:
-    """One name to show, or an act and names: ``NODE``, or ``drain NODE...``."""
+    """One name of a kind to show, or an act and names: ``NODE``, or ``drain NODE...``."""
     verbs = "|".join(acts)
     shown = "; ".join(f"{verb}: {text}" for verb, text in acts.items())
     parser.add_argument(
-        "words", nargs="*", metavar=f"[{verbs}] {metavar}", help=f"{about}; {shown}"
+        "words",
+        nargs="*",
+        type=of_kind(kind),
+        metavar=f"[{verbs}] {kind.upper()}",
+        help=f"{about}; {shown}",
     )
 
 
@@ -92,9 +97,9 @@ def check_consent(plan: Sequence[str], *, yes: bool) -> None:
 
 
 def tell(args: argparse.Namespace, answer: Message, text: str) -> None:
-    """What came of it: a sentence, or the answer as JSON."""
-    if args.output == "json":
-        print_json(to_plain(answer))
+    """What came of it: a sentence, or the answer as data."""
+    if args.output in DATA_FORMS:
+        print_data(to_plain(answer), args.output)
     else:
         say(text)
 

@@ -17,7 +17,7 @@ ACTS = {"kill": "end applications; their RM is told to stop what runs"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What only `kill` takes."""
-    parser.add_argument("--reason", default="", metavar="TEXT", help="for kill: told to the RM")
+    parser.add_argument("--message", default="", metavar="TEXT", help="for kill: told to the RM")
 
 
 def act(channel: grpc.Channel, args: argparse.Namespace, verb: str, names: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ def act(channel: grpc.Channel, args: argparse.Namespace, verb: str, names: Seque
             rm_id=place.rm_id,
             partition=place.partition,
             application_id=name,
-            reason=args.reason,
+            reason=args.message,
         )
         answer = AdminStub(channel).StopApplication(request, timeout=args.timeout)
         are = "is" if answer.allocations == 1 else "are"

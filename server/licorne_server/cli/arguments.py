@@ -1,8 +1,10 @@
 """Types of arguments that are numbers; one out of range is a usage error."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
+
+from licorne_core.config.durations import parse_duration
 
 MAX_DIGITS = 19
 """No size has so many."""
@@ -30,6 +32,14 @@ def seconds(at_least: float) -> Callable[[str], float]:
     return read
 
 
+def duration(text: str) -> float:
+    """A length of time above zero, in seconds: ``90s``, ``5m``, ``1h30m``."""
+    length = parse_duration(text)
+    if length is None or length <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is no length of time such as 90s, 5m or 1h30m")
+    return length
+
+
 SIZE_UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 
@@ -49,3 +59,11 @@ def percent(text: str) -> int:
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 100")
     return number
+
+
+def show_examples(parser: argparse.ArgumentParser, examples: Sequence[tuple[str, str]]) -> None:
+    """Put the examples at the end of the help."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    lines = [f"  {command}\n      {purpose}" for command, purpose in examples]
+    shown = "\n".join(["examples:", *lines])
+    parser.epilog = f"{parser.epilog.rstrip()}\n\n{shown}" if parser.epilog else shown

@@ -24,6 +24,11 @@ from licorne_server.cli.bench_scenarios import (
 from licorne_server.cli.connection import USAGE, UsageError
 from licorne_server.cli.output import say
 
+EXAMPLES = (
+    ("licorne bench core", "how many allocations a second the core makes here"),
+    ("licorne bench shim --nodes 100 --pods 1000", "over gRPC, at a size of your own"),
+    ("licorne bench all --json", "every scenario, for programs"),
+)
 IDLE_SECONDS = 10.0
 PAIRS = 3
 """So many runs where figures are compared, unless it is said how many."""

@@ -4,6 +4,15 @@ import argparse
 from importlib import import_module
 from typing import Any
 
+from licorne_server.cli.arguments import show_examples
+
+EXAMPLES = (
+    ("licorne config get > queues.yaml", "what is in force, to edit it"),
+    ("licorne config plan queues.yaml", "what the file would change for whom"),
+    ("licorne config apply queues.yaml", "put it into force"),
+    ("licorne config rollback", "and back"),
+)
+
 ACTIONS = {
     "get": ("config_get", "print the configuration that an RM runs, or an earlier one"),
     "validate": ("config_validate", "have the server check a file; nothing is changed"),
@@ -20,14 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     for name, (_, text) in ACTIONS.items():
         module = _module(name)
-        action = actions.add_parser(
-            name,
-            help=text,
-            description=f"{text[0].upper()}{text[1:]}.",
-            epilog=module.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        action = actions.add_parser(name, help=text, description=text)
         module.add_arguments(action)
+        show_examples(action, module.EXAMPLES)
 
 
 def run(args: argparse.Namespace) -> int:

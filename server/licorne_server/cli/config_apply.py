@@ -11,12 +11,14 @@ from licorne_server.cli.config_force import add_force_arguments, put_into_force
 from licorne_server.cli.config_rm import add_rm_argument, chosen_rm
 from licorne_server.cli.connection import add_connection_arguments, with_channel
 
-EXAMPLES = """\
-examples:
-  licorne config apply queues.yaml
-  licorne config apply queues.yaml my-cluster --yes --comment "more for batch"
-  licorne config apply queues.yaml --base 3
-"""
+EXAMPLES = (
+    ("licorne config apply queues.yaml", "see what changes, and agree"),
+    (
+        'licorne config apply queues.yaml my-cluster --yes --comment "more for batch"',
+        "without being asked, for one of several RMs",
+    ),
+    ("licorne config apply queues.yaml --base 3", "only if revision 3 is in force still"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

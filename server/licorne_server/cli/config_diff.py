@@ -15,11 +15,11 @@ from licorne_server.cli.output import print_json, printable
 
 DIFFERENT = 1
 WRONG_USAGE = 5
-EXAMPLES = """\
-examples:
-  licorne config diff queues.yaml
-  licorne config diff queues.yaml my-cluster
-
+EXAMPLES = (
+    ("licorne config diff queues.yaml", "what a file would change"),
+    ("licorne config diff queues.yaml my-cluster", "for one of several RMs"),
+)
+NOTES = """\
 It exits with 0 if nothing differs and with 1 if something does. Trouble is more than 1, as with
 diff: 2 to 4 as elsewhere, and 5 for wrong usage.
 """
@@ -27,6 +27,7 @@ diff: 2 to 4 as elsewhere, and 5 for wrong usage.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config diff`."""
+    parser.epilog = NOTES
     add_file_argument(parser)
     add_rm_argument(parser)
     add_connection_arguments(parser, partition=False, forms=("text", "json"))

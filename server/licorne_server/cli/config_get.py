@@ -16,12 +16,11 @@ from licorne_server.cli.config_rm import (
 from licorne_server.cli.connection import add_connection_arguments, with_channel
 from licorne_server.cli.output import print_json, to_plain
 
-EXAMPLES = """\
-examples:
-  licorne config get > queues.yaml
-  licorne config get my-cluster --revision 3
-  licorne config get -o json
-"""
+EXAMPLES = (
+    ("licorne config get > queues.yaml", "what is in force, to edit it"),
+    ("licorne config get my-cluster --revision 3", "an earlier one"),
+    ("licorne config get -o json", "with its revision, and who brought it"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,17 +20,18 @@ HEADERS = ("REVISION", "TIME", "SOURCE", "BY", "CHECKSUM", "COMMENT")
 SHORT = 12
 """Characters of a checksum that a table shows."""
 
-EXAMPLES = """\
-examples:
-  licorne config history
-  licorne config history my-cluster -o json
-
+EXAMPLES = (
+    ("licorne config history", "what was in force, the latest first"),
+    ("licorne config history my-cluster -o json", "for programs"),
+)
+NOTES = """\
 The latest comes first: it is in force.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config history`."""
+    parser.epilog = NOTES
     add_rm_argument(parser)
     add_connection_arguments(parser, partition=False)
 

@@ -22,12 +22,12 @@ INCOMPLETE = 7
 PLAN_SECONDS = 60.0
 """How long a plan may take unless the user says otherwise."""
 
-EXAMPLES = """\
-examples:
-  licorne config plan queues.yaml
-  licorne config plan queues.yaml my-cluster --base 3
-  licorne config plan queues.yaml -o json
-
+EXAMPLES = (
+    ("licorne config plan queues.yaml", "who would be better or worse off"),
+    ("licorne config plan queues.yaml my-cluster --base 3", "only if revision 3 is in force still"),
+    ("licorne config plan queues.yaml -o json", "for programs"),
+)
+NOTES = """\
 It exits with 0 if nobody is worse off, with 6 if somebody is, and with 7 if the plan is not
 complete and shows nobody who is. Worse off are: victims, users and groups above a limit, queues
 above a new maximum, queues that drain, and asks that nothing stops now and something would then.
@@ -36,6 +36,7 @@ above a new maximum, queues that drain, and asks that nothing stops now and some
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config plan`."""
+    parser.epilog = NOTES
     add_file_argument(parser)
     add_rm_argument(parser)
     parser.add_argument(

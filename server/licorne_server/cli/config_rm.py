@@ -20,24 +20,22 @@ from licorne_server.cli.output import printable, shown_time
 
 
 def add_rm_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the RM, which may be named by its place or with ``--rm``."""
+    """Add the RM, which may be named by its place, with ``--rm``, or by a context."""
     parser.add_argument(
         "rm", nargs="?", default="", metavar="RM", help="the RM's id (default: the only one)"
     )
-    parser.add_argument("--rm", dest="rm_option", default="", metavar="RM", help="the same")
+    parser.add_argument("--rm", dest="rm_id", metavar="RM", help="the same")
 
 
 def chosen_rm(channel: grpc.Channel, args: argparse.Namespace) -> str:
     """The RM that is meant.
 
     Raises:
-        UsageError: it was named twice, or there are several and none was named.
+        UsageError: there are several, and none was named.
         NotFoundError: there is none.
     """
-    if args.rm and args.rm_option and args.rm != args.rm_option:
-        raise UsageError(f"the RM is named twice: {args.rm} and --rm {args.rm_option}")
-    if args.rm or args.rm_option:
-        return str(args.rm or args.rm_option)
+    if args.rm or args.rm_id:
+        return str(args.rm or args.rm_id)
     found = pages(StateStub(channel).ListRms, ListRmsRequest(), args.timeout)
     rm_ids = [rm.rm_id for page in found for rm in page.rms]
     if not rm_ids:

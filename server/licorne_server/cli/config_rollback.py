@@ -16,11 +16,10 @@ from licorne_server.cli.config_rm import (
 )
 from licorne_server.cli.connection import NotFoundError, add_connection_arguments, with_channel
 
-EXAMPLES = """\
-examples:
-  licorne config rollback
-  licorne config rollback my-cluster --to 3 --yes
-"""
+EXAMPLES = (
+    ("licorne config rollback", "back to the revision before"),
+    ("licorne config rollback my-cluster --to 3 --yes", "to that one, without being asked"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

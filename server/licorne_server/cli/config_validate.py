@@ -20,17 +20,21 @@ from licorne_server.cli.connection import (
 )
 from licorne_server.cli.output import print_json, say
 
-EXAMPLES = """\
-examples:
-  licorne config validate queues.yaml
-  licorne config validate --strict - < queues.yaml
-
+EXAMPLES = (
+    ("licorne config validate queues.yaml", "all problems of a file"),
+    (
+        "licorne config validate --strict - < queues.yaml",
+        "what another command writes; refuse what is dubious too",
+    ),
+)
+NOTES = """\
 It exits with 4 if the file is refused. `licorne validate-config` does the same without a server.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne config validate`."""
+    parser.epilog = NOTES
     add_file_argument(parser)
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
     add_connection_arguments(parser, partition=False, forms=("text", "json"))

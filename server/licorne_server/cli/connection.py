@@ -13,7 +13,10 @@ from licorne.v1.state_pb2 import ListPartitionsRequest
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.arguments import seconds
 from licorne_server.cli.bearer import bearing
+from licorne_server.cli.contexts import ContextError
 from licorne_server.cli.output import printable, say, while_read
+from licorne_server.cli.target import CONTEXT_VARIABLE, DEFAULT_TARGET, settle, target
+from licorne_server.cli.tls_probe import tls_advice
 
 OK = 0
 USAGE = 1
@@ -21,7 +24,6 @@ UNREACHABLE = 2
 NOT_FOUND = 3
 REFUSED = 4
 
-DEFAULT_TARGET = "127.0.0.1:7070"
 DEFAULT_PARTITION = "default"
 DEFAULT_TIMEOUT = 10.0
 SHORTEST_TIMEOUT = 0.01
@@ -69,42 +71,49 @@ def add_connection_arguments(
     parser: argparse.ArgumentParser,
     *,
     partition: bool = True,
+    rm: bool | None = None,
     forms: Sequence[str] = ("table", "json"),
 ) -> None:
-    """Add `--target`, `-o` and the options for TLS; `--partition` for what belongs to one.
+    """Add what says which server is meant, `--timeout`, and `-o`.
 
-    Of the `forms` of what is printed the first is the usual one. With only one there is no `-o`.
+    Of the `forms` of what is printed the first is the usual one; with only one there is no `-o`.
+    `partition` adds `--partition`, for what belongs to one, and `rm`, which follows it, `--rm`.
+    What is left out gets its value as `settle` says.
     """
-    parser.add_argument(
-        "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
-    )
+    if len(forms) > 1:
+        add = parser.add_argument
+        add("-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)")
     if partition:
         parser.add_argument(
             "--partition",
-            default="",
-            metavar="NAME",
+            metavar="PARTITION",
             help="NAME or [rmID]NAME (default: the one called default of the RM that came first)",
         )
-    if len(forms) > 1:
+    if partition if rm is None else rm:
         parser.add_argument(
-            "-o", "--output", choices=forms, default=forms[0], help="form (%(default)s)"
+            "--rm", dest="rm_id", metavar="RM", help="of this RM (default: the one that came first)"
         )
-    parser.add_argument(
+    server = parser.add_argument_group(
+        "server", "Each may come from the environment or a context too; see licorne context --help."
+    )
+    add = server.add_argument
+    add("--target", type=target, metavar="HOST[:PORT]", help=f"({DEFAULT_TARGET})")
+    add(
+        "--context", metavar="CONTEXT", help=f"go by this one (${CONTEXT_VARIABLE}, or that in use)"
+    )
+    add("--token", type=Path, metavar="FILE", help="a file with the bearer token to call with")
+    add("--tls", action="store_true", default=None, help="TLS with the system's authorities")
+    add("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
+    add("--tls-cert", type=Path, metavar="FILE", help="client certificate (PEM)")
+    add("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
+    add("--tls-server-name", metavar="NAME", help="expect this name of the server")
+    add(
         "--timeout",
         type=seconds(SHORTEST_TIMEOUT),
         default=DEFAULT_TIMEOUT,
         metavar="SECONDS",
         help="for each answer (%(default)s)",
     )
-    parser.add_argument(
-        "--token", type=Path, metavar="FILE", help="a file with the bearer token to call with"
-    )
-    tls = parser.add_argument_group("TLS")
-    tls.add_argument("--tls", action="store_true", help="use TLS with the system's authorities")
-    tls.add_argument("--tls-ca", type=Path, metavar="FILE", help="trust this authority (PEM)")
-    tls.add_argument("--tls-cert", type=Path, metavar="FILE", help="client certificate (PEM)")
-    tls.add_argument("--tls-key", type=Path, metavar="FILE", help="its key (PEM)")
-    tls.add_argument("--tls-server-name", metavar="NAME", help="expect this name of the server")
 
 
 def read_pem(path: Path | None) -> bytes | None:
@@ -155,18 +164,30 @@ def _plain_or_tls_channel(args: argparse.Namespace) -> grpc.Channel:
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
     """The partition to ask about; says which it is where none was named and there are several."""
-    if args.partition:
+    if args.partition and (args.partition.startswith("[") or not args.rm_id):
         return str(args.partition)
-    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
-    if not partitions:
-        raise NotFoundError("no RM has registered with this server, so there is no partition")
-    names = [partition.name for partition in partitions]
+    if args.partition:
+        return f"[{args.rm_id}]{args.partition}"
+    names = partitions_of(stub, args)
     wanted = f"]{DEFAULT_PARTITION}"
     chosen = next((name for name in names if name.endswith(wanted)), names[0])
     others = [name for name in names if name != chosen]
     if others:
         say(f"partition {printable(chosen)} (others: {printable(', '.join(others))})")
     return chosen
+
+
+def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
+    """All partitions of the RM that was named, or of all RMs.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    request = ListPartitionsRequest(rm_id=args.rm_id)
+    partitions = stub.ListPartitions(request, timeout=args.timeout).partitions
+    if not partitions:
+        raise NotFoundError("no RM has registered with this server, so there is no partition")
+    return [partition.name for partition in partitions]
 
 
 def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
@@ -189,9 +210,10 @@ def with_state(
 def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) -> int:
     """Run `act` against the server; every failure becomes one line on stderr and an exit code."""
     try:
+        settle(args)
         with while_read(), open_channel(args) as channel:
             act(channel)
-    except UsageError as error:
+    except (UsageError, ContextError) as error:
         say(f"licorne: {error}")
         return USAGE
     except RefusedError as error:
@@ -201,18 +223,20 @@ def with_channel(args: argparse.Namespace, act: Callable[[grpc.Channel], None]) 
         say(f"licorne: {error}")
         return NOT_FOUND
     except grpc.RpcError as error:
-        return explain_failure(args.target, error)
+        return explain_failure(args, error)
     return OK
 
 
-def explain_failure(target: str, error: grpc.RpcError) -> int:
+def explain_failure(args: argparse.Namespace, error: grpc.RpcError) -> int:
     """Print why an RPC failed; returns the exit code for it."""
+    where = args.target
     code, details = error.code(), printable(error.details() or "")
     if code in UNREACHABLE_CODES:
-        say(f"licorne: cannot reach {target}: {details or code.name}")
+        advice = tls_advice(where, tls=_uses_tls(args))
+        say(f"licorne: cannot reach {where}: {advice or details or code.name}")
         return UNREACHABLE
     if code is grpc.StatusCode.NOT_FOUND:
         say(f"licorne: {details}")
         return NOT_FOUND
-    say(f"licorne: {target} refused: {code.name}: {details}")
+    say(f"licorne: {where} refused: {code.name}: {details}")
     return REFUSED

@@ -38,6 +38,10 @@ from licorne_server.cli.output import human_bytes, is_terminal, say
 if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
+EXAMPLES = (
+    ("licorne demo", "watch it"),
+    ("licorne demo --seconds 25", "for as long as it can"),
+)
 FAILED = 2
 INTERRUPTED = 130
 DEFAULT_SECONDS = 15.0

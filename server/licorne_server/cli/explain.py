@@ -1,7 +1,9 @@
 """`licorne explain`: why an ask waits, check by check, where it runs, or why it had to stop."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+import grpc
 
 from licorne.v1.state_pb2 import (
     Check,
@@ -11,15 +13,28 @@ from licorne.v1.state_pb2 import (
     PreemptionQueue,
 )
 from licorne.v1.state_pb2_grpc import StateStub
-from licorne_server.cli.connection import add_connection_arguments, chosen_partition, with_state
+from licorne_server.cli.connection import (
+    UsageError,
+    add_connection_arguments,
+    chosen_partition,
+    partitions_of,
+    with_state,
+)
+from licorne_server.cli.listing import of_kind
 from licorne_server.cli.output import (
     human_resources,
     human_text,
-    print_json,
+    print_data,
+    print_sentence,
     print_table,
     printable,
     shown_time,
     to_plain,
+)
+
+EXAMPLES = (
+    ("licorne explain nightly-0001-0", "why its first ask waits"),
+    ("licorne explain nightly-0001-0 --rm batch -o json", "for programs"),
 )
 
 HEADERS = ("CHECK", "RESULT", "WANTED", "USED", "LIMIT", "WHY")
@@ -31,16 +46,16 @@ UNTIL = {
     "preemption": "preemption is worth another look at",
 }
 """By kind of check, what the time in it means; for others the check stands until then."""
-QUEUE_HEADERS = ("QUEUE THEN", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
+QUEUE_HEADERS = ("QUEUE", "GUARANTEED", "MAX", "ALLOCATED", "PREEMPTING", "PROMISED")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne explain`."""
-    parser.add_argument("application", metavar="APP", help="the application")
+    parser.add_argument("application", type=of_kind("app"), metavar="APP", help="the application")
     parser.add_argument(
         "ask", nargs="?", default="", metavar="ASK", help="its ask (default: the first in order)"
     )
-    add_connection_arguments(parser)
+    add_connection_arguments(parser, forms=("table", "json", "yaml"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,58 +65,96 @@ def run(args: argparse.Namespace) -> int:
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
-    response = stub.Explain(
-        ExplainRequest(
-            partition=chosen_partition(stub, args),
-            application_id=args.application,
-            allocation_key=args.ask,
-        ),
-        timeout=args.timeout,
-    )
-    if args.output == "json":
-        print_json(to_plain(response))
+    response = found(stub, args)
+    if args.output in ("json", "yaml"):
+        print_data(to_plain(response), args.output)
     else:
         print_explanation(response)
+
+
+def found(stub: StateStub, args: argparse.Namespace) -> ExplainResponse:
+    """The explanation, from whichever partition has the application if none was named.
+
+    Raises:
+        UsageError: several have it.
+    """
+    if args.partition:
+        return explained(stub, args, chosen_partition(stub, args))
+    answers: dict[str, ExplainResponse] = {}
+    refusals: list[grpc.RpcError] = []
+    for partition in partitions_of(stub, args):
+        try:
+            answers[partition] = explained(stub, args, partition)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            refusals.append(error)
+    if not answers:
+        raise telling(refusals)
+    if len(answers) > 1:
+        where = printable(", ".join(answers))
+        name = printable(args.application)
+        raise UsageError(
+            f"application {name} is in several partitions: {where}. Name one: --partition"
+        )
+    [(partition, answer)] = answers.items()
+    return answer
+
+
+def telling(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
+    """Of several refusals the one that says more than that the application is not there."""
+    ends = "not found"
+    return next(
+        (error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0]
+    )
+
+
+def explained(stub: StateStub, args: argparse.Namespace, partition: str) -> ExplainResponse:
+    """The answer of one partition."""
+    request = ExplainRequest(
+        partition=partition, application_id=args.application, allocation_key=args.ask
+    )
+    return stub.Explain(request, timeout=args.timeout)
 
 
 def print_explanation(response: ExplainResponse) -> None:
     """The answer for people."""
     subject = printable(f"{response.application_id}/{response.allocation_key}")
-    print(f"{subject} in {printable(response.queue)}: {response.verdict}")
-    print(human_text(response.summary))
+    print_sentence(f"{subject} in {printable(response.queue)}: {response.verdict}")
+    print_sentence(human_text(response.summary))
     for check in response.checks:
         if check.until:
-            print(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
+            print_sentence(f"{UNTIL.get(check.kind, 'until')} {shown_time(check.until)}")
     if response.verdict in ("pending", "waiting"):
-        print(
+        print_sentence(
             f"ahead of it: {response.asks_ahead} asks of the application,"
             f" {response.applications_ahead} applications of the queue"
         )
     if response.checks:
         print()
-        print_table(HEADERS, [row(check) for check in response.checks])
+        print_table(HEADERS, [row(check) for check in response.checks], heads=2)
     for check in response.checks:
         if check.causes:
             print()
             print_table(CAUSE_HEADERS.get(check.kind, OUT_HEADERS), cause_rows(check.causes))
     if response.HasField("preemption"):
         if response.verdict not in ("stopping", "preempted"):
-            print("it was preempted before")
+            print_sentence("it was preempted before")
         print_preemption(response.preemption)
 
 
 def print_preemption(victim: Preemption) -> None:
     """What a victim was, when it was stopped, and the queues as they were then."""
     size = human_resources(victim.resources)
-    print(f"it took {size} with priority {victim.priority}")
+    print_sentence(f"it took {size} with priority {victim.priority}")
     gone = f"gone since {shown_time(victim.released_time)}" if victim.released_time else "not gone"
-    print(f"told to stop at {shown_time(victim.time)}, {gone}")
+    print_sentence(f"told to stop at {shown_time(victim.time)}, {gone}")
     if victim.beneficiary_allocation_key:
-        print(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
+        print_sentence(f"the ask that it had to go for has priority {victim.beneficiary_priority}")
     queues = [victim.victim_queue]
     if victim.HasField("beneficiary_queue") and victim.beneficiary_queue.path != queues[0].path:
         queues.append(victim.beneficiary_queue)
-    print()
+    print("\nwhat its queue had then:" if len(queues) == 1 else "\nwhat the queues had then:")
     print_table(QUEUE_HEADERS, [queue_row(queue) for queue in queues])
 
 

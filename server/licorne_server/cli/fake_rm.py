@@ -8,11 +8,16 @@ from dataclasses import replace
 
 from licorne import LicorneError
 from licorne_server.cli.arguments import seconds
-from licorne_server.cli.connection import DEFAULT_TARGET, OK, REFUSED
+from licorne_server.cli.connection import OK, REFUSED
 from licorne_server.cli.demo_rm import DemoRm
 from licorne_server.cli.demo_world import rounds, worlds
 from licorne_server.cli.output import say
+from licorne_server.cli.target import DEFAULT_TARGET, target
 
+EXAMPLES = (
+    ("licorne fake-rm", "one of the demo's RMs against the server here"),
+    ("licorne fake-rm --world services --rm-id second", "another one, under a name of its own"),
+)
 WORLDS = {world.rm_id: world for world in worlds()}
 DEFAULT_ROUND = 60.0
 SHORTEST_ROUND = 1.0
@@ -22,7 +27,11 @@ LINES_A_ROUND = 6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne fake-rm`."""
     parser.add_argument(
-        "--target", default=DEFAULT_TARGET, metavar="HOST:PORT", help="server (%(default)s)"
+        "--target",
+        default=DEFAULT_TARGET,
+        type=target,
+        metavar="HOST[:PORT]",
+        help="server (%(default)s)",
     )
     parser.add_argument("--world", choices=WORLDS, default="batch", help="whose (%(default)s)")
     parser.add_argument("--rm-id", default="", metavar="ID", help="(default: that of the world)")

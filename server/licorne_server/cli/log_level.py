@@ -9,6 +9,11 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.cli.connection import UsageError, add_connection_arguments, with_channel
 from licorne_server.cli.output import print_json, print_table, printable
 
+EXAMPLES = (
+    ("licorne log-level", "which loggers have a level of their own"),
+    ("licorne log-level core.scheduler debug", "more of one, and of those below it"),
+    ("licorne log-level core.scheduler --reset", "and as before"),
+)
 HEADERS = ("LOGGER", "LEVEL")
 LEVELS = ("debug", "info", "warning", "error")
 OTHERS = "(all others)"

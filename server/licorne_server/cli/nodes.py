@@ -1,6 +1,7 @@
 """`licorne nodes`: the nodes of a partition, or one of them."""
 
 import argparse
+from collections.abc import Sequence
 
 import grpc
 
@@ -15,31 +16,76 @@ from licorne_server.cli.connection import (
     pages,
     with_channel,
 )
-from licorne_server.cli.output import (
-    NOTHING,
-    human_resources,
-    print_json,
-    print_table,
-    printable,
-    to_plain,
+from licorne_server.cli.listing import (
+    Column,
+    Listing,
+    add_listing_arguments,
+    itself,
+    number,
+    resources,
+)
+from licorne_server.cli.output import NOTHING, printable
+from licorne_server.cli.selector import Selector, add_selector_argument
+from licorne_server.cli.watch import print_or_watch
+
+EXAMPLES = (
+    ("licorne nodes", "all nodes of the default partition"),
+    ("licorne nodes --sort-by used --reverse", "the fullest first"),
+    ("licorne nodes -l zone=a,kind!=spot --schedulable yes", "by their attributes"),
+    ("licorne nodes -w -o wide", "and go on with what changes"),
+    ("licorne nodes drain n1", "keep new allocations off it"),
 )
 
-HEADERS = (
-    "NODE",
-    "SCHEDULABLE",
-    "USED",
-    "ALLOCATIONS",
-    "CAPACITY",
-    "AVAILABLE",
-    "OCCUPIED",
-    "RESERVED FOR",
+
+def reserved_for(node: Node) -> str:
+    """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
+    asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
+    return " ".join(asks) or NOTHING
+
+
+def attributes(node: Node) -> str:
+    """Its attributes by name: ``zone=a,kind=spot``."""
+    pairs = sorted(node.attributes.items())
+    return ",".join(f"{name}={value}" for name, value in pairs) or NOTHING
+
+
+def schedulable(node: Node) -> str:
+    """Whether new allocations may go there; ``drained`` if an operator does not want them."""
+    return "drained" if node.drained else "yes" if node.schedulable else "no"
+
+
+NODES = Listing[Node, Node](
+    kind="node",
+    plural="nodes",
+    name=lambda node: node.node_id,
+    rows=itself,
+    columns=(
+        Column("NODE", lambda node: node.node_id, head=True),
+        Column("SCHEDULABLE", schedulable),
+        # The weighted utilization.
+        Column("USED", lambda node: f"{node.utilization:.0%}", key=lambda node: node.utilization),
+        number("ALLOCATIONS", lambda node: node.allocation_count),
+        resources("CAPACITY", lambda node: node.capacity),
+        resources("AVAILABLE", lambda node: node.available),
+        resources("OCCUPIED", lambda node: node.occupied),
+        Column("RESERVED FOR", reserved_for),
+        resources("ALLOCATED", lambda node: node.allocated, wide=True),
+        number("FOREIGN", lambda node: node.foreign_count, wide=True),
+        Column("ATTRIBUTES", attributes, wide=True),
+        Column("PARTITION", lambda node: node.partition, wide=True),
+    ),
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne nodes`."""
-    add_words(parser, "NODE", node_acts.ACTS, "only this node")
-    add_connection_arguments(parser)
+    add_words(parser, "node", node_acts.ACTS, "only this node")
+    add = parser.add_argument
+    add_selector_argument(parser)
+    add("--schedulable", choices=("yes", "no"), help="only those that are, or are not")
+    add("--reserved", action="store_true", help="only those that are kept free for an ask")
+    add_listing_arguments(parser, NODES)
+    add_connection_arguments(parser, forms=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,33 +106,29 @@ def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
+    print_or_watch(NODES, lambda: found_nodes(stub, args, partition), args)
+
+
+def found_nodes(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Node]:
+    """The nodes that the arguments ask for.
+
+    Raises:
+        NotFoundError: the node that was named is not there.
+    """
     found = pages(stub.ListNodes, ListNodesRequest(partition=partition), args.timeout)
     everything = (node for page in found for node in page.nodes)
     nodes = [node for node in everything if args.node in ("", node.node_id)]
     if args.node and not nodes:
         name, where = printable(args.node), printable(partition)
         raise NotFoundError(f"node {name} not found in partition {where}")
-    if args.output == "json":
-        print_json({"nodes": [to_plain(node) for node in nodes]})
-    else:
-        print_table(HEADERS, [row(node) for node in nodes])
+    return [node for node in nodes if is_wanted(node, args)]
 
 
-def row(node: Node) -> tuple[str, ...]:
-    """One line of the table; USED is the weighted utilization."""
+def is_wanted(node: Node, args: argparse.Namespace) -> bool:
+    """Whether the filters let it through."""
+    selector: Selector = args.selector
     return (
-        printable(node.node_id),
-        "drained" if node.drained else "yes" if node.schedulable else "no",
-        f"{node.utilization:.0%}",
-        str(node.allocation_count),
-        human_resources(node.capacity),
-        human_resources(node.available),
-        human_resources(node.occupied),
-        reserved_for(node),
+        selector.takes(node.attributes)
+        and (args.schedulable is None or node.schedulable == (args.schedulable == "yes"))
+        and (not args.reserved or bool(node.reservations))
     )
-
-
-def reserved_for(node: Node) -> str:
-    """The asks that the node is kept free for, the oldest first: ``shop/k1 shop/k2``."""
-    asks = (f"{item.application_id}/{item.allocation_key}" for item in node.reservations)
-    return printable(" ".join(asks)) or NOTHING

@@ -6,15 +6,24 @@ Data goes to stdout, talk to stderr. A table uses rich on a terminal and plain t
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any, TextIO
 
 from google.protobuf.message import Message
+from rich.cells import cell_len
 
 NOTHING = "-"
+GAP = 2
+"""Blanks between two columns."""
+LIST_GAP = 3
+"""Blanks between what is said of an item in a list."""
+INDENT = "  "
+DEEP_INDENT = "      "
 BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 BYTE_RESOURCES = ("memory", "ephemeral-storage")
 BYTE_PREFIX = "hugepages-"
@@ -100,12 +109,13 @@ def human_text(text: str) -> str:
 def to_plain(value: Any) -> Any:
     """A message as a dict under its proto JSON names, nothing left out; other values as they are.
 
-    64-bit numbers stay numbers, where proto JSON would make texts of them: proto JSON parsers
-    take both, and everything else can reckon with these.
+    An enum's value is its name, or its number if it is newer than this. 64-bit numbers stay
+    numbers, where proto JSON would make texts of them: proto JSON parsers take both, and
+    everything else can reckon with these.
     """
     if isinstance(value, Message):
         return {
-            field.json_name: to_plain(getattr(value, field.name))
+            field.json_name: _plain_field(field, getattr(value, field.name))
             for field in value.DESCRIPTOR.fields
         }
     if isinstance(value, Mapping):
@@ -115,36 +125,183 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def _plain_field(field: Any, value: Any) -> Any:
+    """The value of a field, whose type alone says that a number is an enum's."""
+    if field.enum_type is None:
+        return to_plain(value)
+    names = field.enum_type.values_by_number
+    if isinstance(value, int):
+        return names[value].name if value in names else value
+    return [names[item].name if item in names else item for item in value]
+
+
 def print_json(data: Any) -> None:
     """Indented JSON on stdout."""
     print(json.dumps(data, indent=2, ensure_ascii=False))
 
 
+def print_yaml(data: Any) -> None:
+    """YAML on stdout, keys in their order."""
+    import yaml
+
+    print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), end="")
+
+
+DATA_FORMS = ("json", "yaml")
+"""Forms of `-o` for programs, in which everything is said."""
+
+
+def print_data(data: Any, output: str) -> None:
+    """Data for programs, as JSON or as YAML."""
+    (print_yaml if output == "yaml" else print_json)(data)
+
+
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The cells padded to the widths of their columns, two blanks between, the headers first."""
-    table = [headers, *rows]
-    widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
-    widths[-1] = 0
-    return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table]
+    return padded([headers, *rows], widths_of([headers, *rows]))
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout, as kubectl prints them: lines that are too long are not cut.
+def widths_of(table: Sequence[Sequence[str]]) -> list[int]:
+    """How many cells of a terminal each column needs."""
+    return [max(map(cell_len, column)) for column in zip(*table, strict=True)]
 
-    Names from elsewhere must have gone through `printable`.
+
+def padded(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[list[str]]:
+    """The cells padded to these widths, two blanks between; the last column as it is."""
+    rooms = [*(width + GAP for width in widths[:-1]), 0]
+    return [
+        [cell + " " * (room - cell_len(cell)) for cell, room in zip(row, rooms, strict=True)]
+        for row in table
+    ]
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, heads: int = 1) -> None:
+    """A table on stdout; see `Table`."""
+    Table(headers, heads=heads).print(rows)
+
+
+class Table:
+    """A table on stdout that may grow. Names from elsewhere are made printable.
+
+    Off a terminal lines that are too long are not cut, as kubectl has it. On a terminal that is too
+    narrow a table becomes a list: the first `heads` cells of a row in a line, and below it the
+    others that say anything, with their headers. What was begun as one of them goes on as it.
     """
-    lines = aligned(headers, rows)
+
+    def __init__(
+        self,
+        headers: Sequence[str],
+        *,
+        heads: int = 1,
+        with_headers: bool = True,
+        widths: Sequence[int] = (),
+    ) -> None:
+        """Nothing is printed yet. No column is narrower than in `widths`."""
+        self._headers = list(headers)
+        self._heads = max(heads, 1)
+        self._with_headers = with_headers
+        self._widths = list(widths)
+        self._is_list = False
+        self._begun = False
+
+    def print(self, rows: Sequence[Sequence[str]]) -> None:
+        """Print some more rows, the headers before the first ones."""
+        cells = [[printable(cell) for cell in row] for row in rows]
+        first = [self._headers] if self._with_headers and not self._begun else []
+        fresh = widths_of(
+            [self._headers if self._with_headers else [""] * len(self._headers), *cells]
+        )
+        self._widths = [max(pair) for pair in zip_longest(self._widths, fresh, fillvalue=0)]
+        if not self._begun:
+            total = sum(self._widths) + GAP * (len(self._widths) - 1)
+            self._is_list = is_terminal(sys.stdout) and total > terminal_width()
+        self._begun = True
+        if self._is_list:
+            for row in cells:
+                print_segments(listed(self._headers, row, self._heads, terminal_width()))
+            return
+        lines = padded([*first, *cells], self._widths)
+        styled = [[(cell, "bold") for cell in line] for line in lines[: len(first)]]
+        styled += [
+            [(c, CELL_STYLES.get(c.rstrip(), "")) for c in line] for line in lines[len(first) :]
+        ]
+        print_segments(styled)
+
+
+Segment = tuple[str, str]
+"""A piece of a line, and its style."""
+
+
+def listed(
+    headers: Sequence[str], row: Sequence[str], heads: int, width: int
+) -> list[list[Segment]]:
+    """One row as an item of a list: what it is, and below it what is said of it, in few lines."""
+    head = [cell for cell in row[:heads] if cell != NOTHING]
+    lines: list[list[Segment]] = []
+    line: list[Segment] = [(head[0], "bold")] if head else []
+    used = cell_len(line[0][0]) if line else 0
+    for cell in head[1:]:
+        line.append((f"{' ' * GAP}{cell}", CELL_STYLES.get(cell, "")))
+        used += GAP + cell_len(cell)
+    lines.append(line)
+    used = width
+    for header, cell in zip(headers[heads:], row[heads:], strict=True):
+        if cell in ("", NOTHING):
+            continue
+        label = f"{header.lower()} "
+        needed = cell_len(label) + cell_len(cell)
+        if used + LIST_GAP + needed > width:
+            lines.append([(INDENT, "")])
+            used = len(INDENT)
+        else:
+            lines[-1].append((" " * LIST_GAP, ""))
+            used += LIST_GAP
+        first, *more = folded(cell, width - used - cell_len(label), width - len(DEEP_INDENT))
+        lines[-1] += [(label, "dim"), (first, CELL_STYLES.get(cell, ""))]
+        lines += [[(DEEP_INDENT, ""), (piece, "")] for piece in more]
+        used = len(DEEP_INDENT) + cell_len(more[-1]) if more else used + cell_len(label + first)
+    return lines
+
+
+def folded(text: str, first: int, others: int) -> list[str]:
+    """The text in lines that are so wide at the most, broken behind blanks and commas.
+
+    A word that is longer than a line stays whole, so that it can be copied.
+    """
+    lines, room = [""], first
+    for word in re.split(r"(?<=[ ,])", text):
+        if cell_len(lines[-1]) + cell_len(word.rstrip()) > room and (lines[-1] or len(lines) == 1):
+            lines.append("")
+            room = others
+        lines[-1] += word
+    return [line.rstrip() for line in lines]
+
+
+def print_sentence(text: str) -> None:
+    """A sentence on stdout; on a terminal its lines end between words."""
+    if is_terminal(sys.stdout):
+        text = "\n".join(folded(text, terminal_width(), terminal_width()))
+    print(text)
+
+
+def print_segments(lines: Sequence[Sequence[Segment]]) -> None:
+    """Print lines, in their styles on a terminal."""
     if not is_terminal(sys.stdout):
-        print("\n".join("".join(cells).rstrip() for cells in lines))
+        for line in lines:
+            print("".join(text for text, _ in line).rstrip())
         return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
-    for number, cells in enumerate(lines):
+    for line in lines:
         # Text, not markup: a partition's name has square brackets in it.
-        styles = (CELL_STYLES.get(cell.rstrip(), "") if number else "bold" for cell in cells)
-        console.print(Text.assemble(*zip(cells, styles, strict=True)), soft_wrap=True)
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
+def terminal_width() -> int:
+    """How many cells a line of the terminal has; `COLUMNS` says otherwise."""
+    return shutil.get_terminal_size().columns
 
 
 CELL_STYLES = {

@@ -16,23 +16,70 @@ from licorne_server.cli.connection import (
     pages,
     with_channel,
 )
-from licorne_server.cli.output import (
-    human_resources,
-    print_json,
-    print_table,
-    printable,
-    to_plain,
+from licorne_server.cli.listing import (
+    Column,
+    Listing,
+    add_listing_arguments,
+    itself,
+    number,
+    resources,
 )
+from licorne_server.cli.output import NOTHING, printable
+from licorne_server.cli.watch import print_or_watch
 
-HEADERS = ("QUEUE", "STATE", "APPS", "SHARE", "ALLOCATED", "GUARANTEED", "MAX", "PENDING")
-PREEMPTING_HEADERS = ("PREEMPTING", "PROMISED")
+EXAMPLES = (
+    ("licorne queues", "all queues of the default partition"),
+    ("licorne queues root.batch", "one, and those below it"),
+    ("licorne queues --leaves --pending --sort-by pending.memory", "where asks wait"),
+    ("licorne queues -o yaml", "everything that is known of them"),
+    ("licorne queues stop root.batch --yes", "nothing new is allocated there"),
+)
+STATES = ("active", "draining", "stopped")
+
+
+def apps(queue: Queue) -> str:
+    """Running of all applications in a leaf, running ones below a parent."""
+    text = str(queue.running_applications)
+    if queue.is_leaf:
+        text += f"/{queue.applications}"
+    return f"{text} (max {queue.max_applications})" if queue.max_applications else text
+
+
+QUEUES = Listing[Queue, Queue](
+    kind="queue",
+    plural="queues",
+    name=lambda queue: queue.path,
+    rows=itself,
+    columns=(
+        Column("QUEUE", lambda queue: queue.path, head=True),
+        Column("STATE", lambda queue: queue.state, head=True),
+        Column("APPS", apps, key=lambda queue: queue.running_applications),
+        Column("SHARE", lambda queue: f"{queue.share:.0%}", key=lambda queue: queue.share),
+        resources("ALLOCATED", lambda queue: queue.allocated),
+        resources("GUARANTEED", lambda queue: queue.guaranteed),
+        resources("MAX", lambda queue: queue.max),
+        resources("PENDING", lambda queue: queue.pending),
+        # What victims are about to free, and what asks are promised.
+        resources("PREEMPTING", lambda queue: queue.preempting, optional=True),
+        resources("PROMISED", lambda queue: queue.promised, optional=True),
+        resources("HEADROOM", lambda queue: queue.headroom, wide=True),
+        number("PRIORITY", lambda queue: queue.priority, wide=True),
+        Column("SORT", lambda queue: queue.sort_policy or NOTHING, wide=True),
+        Column("MANAGED", lambda queue: "yes" if queue.is_managed else "no", wide=True),
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne queues`."""
-    add_words(parser, "QUEUE", queue_acts.ACTS, "this queue and below")
+    add_words(parser, "queue", queue_acts.ACTS, "this queue and below")
     add_yes(parser)
-    add_connection_arguments(parser)
+    add = parser.add_argument
+    add("--state", choices=STATES, help="only those in this state")
+    add("--leaves", action="store_true", help="only those without queues below")
+    add("--pending", action="store_true", help="only those in which asks wait")
+    add_listing_arguments(parser, QUEUES)
+    add_connection_arguments(parser, forms=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -53,51 +100,33 @@ def show_or_act(channel: grpc.Channel, args: argparse.Namespace) -> None:
 def show(stub: StateStub, args: argparse.Namespace) -> None:
     """Ask and print."""
     partition = chosen_partition(stub, args)
+    print_or_watch(QUEUES, lambda: found_queues(stub, args, partition), args)
+
+
+def found_queues(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Queue]:
+    """The queues that the arguments ask for.
+
+    Raises:
+        NotFoundError: the queue that was named is not there.
+    """
     found = pages(stub.ListQueues, ListQueuesRequest(partition=partition), args.timeout)
     everything = (queue for page in found for queue in page.queues)
     queues = [queue for queue in everything if is_below(queue.path, args.path)]
     if args.path and not queues:
         path, where = printable(args.path), printable(partition)
         raise NotFoundError(f"queue {path} not found in partition {where}")
-    if args.output == "json":
-        print_json({"queues": [to_plain(queue) for queue in queues]})
-    else:
-        print_queues(queues)
+    return [queue for queue in queues if is_wanted(queue, args)]
 
 
-def print_queues(queues: Sequence[Queue]) -> None:
-    """A line for each; what preemption is about to change has columns only while there is any."""
-    if any(queue.preempting or queue.promised for queue in queues):
-        rows = [(*row(queue), *preempting_cells(queue)) for queue in queues]
-        print_table((*HEADERS, *PREEMPTING_HEADERS), rows)
-    else:
-        print_table(HEADERS, [row(queue) for queue in queues])
+def is_wanted(queue: Queue, args: argparse.Namespace) -> bool:
+    """Whether the filters let it through."""
+    return (
+        (args.state is None or queue.state.lower() == args.state)
+        and (queue.is_leaf or not args.leaves)
+        and (not args.pending or any(queue.pending.values()))
+    )
 
 
 def is_below(path: str, top: str) -> bool:
     """Whether a queue is `top` or below it; every queue is below the empty path."""
     return not top or path == top or path.startswith(f"{top}.")
-
-
-def row(queue: Queue) -> tuple[str, ...]:
-    """One line of the table. APPS is running of all in a leaf, running below a parent."""
-    apps = str(queue.running_applications)
-    if queue.is_leaf:
-        apps += f"/{queue.applications}"
-    if queue.max_applications:
-        apps += f" (max {queue.max_applications})"
-    return (
-        printable(queue.path),
-        queue.state,
-        apps,
-        f"{queue.share:.0%}",
-        human_resources(queue.allocated),
-        human_resources(queue.guaranteed),
-        human_resources(queue.max),
-        human_resources(queue.pending),
-    )
-
-
-def preempting_cells(queue: Queue) -> tuple[str, ...]:
-    """What victims are about to free in the queue, and what asks in it are promised."""
-    return human_resources(queue.preempting), human_resources(queue.promised)

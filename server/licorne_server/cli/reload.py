@@ -13,6 +13,9 @@ from licorne_server.cli.connection import (
 )
 from licorne_server.cli.output import print_json, print_table, printable, say, to_plain
 
+EXAMPLES = (
+    ("licorne reload", "after the file was edited; the server also notices that by itself"),
+)
 HEADERS = ("RM", "REVISION", "RESULT")
 
 

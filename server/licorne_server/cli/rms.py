@@ -25,33 +25,68 @@ from licorne_server.cli.connection import (
     pages,
     with_channel,
 )
-from licorne_server.cli.output import (
-    human_bytes,
-    print_json,
-    print_table,
-    printable,
-    shown_time,
-    to_plain,
-)
+from licorne_server.cli.listing import Column, Listing, add_listing_arguments, itself, number
+from licorne_server.cli.output import NOTHING, human_bytes, printable, shown_time
+from licorne_server.cli.watch import print_or_watch
 
 COUNTED = ("partitions", "queues", "nodes", "applications", "asks", "memory")
-HEADERS = ("RM", "STATE", "SINCE", "FOR", "OVER", *(name.upper() for name in COUNTED))
+EXAMPLES = (
+    ("licorne rms", "all of them, and how much each has"),
+    ("licorne rms --sort-by asks --reverse", "those with most asks first"),
+    ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
+)
 ACTS = {"forget": "remove RMs that are gone, with all they had"}
 NEAR = 0.8
 """A cap is shown beside the count from this part of it on."""
 
 
+def count_cell(rm: ResourceManager, name: str) -> str:
+    """How much an RM has: ``70``, and ``85 of 100`` where the cap is near."""
+    count, cap = getattr(rm.counts, name), getattr(rm.caps, name)
+    shown = human_bytes if name == "memory" else str
+    return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
+
+
+def counting(name: str) -> Column[ResourceManager]:
+    """The column of something that is counted."""
+    return Column(
+        name.upper(),
+        lambda rm: count_cell(rm, name),
+        key=lambda rm: getattr(rm.counts, name),
+    )
+
+
+RMS = Listing[ResourceManager, ResourceManager](
+    kind="rm",
+    plural="rms",
+    name=lambda rm: rm.rm_id,
+    rows=itself,
+    columns=(
+        Column("RM", lambda rm: rm.rm_id, head=True),
+        Column("STATE", lambda rm: "connected" if rm.connected else "gone", head=True),
+        Column("SINCE", lambda rm: shown_time(rm.since), key=lambda rm: rm.since),
+        Column("FOR", lambda rm: age(rm.since), key=lambda rm: -rm.since),
+        Column("OVER", lambda rm: "session" if rm.over_session else "si.v1"),
+        *map(counting, COUNTED),
+        Column("VERSION", lambda rm: rm.version or NOTHING, wide=True),
+        Column("POLICY GROUP", lambda rm: rm.policy_group or NOTHING, wide=True),
+        number("SESSION", lambda rm: rm.session, wide=True),
+    ),
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne rms`."""
     add = parser.add_argument
-    add_words(parser, "RM", ACTS, "only this RM")
+    add_words(parser, "rm", ACTS, "only this RM")
     add(
         "--force",
         action="store_true",
         help="forget it even if allocations of it run; they are counted no more",
     )
     add_yes(parser)
-    add_connection_arguments(parser, partition=False)
+    add_listing_arguments(parser, RMS)
+    add_connection_arguments(parser, partition=False, forms=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,27 +143,4 @@ def planned(rm: ResourceManager) -> str:
 
 def show(stub: StateStub, args: argparse.Namespace, names: Sequence[str]) -> None:
     """Ask and print."""
-    rms = wanted(stub, args, names)
-    if args.output == "json":
-        print_json({"rms": [to_plain(rm) for rm in rms]})
-    else:
-        print_table(HEADERS, [row(rm) for rm in rms])
-
-
-def row(rm: ResourceManager) -> tuple[str, ...]:
-    """One line of the table."""
-    return (
-        printable(rm.rm_id),
-        "connected" if rm.connected else "gone",
-        shown_time(rm.since),
-        age(rm.since),
-        "session" if rm.over_session else "si.v1",
-        *(count_cell(rm, name) for name in COUNTED),
-    )
-
-
-def count_cell(rm: ResourceManager, name: str) -> str:
-    """How much an RM has: ``70``, and ``85 of 100`` where the cap is near."""
-    count, cap = getattr(rm.counts, name), getattr(rm.caps, name)
-    shown = human_bytes if name == "memory" else str
-    return f"{shown(count)} of {shown(cap)}" if count >= NEAR * cap else shown(count)
+    print_or_watch(RMS, lambda: wanted(stub, args, names), args)

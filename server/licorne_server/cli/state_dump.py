@@ -15,11 +15,16 @@ from licorne.v1.admin_pb2_grpc import AdminStub
 from licorne_server.cli.connection import UsageError, add_connection_arguments, with_channel
 from licorne_server.cli.output import human_bytes, printable, say
 
+EXAMPLES = (
+    ("licorne state-dump > state.json", "everything"),
+    ("licorne state-dump --rm my-cluster --file state.json", "one RM, all of it or nothing"),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne state-dump`."""
     add = parser.add_argument
-    add("--rm", default="", metavar="RM", help="only this RM")
+    add("--rm", dest="rm_id", metavar="RM", help="only this RM (default: all)")
     add(
         "--file",
         type=Path,
@@ -42,7 +47,7 @@ def dump(channel: grpc.Channel, args: argparse.Namespace) -> None:
     Raises:
         UsageError: the file cannot be written.
     """
-    answers = AdminStub(channel).DumpState(DumpStateRequest(rm_id=args.rm))
+    answers = AdminStub(channel).DumpState(DumpStateRequest(rm_id=args.rm_id))
     if args.file is None:
         for answer in answers:
             sys.stdout.write(answer.json.decode())

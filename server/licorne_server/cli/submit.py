@@ -22,13 +22,15 @@ from licorne_server.cli.plan_lines import submission_lines
 from licorne_server.cli.submission_file import read_submission
 from licorne_server.problems import located
 
-EXAMPLES = """\
-examples:
-  licorne submit --dry-run job.yaml
-  licorne submit --dry-run job.yaml my-cluster -o json
-  echo '{application: a, user: ann, queue: root.dev, asks: [{count: 3, resources: {vcore: 1}}]}' \\
-    | licorne submit --dry-run -
-
+EXAMPLES = (
+    ("licorne submit --dry-run job.yaml", "where it would go"),
+    (
+        "licorne submit --dry-run job.yaml my-cluster -o json",
+        "for one of several RMs, and for programs",
+    ),
+    ("licorne submit --dry-run - < job.yaml", "what another command writes"),
+)
+NOTES = """\
 A file has `application`, `user`, and as wanted `partition`, `queue`, `groups`, `tags`, `gangstyle`
 and `asks`. An ask has `resources` in the units of a configuration, and as wanted `name`, `count`,
 `priority`, `taskgroup`, `placeholder`, `requirednode`, `allowpreemptself`, `allowpreemptother` and
@@ -41,6 +43,7 @@ if all would be placed as far as the plan goes, and it is not complete.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne submit`."""
+    parser.epilog = NOTES
     parser.add_argument("file", metavar="FILE", help="an application in YAML or JSON; - for stdin")
     add_rm_argument(parser)
     parser.add_argument(

@@ -21,6 +21,10 @@ from licorne_server.cli.connection import (
 )
 from licorne_server.cli.output import is_terminal, print_json, printable, to_plain
 
+EXAMPLES = (
+    ("licorne top", "until interrupted"),
+    ("licorne top --count 1", "one look, for scripts"),
+)
 DEFAULT_INTERVAL = 2.0
 
 

@@ -1,7 +1,8 @@
 """`licorne users`: what users or groups have and may have, queue by queue."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from licorne.v1.state_pb2 import (
     USAGE_OF_GROUPS,
@@ -17,22 +18,65 @@ from licorne_server.cli.connection import (
     pages,
     with_state,
 )
-from licorne_server.cli.output import (
-    human_resources,
-    print_json,
-    print_table,
-    printable,
-    to_plain,
-)
+from licorne_server.cli.listing import Column, Listing, add_listing_arguments, resources
+from licorne_server.cli.output import NOTHING
+from licorne_server.cli.watch import print_or_watch
 
-HEADERS = ("QUEUE", "RUNNING", "ALLOCATED", "MAX")
+EXAMPLES = (
+    ("licorne users", "all users"),
+    ("licorne users --sort-by allocated.memory --reverse", "who has most comes first"),
+    ("licorne users --groups -o json", "groups, for programs"),
+)
+Row = tuple[Usage, QueueUsage]
+"""Somebody in one queue."""
+
+
+def rows(usage: Usage) -> Iterator[Row]:
+    """A row for each queue, those below behind their parent."""
+    waiting: list[QueueUsage] = [usage.root]
+    while waiting:
+        queue = waiting.pop()
+        waiting += reversed(queue.children)
+        yield usage, queue
+
+
+def running(row: Row) -> str:
+    """How many applications run, and how many may."""
+    _, queue = row
+    text = str(len(queue.running_applications))
+    return f"{text} (max {queue.max_applications})" if queue.max_applications else text
+
+
+def applications(row: Row) -> str:
+    """The applications that run."""
+    return " ".join(row[1].running_applications) or NOTHING
+
+
+USERS = Listing[Usage, Row](
+    kind="user",
+    plural="usages",
+    name=lambda usage: usage.name,
+    rows=rows,
+    columns=(
+        Column("USER", lambda row: row[0].name, head=True),
+        Column("QUEUE", lambda row: row[1].queue, head=True),
+        Column("RUNNING", running, key=lambda row: len(row[1].running_applications)),
+        resources("ALLOCATED", lambda row: row[1].allocated),
+        resources("MAX", lambda row: row[1].max),
+        Column("APPLICATIONS", applications, wide=True),
+    ),
+)
+GROUPS = replace(
+    USERS, kind="group", columns=(replace(USERS.columns[0], header="GROUP"), *USERS.columns[1:])
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `licorne users`."""
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
+    parser.add_argument("name", nargs="?", default="", metavar="USER", help="only this one")
     parser.add_argument("--groups", action="store_true", help="groups instead of users")
-    add_connection_arguments(parser)
+    add_listing_arguments(parser, USERS)
+    add_connection_arguments(parser, forms=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,34 +85,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """Ask page by page and print."""
+    """Ask and print."""
+    partition = chosen_partition(stub, args)
+    listing = GROUPS if args.groups else USERS
+    print_or_watch(listing, lambda: found_usages(stub, args, partition), args)
+
+
+def found_usages(stub: StateStub, args: argparse.Namespace, partition: str) -> Sequence[Usage]:
+    """All of them, page by page."""
     request = ListUsageRequest(
-        partition=chosen_partition(stub, args),
+        partition=partition,
         kind=USAGE_OF_GROUPS if args.groups else USAGE_OF_USERS,
-        name=args.name,
+        name=args.name.removeprefix("group/" if args.groups else "user/"),
     )
     found = pages(stub.ListUsage, request, args.timeout)
-    usages = [usage for page in found for usage in page.usages]
-    if args.output == "json":
-        print_json({"usages": [to_plain(usage) for usage in usages]})
-    else:
-        headers = ("GROUP" if args.groups else "USER", *HEADERS)
-        print_table(headers, [row for usage in usages for row in rows(usage)])
-
-
-def rows(usage: Usage) -> Iterator[tuple[str, ...]]:
-    """A line for each queue, those below behind their parent; RUNNING counts applications."""
-    waiting: list[QueueUsage] = [usage.root]
-    while waiting:
-        queue = waiting.pop()
-        waiting += reversed(queue.children)
-        running = str(len(queue.running_applications))
-        if queue.max_applications:
-            running += f" (max {queue.max_applications})"
-        yield (
-            printable(usage.name),
-            printable(queue.queue),
-            running,
-            human_resources(queue.allocated),
-            human_resources(queue.max),
-        )
+    return [usage for page in found for usage in page.usages]

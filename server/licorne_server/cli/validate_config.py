@@ -1,21 +1,26 @@
 """``licorne validate-config FILE...``: is this configuration fit to be loaded? (spec § 13.3)"""
 
-import json
+import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.errors import ConfigError, Problem
+from licorne_server.cli.output import print_json, while_read
 from licorne_server.problems import located
 
-OutputFormat = Literal["text", "json", "github"]
-
+EXAMPLES = (
+    ("licorne validate-config queues.yaml", "all problems of a file"),
+    (
+        "licorne validate-config --strict queues.yaml",
+        "refuse what is dubious, mistyped properties too",
+    ),
+    ("licorne validate-config - < queues.yaml", "what another command writes"),
+)
+STDIN = "-"
 OK = 0
-USAGE = 1
 UNREADABLE = 2
 INVALID = 3
 
@@ -36,40 +41,56 @@ class Verdict:
         return UNREADABLE if self.unreadable else INVALID if self.problems else OK
 
 
-def run(files: Sequence[Path], *, output: OutputFormat = "text", strict: bool = False) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `licorne validate-config`."""
+    add = parser.add_argument
+    add("files", nargs="+", metavar="FILE", help=f"what to check; {STDIN} is standard input")
+    add("-o", "--output", default="text", choices=("text", "json", "github"), help="(%(default)s)")
+    add("--strict", action="store_true", help="warnings are errors")
+
+
+def run(args: argparse.Namespace) -> int:
     """Check every file and print all that was found; answers the exit code.
 
-    0: all are valid; 1: no file given; 2: a file cannot be read; 3: a file is invalid. Problems and
-    warnings go to standard output, everything else to standard error.
+    0: all are valid; 2: a file cannot be read; 3: a file is invalid. Problems and warnings go to
+    standard output, everything else to standard error.
     """
-    if not files:
-        print("validate-config: no file given", file=sys.stderr)
-        return USAGE
-    verdicts = [_judge(file, strict=strict) for file in files]
-    if output == "json":
-        print(json.dumps([_as_json(verdict) for verdict in verdicts], indent=2))
-    for verdict in verdicts:
-        if output != "json":
-            for line in _github(verdict) if output == "github" else _text(verdict):
-                print(line)
-        _talk(verdict)
+    verdicts = [_judge(str(file), strict=args.strict) for file in args.files]
+    with while_read():
+        if args.output == "json":
+            print_json([_as_json(verdict) for verdict in verdicts])
+        for verdict in verdicts:
+            if args.output != "json":
+                for line in _github(verdict) if args.output == "github" else _text(verdict):
+                    print(line)
+            _talk(verdict)
     return max(verdict.exit_code for verdict in verdicts)
 
 
-def _judge(file: Path, *, strict: bool) -> Verdict:
-    name = str(file).encode("utf-8", "replace").decode()  # a name may be any bytes, a line may not
+def _judge(file: str, *, strict: bool) -> Verdict:
+    # A name may be any bytes, a line may not.
+    name = "<stdin>" if file == STDIN else file.encode("utf-8", "replace").decode()
     try:
-        with file.open("rb") as stream:
-            content = stream.read(MAX_BYTES + 1)  # one more is enough to see that it is too large
+        content = _content(file)
     except OSError as error:
         return Verdict(file=name, unreadable=error.strerror or str(error))
     try:
-        configuration = load(content.decode("utf-8", "surrogateescape"), strict=strict)
+        configuration = load(
+            content.decode("utf-8", "surrogateescape"), strict=strict, required=True
+        )
     except ConfigError as error:
         return Verdict(file=name, problems=error.problems)
     return Verdict(
         file=name, checksum=configuration.checksum, warnings=tuple(configuration.warnings)
     )
+
+
+def _content(file: str) -> bytes:
+    """What is in a file; one byte more than is allowed is enough to see that it is too large."""
+    if file == STDIN:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with Path(file).open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
 
 
 def _talk(verdict: Verdict) -> None:

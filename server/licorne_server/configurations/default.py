@@ -42,10 +42,8 @@ def load_default(file: Path) -> Configuration:
     Raises:
         DefaultFileError: the file cannot be read, or what is in it cannot be used.
     """
-    text = read_default(file)
-    check_not_empty(file, text)
     try:
-        return load(text)
+        return load(read_default(file), required=True)
     except ConfigError as error:
         raise refused_default(file, error.problems) from None
 
@@ -64,18 +62,6 @@ def read_default(file: Path) -> str:
         return content.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise DefaultFileError(f"cannot read {file}: {error}") from None
-
-
-def check_not_empty(file: Path, text: str) -> None:
-    """Refuse a file with nothing in it, though an empty text is the built-in one elsewhere.
-
-    Whoever writes a file may empty it first.
-
-    Raises:
-        DefaultFileError: nothing is in it.
-    """
-    if not text.strip():
-        raise DefaultFileError(f"{file} is empty, which is no configuration")
 
 
 def refused_default(file: Path, problems: tuple[Problem, ...]) -> DefaultFileError:

@@ -6,13 +6,15 @@ registers later gets it as well.
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 
 import structlog
 
-from licorne_core.config import InvalidConfiguration
+from licorne_core.config import load
+from licorne_core.errors import ConfigError
 from licorne_core.ids import RmId
 from licorne_server.bounded_lock import BoundedLock
 from licorne_server.clock import Clock
@@ -20,7 +22,6 @@ from licorne_server.config_thread import ConfigThread, Origin
 from licorne_server.configurations.applying import Applier, Change
 from licorne_server.configurations.default import (
     DefaultFileError,
-    check_not_empty,
     read_default,
     refused_default,
 )
@@ -158,12 +159,11 @@ class Reloader:
         text = await asyncio.to_thread(read_default, file)
         if text == self._default.current.text:
             return False
-        check_not_empty(file, text)
-        config = await self._thread.parse(ORIGIN, text)
-        if isinstance(config, InvalidConfiguration):
-            raise refused_default(file, config.problems)
-        assert config is not None, "a text that is not empty was parsed"
-        self._default.current = config
+        read = partial(load, text, required=True)
+        try:
+            self._default.current = await self._thread.run(ORIGIN, read, len(text))
+        except ConfigError as error:
+            raise refused_default(file, error.problems) from None
         return True
 
     async def _hand_out(self, file: Path) -> tuple[ReloadedRm, ...]:

@@ -273,22 +273,30 @@ def test_access_lists() -> None:
     [
         ("queues:\n- name: a\n  colour: red", 5, "colour", ""),
         ("queues: [{name: a}]\nmemory: 3", 4, "memory", ""),
-        ("queues: [{name: a, submitACL: x}]", 3, "submitACL", ", did you mean 'submitacl'?"),
-        ("preemption: {enable: true}\nqueues: [{name: a}]", 3, "enable", ""),
+        ("queues: [{name: a, submitACL: x}]", 3, "submitACL", "submitacl"),
+        ("queue: [{name: a}]", 3, "queue", "queues"),
+        ("queues: [{name: a, maxApplication: 1}]", 3, "maxApplication", "maxapplications"),
+        ("preemption: {enable: true}\nqueues: [{name: a}]", 3, "enable", "enabled"),
         ("queues: [{name: a,\n resources: {min: {}}}]", 4, "min", ""),
         (
             "limits:\n- {users: [a], maxapplications: 1,\n   user: x}\nqueues: [{name: a}]",
             5,
             "user",
-            "",
+            "users",
         ),
-        ("placementrules: [{name: user, creates: true}]\nqueues: [{name: a}]", 3, "creates", ""),
+        (
+            "placementrules: [{name: user, creates: true}]\nqueues: [{name: a}]",
+            3,
+            "creates",
+            "create",
+        ),
     ],
 )
 def test_unknown_keys_are_refused(body: str, line: int, key: str, hint: str) -> None:
-    """A key that nobody knows is refused with its line, and a hint if only its case is wrong."""
-    (problem,) = problems(partition_text(body))
-    assert problem.message == f"unknown key '{key}'{hint}"
+    """A key that nobody knows is refused with its line, and what it may be meant for."""
+    (problem,) = [each for each in problems(partition_text(body)) if "unknown" in each.message]
+    meant = f", did you mean '{hint}'?" if hint else ""
+    assert problem.message == f"unknown key '{key}'{meant}"
     assert problem.line == line
     assert problem.path.endswith(key)
 

@@ -74,7 +74,7 @@ async def test_an_application_is_killed_if_that_was_agreed_to(town: Town) -> Non
     result = await town.shell("apps", "kill", "shop")
     plan = "application shop in queue root.prod is to be killed: 4 allocations, 2 asks"
     assert (result.code, result.err.splitlines()[-2:]) == (1, [plan, UNASKED])
-    result = await town.shell("apps", "kill", "shop", "--yes", "--reason", "over budget")
+    result = await town.shell("apps", "kill", "shop", "--yes", "--message", "over budget")
     assert result.code == 0
     assert result.err.splitlines()[-2:] == [
         plan,

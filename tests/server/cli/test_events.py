@@ -74,7 +74,7 @@ async def test_events_of_an_rm_from_an_id(server: Server, shell: Shell) -> None:
     answer = json_format.Parse(result.out, pb.ListEventsResponse())
     assert [event.record.objectID for event in answer.events] == ["app-101", "app-102"]
     assert answer.highest_id == start + 2
-    assert result.json["events"][0]["record"]["type"] == 2
+    assert result.json["events"][0]["record"]["type"] == "APP"
 
 
 async def test_more_events_than_one_answer_takes(server: Server, shell: Shell) -> None:

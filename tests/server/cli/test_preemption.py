@@ -17,8 +17,9 @@ from licorne_core.preemption.ledger import PreemptionRule
 from licorne_server.app import Server
 from licorne_server.cli.apps import print_one
 from licorne_server.cli.explain import print_explanation
+from licorne_server.cli.forms import Printer
 from licorne_server.cli.output import to_plain
-from licorne_server.cli.queues import print_queues
+from licorne_server.cli.queues import QUEUES
 from support.shim import Shim
 from support.town import Shell
 from support.victims import TIME, victim
@@ -83,9 +84,9 @@ def test_queues_show_what_preemption_is_about_to_change(
     """Two columns more, while there is anything in them."""
     quiet, busy = Queue(path="root"), Queue(path="root.a", preempting={"vcore": 2000})
     owed = Queue(path="root.b", promised={"vcore": 500})
-    print_queues([quiet])
+    Printer(QUEUES).print([quiet])
     assert "PREEMPTING" not in printed(capsys)[0]
-    print_queues([quiet, busy, owed])
+    Printer(QUEUES).print([quiet, busy, owed])
     head, *rows = printed(capsys)
     assert head.endswith("PENDING PREEMPTING PROMISED")
     assert [row.split()[-2:] for row in rows] == [["-", "-"], ["vcore=2", "-"], ["-", "vcore=500m"]]
@@ -130,7 +131,8 @@ def test_a_victim_is_explained_with_the_queues_of_that_moment(
     assert lines[4] == "the ask that it had to go for has priority 9"
     numbers = "vcore=1 vcore=5 vcore=3 vcore=2 vcore=4"
     assert lines[6:] == [
-        "QUEUE THEN GUARANTEED MAX ALLOCATED PREEMPTING PROMISED",
+        "what the queues had then:",
+        "QUEUE GUARANTEED MAX ALLOCATED PREEMPTING PROMISED",
         f"root.low {numbers}",
         f"root.high {numbers}",
     ]

@@ -3,7 +3,8 @@
 import pytest
 
 from licorne.v1.state_pb2 import ResourceManager, RmAmounts
-from licorne_server.cli.rms import row
+from licorne_server.cli.rms import COUNTED, RMS
+from support.listings import cells
 from support.shim import RawSession, Shim, connected, hang_up, serving
 from support.town import Shell
 
@@ -65,4 +66,6 @@ def test_caps_that_are_near_are_shown() -> None:
         partitions=9, queues=100, nodes=100, applications=10, asks=99, memory=gibi * 5 // 4
     )
     rm = ResourceManager(rm_id="rm", counts=counts, caps=caps)
-    assert row(rm)[5:] == ("1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi")
+    shown = cells(RMS, rm)
+    expected = ["1", "79", "80 of 100", "10 of 10", "11", "1Gi of 1.2Gi"]
+    assert [shown[name.upper()] for name in COUNTED] == expected

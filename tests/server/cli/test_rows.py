@@ -3,10 +3,10 @@
 import pytest
 
 from licorne.v1.state_pb2 import Application, Ask, Check, Node, Reservation
-from licorne_server.cli import apps
-from licorne_server.cli.apps import print_one
+from licorne_server.cli.apps import APPS, print_one
 from licorne_server.cli.explain import cause_rows
-from licorne_server.cli.nodes import row
+from licorne_server.cli.nodes import NODES
+from support.listings import cells
 
 
 def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +29,7 @@ def test_asks_say_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None
 def test_placeholders_run_nothing(count: int, held: int, shown: str) -> None:
     """RUNNING counts what runs; placeholders stand beside it."""
     app = Application(application_id="gang", allocation_count=count, placeholder_count=held)
-    assert apps.row(app)[apps.HEADERS.index("RUNNING")] == shown
+    assert cells(APPS, app)["RUNNING"] == shown
 
 
 def test_nodes_name_the_asks_that_they_are_kept_for() -> None:
@@ -38,8 +38,10 @@ def test_nodes_name_the_asks_that_they_are_kept_for() -> None:
         Reservation(application_id="shop", allocation_key="k1"),
         Reservation(application_id="lab\x1b", allocation_key="k1"),
     ]
-    assert row(Node(node_id="n1", reservations=reservations))[-1] == "shop/k1 lab\\x1b/k1"
-    assert row(Node(node_id="n1"))[-1] == "-"
+    assert cells(NODES, Node(node_id="n1", reservations=reservations))["RESERVED FOR"] == (
+        "shop/k1 lab\\x1b/k1"
+    )
+    assert cells(NODES, Node(node_id="n1"))["RESERVED FOR"] == "-"
 
 
 def test_causes_come_by_how_many_nodes_they_keep_out() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from licorne_core.config import load
-from licorne_server.cli.validate_config import run
+from licorne_server.__main__ import main
 
 GOOD = "partitions:\n  - name: default\n    queues: [{name: a}]\n"
 BAD = "partitions:\n  - name: default\n    queues:\n      - name: a.b\n        colour: red\n"
@@ -28,9 +28,14 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def check(*arguments: str) -> int:
+    """The exit code of the command."""
+    return main(["validate-config", *arguments])
+
+
 def test_a_valid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0, nothing on standard output, the checksum on standard error."""
-    assert run([Path("good.yaml")]) == 0
+    assert check("good.yaml") == 0
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"good.yaml: valid, checksum {load(GOOD).checksum}\n")
 
@@ -38,7 +43,7 @@ def test_a_valid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.row(25, 56, 58)
 def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 3, and every problem on a line of its own that an editor can jump to."""
-    assert run([Path("bad.yaml")]) == 3
+    assert check("bad.yaml") == 3
     out, err = capsys.readouterr()
     assert out.splitlines() == [f"bad.yaml:{NAME_PROBLEM}", f"bad.yaml:{KEY_PROBLEM}"]
     assert err == "bad.yaml: 2 problems\n"
@@ -47,7 +52,7 @@ def test_an_invalid_file(written: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("name", ["nowhere.yaml", "."])
 def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Exit code 2, with the reason on standard error."""
-    assert run([Path(name)]) == 2
+    assert check(name) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"{name}: cannot be read: ")
@@ -55,31 +60,33 @@ def test_an_unreadable_file(written: Path, capsys: pytest.CaptureFixture[str], n
 
 def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1."""
-    assert run([]) == 1
-    assert capsys.readouterr() == ("", "validate-config: no file given\n")
+    with pytest.raises(SystemExit) as ended:
+        check()
+    assert ended.value.code == 1
+    assert "FILE" in capsys.readouterr().err
 
 
 def test_several_files(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All files are looked at, and the worst of them gives the exit code."""
-    assert run([Path("bad.yaml"), Path("nowhere.yaml"), Path("good.yaml")]) == 3
-    assert run([Path("nowhere.yaml"), Path("good.yaml")]) == 2
+    assert check("bad.yaml", "nowhere.yaml", "good.yaml") == 3
+    assert check("nowhere.yaml", "good.yaml") == 2
     assert capsys.readouterr().out.count("bad.yaml:") == 2
 
 
 @pytest.mark.row(28)
 def test_strict(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is dubious is a warning, and a problem when asked to be strict."""
-    assert run([Path("dubious.yaml")]) == 0
+    assert check("dubious.yaml") == 0
     assert capsys.readouterr().out == (
         "dubious.yaml:1:42: partitions[0].queues[0].parent: a queue with child queues is a "
         "parent, whatever 'parent: false' says (warning)\n"
     )
-    assert run([Path("dubious.yaml")], strict=True) == 3
+    assert check("dubious.yaml", "--strict") == 3
 
 
 def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON there is one object a file, problems with their places."""
-    assert run([Path(f"{name}.yaml") for name in ("good", "bad", "nowhere")], output="json") == 3
+    assert check("good.yaml", "bad.yaml", "nowhere.yaml", "-o", "json") == 3
     good, bad, nowhere = json.loads(capsys.readouterr().out)
     assert good == {
         "file": "good.yaml",
@@ -104,7 +111,7 @@ def test_json(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_github(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As workflow commands each problem is tied to its line, with reserved characters escaped."""
     Path("a,b:c.yaml").write_text(BAD.replace("red", "100%"), encoding="utf-8")
-    assert run([Path("a,b:c.yaml"), Path("dubious.yaml")], output="github") == 3
+    assert check("a,b:c.yaml", "dubious.yaml", "-o", "github") == 3
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == (
         "::error file=a%2Cb%3Ac.yaml,line=5,col=9::"
@@ -126,5 +133,5 @@ def test_files_made_to_hurt(
 ) -> None:
     """What no configuration can be is one problem, and never a stack trace."""
     Path("odd.yaml").write_bytes(content)
-    assert run([Path("odd.yaml")]) == 3
+    assert check("odd.yaml") == 3
     assert capsys.readouterr().out == f"odd.yaml:{message}\n"

@@ -74,8 +74,8 @@ async def test_reload_of_the_same_file_changes_nothing(file: Path) -> None:
     ("content", "problem"),
     [
         (BROKEN, "5:9: partitions[0].queues[0].submitall: unknown key 'submitall'"),
-        ("", "is empty, which is no configuration"),
-        ("\n  \n", "is empty, which is no configuration"),
+        ("", "the default configuration is refused"),
+        ("\n  \n", "the default configuration is refused"),
         ("#" * (2 * 1024 * 1024 + 1), "is larger than 2097152 bytes"),
         (None, "No such file or directory"),
     ],

@@ -1,0 +1,31 @@
+"""What somebody may have meant who wrote a word that nobody knows."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+LONGEST = 64
+"""Characters of a word that is looked at; no word that is known is longer."""
+MOST = 1000
+"""Words that are looked at in one text, as a comparison takes some microseconds."""
+ALIKE = 0.75
+"""How much of two words is the same, from 0 to 1, where one may be meant by the other."""
+
+
+class Similar:
+    """Finds the known word that is most like another one; gives up in a text of very many."""
+
+    def __init__(self) -> None:
+        """Nothing was looked for yet."""
+        self._found: dict[tuple[str, Sequence[str]], str] = {}
+
+    def to(self, word: str, known: Sequence[str]) -> str:
+        """The known word that may be meant, in any case of letters; empty for none."""
+        if len(word) > LONGEST:
+            return ""
+        key = word, known
+        if key not in self._found:
+            if len(self._found) == MOST:
+                return ""
+            matches = get_close_matches(word.lower(), known, n=1, cutoff=ALIKE)
+            self._found[key] = matches[0] if matches else ""
+        return self._found[key]

@@ -1,0 +1,60 @@
+"""Choosing by attributes, in the words of kubectl: ``zone=a,kind!=spot,gpu,!old``."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one attribute has to be; a `value` of None means that it is there at all."""
+
+    key: str
+    value: str | None
+    wanted: bool
+
+    def takes(self, attributes: Mapping[str, str]) -> bool:
+        """Whether the attributes are as it says."""
+        if self.value is None:
+            return (self.key in attributes) == self.wanted
+        return (attributes.get(self.key) == self.value) == self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All that has to hold."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def takes(self, attributes: Mapping[str, str]) -> bool:
+        """Whether all of it holds."""
+        return all(requirement.takes(attributes) for requirement in self.requirements)
+
+
+def selector(text: str) -> Selector:
+    """The selector in a text; something without a key is a usage error."""
+    return Selector(tuple(_requirement(part) for part in text.split(",") if part.strip()))
+
+
+def _requirement(part: str) -> Requirement:
+    key, equals, value = part.strip().partition("=")
+    wanted = not key.endswith("!")
+    key = key.removesuffix("!").strip()
+    if not equals:
+        wanted = not key.startswith("!")
+        key = key.removeprefix("!").strip()
+    if not key:
+        raise argparse.ArgumentTypeError(f"{part}: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected")
+    return Requirement(key, value.removeprefix("=").strip() if equals else None, wanted)
+
+
+def add_selector_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `-l`."""
+    parser.add_argument(
+        "-l",
+        "--selector",
+        type=selector,
+        default=Selector(),
+        metavar="KEY=VALUE,…",
+        help="only those with these attributes; also KEY!=VALUE, KEY and !KEY",
+    )

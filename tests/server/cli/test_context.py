@@ -1,0 +1,254 @@
+"""Which server is meant: options, the environment, and the file of contexts."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from licorne_server.__main__ import main, parser_for
+from licorne_server.cli import target
+from licorne_server.cli.contexts import PATH_VARIABLE
+from licorne_server.cli.target import DEFAULT_TARGET, VARIABLES, settle
+from support.town import Result, Town
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the contexts of a test are; there are none yet."""
+    path = tmp_path / "new" / "contexts.yaml"
+    monkeypatch.setenv(PATH_VARIABLE, str(path))
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+@pytest.fixture
+def licorne(file: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command."""
+
+    def run(*arguments: str) -> Result:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+def settled(*arguments: str) -> dict[str, object]:
+    """Where a command would go, and as whom, without what is not set."""
+    args = parser_for("nodes").parse_args(["nodes", *arguments])
+    settle(args)
+    found = {key: getattr(args, target.dest(key)) for key in VARIABLES}
+    return {key: value for key, value in found.items() if value}
+
+
+def test_contexts_are_made_used_and_taken_away(licorne: Command, file: Path) -> None:
+    """The first one is in use; another one is once that is said; a file is known by its path."""
+    made = licorne("context", "set", "test", "--target", "here:1")
+    assert (made.code, made.err) == (0, f"context test is in {file}\n")
+    licorne("context", "set", "prod", "--target", "there", "--tls-ca", "ca.pem", "--rm", "blue")
+    assert settled() == {"target": "here:1"}
+    assert licorne("context", "use", "prod").err == "context prod is in use\n"
+    assert settled() == {"target": "there:7070", "tls-ca": Path.cwd() / "ca.pem", "rm": "blue"}
+    assert licorne("context", "list").rows == [
+        ["CURRENT", "CONTEXT", "TARGET", "TLS", "TOKEN", "PARTITION", "RM"],
+        ["*", "prod", "there", "yes", "-", "-", "blue"],
+        ["test", "here:1", "no", "-", "-", "-"],
+    ]
+    assert licorne("context", "list", "-o", "name").out == "context/prod\ncontext/test\n"
+    licorne("context", "set", "prod", "--rm", "", "--tls-ca", "", "--tls")
+    shown = licorne("context", "show", "-o", "json").json
+    assert shown == {"name": "prod", "target": "there", "tls": True}
+    assert ["target", "there"] in licorne("context", "show", "prod").rows
+    assert licorne("context", "delete", "prod").code == 0
+    assert settled() == {"target": DEFAULT_TARGET}
+    assert yaml.safe_load(file.read_text()) == {
+        "current": "",
+        "contexts": {"test": {"target": "here:1"}},
+    }
+    assert licorne("context", "show").err == "licorne: no context is in use\n"
+
+
+def test_nothing_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a file, an option and a variable the server of this machine is meant."""
+    assert settled() == {"target": DEFAULT_TARGET}
+    monkeypatch.delenv(PATH_VARIABLE)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(file.parent.parent))
+    assert settled() == {"target": DEFAULT_TARGET}
+    assert main(["context", "set", "a", "--target", "a"]) == 0
+    assert (file.parent.parent / "licorne" / "contexts.yaml").exists()
+
+
+PLACES = """\
+current: one
+contexts:
+  one: {target: one, token: token, partition: p}
+  two: {target: two:2, tls: true, tls-server-name: two, rm: green}
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        ((), {}, {"target": "one:7070", "token": "token", "partition": "p"}),
+        (("--partition", "q"), {}, {"target": "one:7070", "token": "token", "partition": "q"}),
+        (
+            (),
+            {"LICORNE_PARTITION": "e"},
+            {"target": "one:7070", "token": "token", "partition": "e"},
+        ),
+        (("--target", "x"), {}, {"target": "x:7070"}),
+        ((), {"LICORNE_TARGET": "e:1"}, {"target": "e:1"}),
+        (
+            (),
+            {"LICORNE_TARGET": "e:1", "LICORNE_TLS": "1", "LICORNE_RM": "r"},
+            {"target": "e:1", "tls": True, "rm": "r"},
+        ),
+        (("--target", "x:1"), {"LICORNE_TARGET": "e:1"}, {"target": "x:1"}),
+        (
+            ("--context", "two"),
+            {"LICORNE_TARGET": "e:1", "LICORNE_RM": "r"},
+            {"target": "two:2", "tls": True, "tls-server-name": "two", "rm": "green"},
+        ),
+        (
+            (),
+            {"LICORNE_CONTEXT": "two"},
+            {"target": "two:2", "tls": True, "tls-server-name": "two", "rm": "green"},
+        ),
+        (
+            ("--target", "x", "--context", "one"),
+            {},
+            {"target": "x:7070", "token": "token", "partition": "p"},
+        ),
+        (("--target", "x"), {"LICORNE_CONTEXT": "two"}, {"target": "x:7070"}),
+        (
+            (),
+            {"LICORNE_CONTEXT": "two", "LICORNE_TARGET": "e:1"},
+            {"target": "e:1", "tls": True, "tls-server-name": "two", "rm": "green"},
+        ),
+    ],
+    ids=str,
+)
+def test_the_nearest_place_counts(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    expected: dict[str, object],
+) -> None:
+    """Options, the context that is named, the environment, the context in use.
+
+    A target of a nearer place leaves the context in use out: its token is not for that server.
+    """
+    file.parent.mkdir()
+    file.write_text(PLACES)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if "token" in expected:
+        expected = {**expected, "token": file.parent / "token"}
+    assert settled(*arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("contexts: {a: {tagret: x}}", ":1:16: contexts.a.tagret: unknown key 'tagret', did you"),
+        ("contexts: {a: {tls: often}}", ":1:21: contexts.a.tls: expected true or false"),
+        ("current: b\ncontexts: {a: {}}", ":1:10: current: there is no context b"),
+        ("contexts: [", "not valid YAML"),
+        ("- a", ":1:1: expected a mapping, found a list"),
+        ("!!python/object:os.system {}", "tags are not allowed"),
+    ],
+)
+def test_a_file_that_cannot_be_used(licorne: Command, file: Path, text: str, problem: str) -> None:
+    """Wrong usage, with file, line and column, and nothing is asked of any server."""
+    file.parent.mkdir()
+    file.write_text(text)
+    for command in (("nodes",), ("context", "list")):
+        result = licorne(*command)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"licorne: {file}:")
+        assert problem in result.err
+
+
+def test_a_context_that_is_not_there(licorne: Command, file: Path) -> None:
+    """It says which there are."""
+    licorne("context", "set", "a", "--target", "a")
+    for command in (("nodes", "--context", "b"), ("context", "use", "b")):
+        result = licorne(*command)
+        expected = f"licorne: there is no context b in {file} (there: a)\n"
+        assert (result.code, result.err) == (1, expected)
+
+
+def test_a_file_that_cannot_be_read_or_written(licorne: Command, file: Path) -> None:
+    """The reason is the system's."""
+    file.mkdir(parents=True)
+    result = licorne("context", "list")
+    assert (result.code, result.err) == (1, f"licorne: cannot read {file}: Is a directory\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("core", "core:7070"),
+        ("core:1", "core:1"),
+        ("core:", "core:7070"),
+        (":1", "127.0.0.1:1"),
+        ("::1", "[::1]:7070"),
+        ("[::1]", "[::1]:7070"),
+        ("[::1]:5", "[::1]:5"),
+        ("unix:/run/licorne", "unix:/run/licorne"),
+        ("dns:///core:1", "dns:///core:1"),
+    ],
+)
+def test_a_host_alone_means_our_port(text: str, expected: str) -> None:
+    """With a port or without, by name or by address."""
+    assert target.target(text) == expected
+
+
+@pytest.mark.parametrize("text", ["http://core:7070", "core:7070/x", "a b", ""])
+def test_targets_that_are_none(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An address of something else is wrong usage."""
+    with pytest.raises(SystemExit) as ended:
+        main(["nodes", "--target", text])
+    assert ended.value.code == 1
+    problem = f"argument --target: {text!r} is no target: HOST or HOST:PORT was expected"
+    assert problem in capsys.readouterr().err
+
+
+async def test_commands_go_where_the_environment_says(
+    town: Town, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable is as good as an option, and tells of RM and partition too."""
+    monkeypatch.setenv("LICORNE_TARGET", town.shell.target)
+    monkeypatch.setenv("LICORNE_RM", "green")
+    capsys.readouterr()
+    assert await asyncio.to_thread(main, ["nodes", "-o", "name"]) == 0
+    assert capsys.readouterr().out == "node/meadow-1\n"
+
+
+async def test_the_version_of_client_and_server(town: Town) -> None:
+    """Both are told; a server that was named has to answer."""
+    result = await town.shell("version")
+    here, there = result.out.splitlines()
+    assert there.startswith(f"server {town.shell.target}: {here.partition(',')[0]}, ")
+    data = (await town.shell("version", "-o", "json")).json
+    assert data["server"]["version"] == data["version"]
+
+
+def test_the_version_without_a_server(licorne: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of the command is told; `--version` is the shortest form."""
+    result = licorne("version", "--client", "-o", "json")
+    assert result.json["server"] is None
+    unreachable = licorne("version", "--target", "127.0.0.1:1")
+    assert unreachable.code == 2
+    assert unreachable.out.startswith("licorne ")
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"licorne {result.json['version']}\n"
+    assert json.loads(result.out)["form"] in ("pure", "compiled")

@@ -1,0 +1,85 @@
+"""`explain` looks in every partition, and `events` are chosen by what they are about."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from licorne import Rejected
+from support.town import Town
+
+
+async def test_an_application_of_any_rm_is_explained(town: Town) -> None:
+    """It need not be said whose it is, nor in which partition."""
+    await town.green.submit("field", queue="root.prod", user="eve")
+    await town.green.ask("field", 1, vcore=90_000)
+    for name in ("field", "app/field"):
+        result = await town.shell("explain", name)
+        assert (result.code, result.err) == (0, "")
+        assert result.out.startswith("field/field-")
+
+
+async def test_an_application_that_several_have(town: Town) -> None:
+    """Which partitions have it is said, and one of them can be named, or its RM."""
+    await town.green.submit("shop", queue="root.prod", user="eve")
+    await town.green.ask("shop", 1, prefix="other", vcore=90_000)
+    result = await town.shell("explain", "shop")
+    assert (result.code, result.out) == (1, "")
+    assert "application shop is in several partitions: [blue]default, [green]default" in result.err
+    for where in (("--partition", "[green]default"), ("--rm", "green")):
+        result = await town.shell("explain", "shop", *where, "-o", "json")
+        assert result.json["queue"] == "root.prod"
+        assert result.code == 0
+    key = next(iter(town.blue.allocations))
+    assert (await town.shell("explain", "shop", key)).out.startswith(f"shop/{key} ")
+
+
+async def test_what_is_known_of_it_is_said(town: Town) -> None:
+    """Of several refusals the one that knows the application counts, whichever RM has it."""
+    with pytest.raises(Rejected):
+        await town.green.submit("lost", queue="root.nosuch", user="eve")
+    result = await town.shell("explain", "lost")
+    assert result.code == 3
+    assert "application lost is Rejected: " in result.err
+    result = await town.shell("explain", "nosuch")
+    assert (result.code, result.err) == (3, "licorne: application nosuch not found\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "details"),
+    [
+        (("--app", "idle"), "APP_NEW QUEUE_APP"),
+        (("--app", "app/idle", "--type", "app"), "APP_NEW"),
+        (("--state", "running"), "APP_RUNNING"),
+        (("--state", "accepted", "--user", "ann"), "APP_ACCEPTED"),
+        (("--queue", "root.dev", "--type", "app"), "APP_NEW"),
+        (("--queue", "root.dev", "--app", "shop"), ""),
+        (("--user", "ann", "--type", "user"), "UG_USER_RESOURCE"),
+        (("--user", "user/bob", "--type", "user"), ""),
+        (("--node", "node/node-1", "--reason", "node_alloc"), "NODE_ALLOC"),
+        (("--reason", "nothing like it"), ""),
+        (("--reason", "app_new", "--since", "1h"), "APP_NEW"),
+        (("--reason", "app_new", "--since", "1ns"), ""),
+    ],
+    ids=str,
+)
+async def test_events_are_chosen(town: Town, arguments: Sequence[str], details: str) -> None:
+    """By application, queue, user, node, kind, state, text and time; all have to hold."""
+    result = await town.shell("events", *arguments, "-o", "json")
+    assert {e["record"]["eventChangeDetail"] for e in result.json["events"]} == set(details.split())
+
+
+async def test_events_of_a_queue_have_those_of_its_applications(town: Town) -> None:
+    """Of the queues below too, and of nothing else."""
+    events = (await town.shell("events", "--queue", "root.prod", "-o", "json")).json["events"]
+    assert {event["record"]["type"] for event in events} >= {"QUEUE", "APP", "USERGROUP"}
+    assert not any("idle" in event["record"].values() for event in events)
+    whole = (await town.shell("events", "--queue", "root", "-o", "json")).json["events"]
+    assert any("idle" in event["record"].values() for event in whole)
+
+
+async def test_a_time_that_is_none(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage, with what was expected."""
+    with pytest.raises(SystemExit) as ended:
+        await town.shell("events", "--since", "yesterday")
+    assert ended.value.code == 1
+    assert "yesterday is no length of time such as 90s, 5m or 1h30m" in capsys.readouterr().err

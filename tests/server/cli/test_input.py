@@ -1,0 +1,99 @@
+"""`validate-config` on standard input and into a closed pipe, and configurations of nothing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from licorne_core.config import load
+from licorne_core.config.properties import KNOWN
+from licorne_server.__main__ import main
+from licorne_server.settings import Address
+from support.shim import PATIENCE
+
+VALIDATE = (sys.executable, "-m", "licorne_server", "validate-config")
+GOOD = "partitions: [{name: default, queues: [{name: a}]}]\n"
+
+
+def validated(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What `validate-config -` says of a text."""
+    return subprocess.run(
+        [*VALIDATE, *arguments, "-"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=4 * PATIENCE,
+    )
+
+
+def test_a_configuration_on_standard_input() -> None:
+    """It is checked like a file, and is called <stdin>."""
+    done = validated(GOOD)
+    valid = f"<stdin>: valid, checksum {load(GOOD).checksum}\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", valid)
+    done = validated("partitions: [{queue: [{name: a}]}]")
+    assert done.returncode == 3
+    problem = "<stdin>:1:15: partitions[0].queue: unknown key 'queue', did you mean 'queues'?"
+    assert problem in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("output", ["text", "json", "github"])
+def test_who_reads_may_have_enough(tmp_path: Path, output: str) -> None:
+    """A pipe that is closed at its other end is no failure of the command: no stack trace."""
+    file = tmp_path / "bad.yaml"
+    file.write_text("partitions:\n" + "- {a: b}\n" * 400)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*VALIDATE, str(file), "-o", output],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=4 * PATIENCE,
+    )
+    os.close(writing)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null"])
+def test_nothing_is_no_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Who names a file means what is in it: an empty one is a problem, for `serve` too."""
+    file = tmp_path / "empty.yaml"
+    file.write_text(text)
+    assert main(["validate-config", str(file)]) == 3
+    assert capsys.readouterr().out.startswith(f"{file}:")
+    assert main(["serve", "--config", str(file), "--listen", "127.0.0.1:0", "--http", "off"]) == 1
+    assert "the default configuration is refused:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", KNOWN)
+def test_a_mistyped_property_fails_strict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    """A key that is much like one that means something is dubious; others are free."""
+    file = tmp_path / "queues.yaml"
+    wrong = key.replace("o", "", 1)
+    file.write_text(
+        f"partitions: [{{queues: [{{name: a, properties: {{{wrong}: '1', team: b}}}}]}}]"
+    )
+    assert main(["validate-config", str(file)]) == 0
+    [warning] = [line for line in capsys.readouterr().out.splitlines() if "means nothing" in line]
+    path = f"partitions[0].queues[0].properties.{wrong}"
+    assert warning == (
+        f"{file}:1:{warning.split(':')[2]}: {path}: property {wrong} means nothing, "
+        f"did you mean '{key}'? (warning)"
+    )
+    assert main(["validate-config", "--strict", str(file)]) == 3
+
+
+def test_a_port_alone_is_every_interface() -> None:
+    """`--listen :7070` is understood, with whatever else it takes to serve others."""
+    assert str(Address.parse(":7070")) == "0.0.0.0:7070"
+    assert not Address.parse(":7070").is_loopback

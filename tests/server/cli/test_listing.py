@@ -1,0 +1,219 @@
+"""Every list in every form: sorted, filtered, without headers, and as it changes."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import yaml
+
+from support.shim import PATIENCE
+from support.town import Town
+
+LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
+
+
+@pytest.mark.parametrize("command", LISTS)
+async def test_names_alone(town: Town, command: str) -> None:
+    """`-o name` prints a kind and a name a line, and nothing else."""
+    result = await town.shell(command, "-o", "name")
+    kind = command.removesuffix("s")
+    assert result.code == 0
+    assert result.out
+    assert all(line.startswith(f"{kind}/") for line in result.out.splitlines())
+
+
+@pytest.mark.parametrize("command", LISTS)
+async def test_yaml_is_the_same_as_json(town: Town, command: str) -> None:
+    """Both forms tell the same."""
+    as_json = (await town.shell(command, "-o", "json")).json
+    as_yaml = yaml.safe_load((await town.shell(command, "-o", "yaml")).out)
+    assert as_yaml == as_json
+
+
+@pytest.mark.parametrize("command", LISTS)
+async def test_wide_tables_have_more_columns(town: Town, command: str) -> None:
+    """What is in a table is in the wide one too."""
+    table = (await town.shell(command)).out.splitlines()
+    wide = (await town.shell(command, "-o", "wide")).out.splitlines()
+    assert len(wide) == len(table)
+    assert set(table[0].split()) <= set(wide[0].split())
+    assert wide[0] != table[0] or command == "events"
+
+
+async def test_without_headers(town: Town) -> None:
+    """A script gets the rows alone."""
+    whole = await town.shell("nodes")
+    rows = await town.shell("nodes", "--no-headers")
+    assert rows.rows == whole.rows[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "order"),
+    [
+        (("--sort-by", "allocated"), ["idle", "shop"]),
+        (("--sort-by", "allocated", "--reverse"), ["shop", "idle"]),
+        (("--sort-by", "allocated.memory", "--reverse"), ["shop", "idle"]),
+        (("--sort-by", "wanted.nosuch"), ["idle", "shop"]),
+        (("--sort-by", "user"), ["shop", "idle"]),
+        (("--sort-by", "PENDING"), ["idle", "shop"]),
+        (("--reverse",), ["shop", "idle"]),
+    ],
+)
+async def test_sorted(town: Town, arguments: Sequence[str], order: list[str]) -> None:
+    """By any column, resources by one of them, and the other way round; in every form."""
+    table = await town.shell("apps", *arguments)
+    assert [row[0] for row in table.rows[1:]] == order
+    names = await town.shell("apps", *arguments, "-o", "name")
+    assert names.out.split() == [f"app/{name}" for name in order]
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("colour", "colour is no column; there are node, schedulable, used"),
+        ("node.vcore", "node.vcore: the column node has no resources"),
+    ],
+)
+async def test_columns_that_are_none(
+    town: Town, capsys: pytest.CaptureFixture[str], column: str, problem: str
+) -> None:
+    """Wrong usage that says which there are."""
+    with pytest.raises(SystemExit) as ended:
+        await town.shell("nodes", "--sort-by", column)
+    assert ended.value.code == 1
+    assert f"argument --sort-by: {problem}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("apps", "--user", "ann"), ["app/shop"]),
+        (("apps", "--user", "user/bob"), ["app/idle"]),
+        (("apps", "--user", "nobody"), []),
+        (("apps", "--group", "nobody"), []),
+        (("apps", "--state", "running"), ["app/shop"]),
+        (("apps", "--state", "accepted"), []),
+        (("apps", "--state", "failed"), []),
+        (("apps", "--state", "all"), ["app/idle", "app/shop"]),
+        (("apps", "--queue", "queue/root.dev"), ["app/idle"]),
+        (("apps", "--reason", "queue_max_exceeded"), ["app/shop"]),
+        (("apps", "--reason", "no_node_fits"), []),
+        (("queues", "--leaves"), ["queue/root.dev", "queue/root.prod"]),
+        (("queues", "--leaves", "--pending"), ["queue/root.prod"]),
+        (("queues", "--state", "draining"), []),
+        (("queues", "queue/root.dev"), ["queue/root.dev"]),
+        (("nodes", "--schedulable", "no"), []),
+        (("nodes", "--schedulable", "yes"), ["node/node-1", "node/node-2"]),
+        (("nodes", "--reserved"), []),
+        (("nodes", "node/node-2"), ["node/node-2"]),
+        (("nodes", "-l", "zone"), []),
+        (("nodes", "-l", "!zone"), ["node/node-1", "node/node-2"]),
+        (("nodes", "-l", "zone!=a"), ["node/node-1", "node/node-2"]),
+        (("nodes", "--rm", "green"), ["node/meadow-1"]),
+        (("nodes", "--rm", "green", "--partition", "default"), ["node/meadow-1"]),
+        (("users", "user/ann"), ["user/ann"]),
+    ],
+    ids=" ".join,
+)
+async def test_filters(town: Town, arguments: Sequence[str], names: list[str]) -> None:
+    """What does not have all that was asked for is left out."""
+    result = await town.shell(*arguments, "-o", "name")
+    assert (result.code, result.out.split()) == (0, names)
+
+
+async def test_nodes_by_their_attributes(town: Town) -> None:
+    """A selector takes equality, inequality, presence and absence, all of which have to hold."""
+    await town.green.add_nodes(1, prefix="a", attributes={"zone": "a", "spot": ""})
+    await town.green.add_nodes(1, prefix="b", attributes={"zone": "b"})
+
+    async def chosen(selector: str) -> list[str]:
+        names = await town.shell("nodes", "--rm", "green", "-o", "name", "-l", selector)
+        return [name.removeprefix("node/") for name in names.out.split()]
+
+    assert await chosen("zone=a") == await chosen("zone==a,spot") == ["a-1"]
+    assert await chosen("zone,!spot") == await chosen("zone!=a,zone") == ["b-1"]
+    assert await chosen("zone=a,zone=b") == []
+
+
+async def test_the_reason_is_shown_that_was_looked_for(town: Town) -> None:
+    """An application that waits has it in its row, and in data under a name of its own."""
+    table = await town.shell("apps", "--reason", "exceeded")
+    assert "REASON" in table.rows[0]
+    assert "QUEUE_MAX_EXCEEDED: " in table.out
+    [app] = (await town.shell("apps", "--reason", "exceeded", "-o", "json")).json["applications"]
+    assert app["reason"].startswith("QUEUE_MAX_EXCEEDED: ")
+    assert app["rejectedMessage"] == ""
+    assert "REASON" not in (await town.shell("apps")).rows[0]
+
+
+async def test_a_selector_without_a_key(town: Town, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage, and what was expected instead."""
+    with pytest.raises(SystemExit):
+        await town.shell("nodes", "-l", "=a")
+    assert "=a: KEY=VALUE, KEY!=VALUE, KEY or !KEY was expected" in capsys.readouterr().err
+
+
+class Watching:
+    """A command that goes on, in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        """That runs."""
+        self._process = process
+
+    async def out(self) -> list[str]:
+        """The words of the next line on stdout."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(4 * PATIENCE):
+            return (await self._process.stdout.readline()).decode().split()
+
+    async def err(self) -> str:
+        """The next line on stderr."""
+        assert self._process.stderr is not None
+        async with asyncio.timeout(4 * PATIENCE):
+            return (await self._process.stderr.readline()).decode()
+
+
+@asynccontextmanager
+async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
+    """The command with `-w`; interrupted at the end it exits with 130."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "licorne_server"),
+        *(*arguments, "-w", "--target", town.shell.target),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Watching(process)
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(4 * PATIENCE):
+            assert await process.wait() == 130
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+async def test_watching_prints_what_changes(town: Town) -> None:
+    """All rows once, then the rows that are new or changed, and who is gone on stderr."""
+    async with watching(town, "nodes", "--rm", "green") as nodes:
+        assert (await nodes.out())[0] == "NODE"
+        assert (await nodes.out())[:2] == ["meadow-1", "yes"]
+        await town.green.add_nodes(1, prefix="hill")
+        assert (await nodes.out())[:2] == ["hill-1", "yes"]
+        await town.green.client.drain_node("hill-1")
+        assert (await nodes.out())[:2] == ["hill-1", "no"]
+        await town.green.client.remove_node("hill-1")
+        assert await nodes.err() == "node/hill-1 is gone\n"
+
+
+async def test_watching_says_what_happened(town: Town) -> None:
+    """For programs each row, name or document tells whether it came, changed or went."""
+    arguments = ("nodes", "--rm", "green", "-o", "name", "--output-watch-events")
+    async with watching(town, *arguments) as nodes:
+        assert await nodes.out() == ["ADDED", "node/meadow-1"]
+        await town.green.client.drain_node("meadow-1")
+        assert await nodes.out() == ["MODIFIED", "node/meadow-1"]
+        await town.green.client.remove_node("meadow-1")
+        assert await nodes.out() == ["DELETED", "node/meadow-1"]

@@ -1,0 +1,15 @@
+"""What a listing shows of one item."""
+
+from typing import TypeVar
+
+from licorne_server.cli.listing import Listing
+from licorne_server.cli.output import printable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def cells(listing: Listing[T, R], item: T) -> dict[str, str]:
+    """The cells of its first row, by header."""
+    row = next(iter(listing.rows(item)))
+    return {column.header: printable(column.cell(row)) for column in listing.columns}
