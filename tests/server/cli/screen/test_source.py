@@ -17,7 +17,7 @@ from support.town import Town
 PROD = Opened(partition="[blue]default", path="root.prod")
 
 
-class Counting(grpc.UnaryUnaryClientInterceptor):  # type: ignore[misc]
+class Counting(grpc.UnaryUnaryClientInterceptor):
     """Counts the calls of each method, and of queues those of each partition."""
 
     def __init__(self) -> None:
