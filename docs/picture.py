@@ -58,7 +58,9 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 .due { fill: #a6e3b4 }
 .within { fill: #2da44e }
 .beyond { fill: #d99a1c }
-.whole { fill: #57748f }
+.plain { fill: #57748f }
+.wall { fill: #cf222e }
+.full { fill: #cf222e; font-weight: 600 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 }
   .dim { fill: #9198a1 }
@@ -67,18 +69,24 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
   .due { fill: #1f5a30 }
   .within { fill: #3fb950 }
   .beyond { fill: #d29922 }
-  .whole { fill: #7d99b5 }
+  .plain { fill: #7d99b5 }
+  .wall, .full { fill: #ff7b72 }
 }"""
 
 LEGEND = (
     ("within", "used, within the guarantee"),
     ("due", "guaranteed, not used"),
     ("beyond", "used beyond the guarantee"),
+    ("plain", "used, nothing guaranteed"),
     ("room", "room up to the maximum"),
-    ("whole", "used of the cluster"),
-    ("", "grey: made by a placement rule"),
+    ("wall", "the maximum is reached"),
+    ("", "All figures are CPU cores. The longest bar is the whole cluster."),
+    ("", "Grey names: queues made by a placement rule."),
 )
 LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 3, 18, 205
+KEYS = 2 * LEGEND_ROWS
+"""So many entries are in columns; the others are lines of their own."""
+WALL = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,34 +169,52 @@ def cores(amount: int) -> str:
     return f"{round(amount / 1000):,}"
 
 
-def bar(queue: Queue, y: float, capacity: int) -> Iterator[str]:
-    """The pieces of a queue's bar; its full length is the size of the cluster."""
+def bar(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
+    """The pieces of a queue's bar, up to the most that it can have.
+
+    The length of the longest is the size of the cluster.
+    """
     scale = BAR_WIDTH / capacity
     used, due = queue.allocated.get("vcore", 0), queue.guaranteed.get("vcore", 0)
-    most = min(queue.max.get("vcore", capacity), capacity)
     yield box(BAR_AT, y, most * scale, "room")
-    if not queue.parent:
-        yield box(BAR_AT, y, used * scale, "whole")
-        return
     if due:
         yield box(BAR_AT, y, due * scale, "due")
     if used:
-        yield box(BAR_AT, y, used * scale, "beyond" if used > due else "within")
+        yield box(
+            BAR_AT, y, used * scale, "plain" if not due else "beyond" if used > due else "within"
+        )
     if 0 < due < used:
         yield box(BAR_AT, y, due * scale, "within")
+    if is_full(queue):
+        yield wall(BAR_AT + used * scale, y)
 
 
-def row(queue: Queue, y: float, capacity: int) -> Iterator[str]:
+def is_full(queue: Queue) -> bool:
+    """Whether a queue has all the cores that its maximum allows."""
+    return 0 < queue.max.get("vcore", 0) <= queue.allocated.get("vcore", 0)
+
+
+def wall(x: float, y: float) -> str:
+    """The end of a bar that cannot grow: it stands out, as is seen without colours too."""
+    return (
+        f'<rect x="{x:.1f}" y="{y - WALL:g}" width="{WALL}" height="{BAR_HEIGHT + 2 * WALL}" '
+        'class="wall"/>'
+    )
+
+
+def row(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
     """One queue: name, bar, what it uses, what waits for it."""
     depth = queue.path.count(".")
     name = queue.path.rpartition(".")[2]
     base = y + 15
     yield text(PAD + 12 * depth, base, name, "" if queue.is_managed or not depth else "dim")
-    yield from bar(queue, y + 6, capacity)
+    yield from bar(queue, y + 6, capacity, most)
     yield text(USED_AT, base, cores(queue.allocated.get("vcore", 0)), "end")
     waiting = queue.pending.get("vcore", 0)
     if waiting and queue.is_leaf:
-        yield text(WAITING_AT, base, f"{cores(waiting)} waiting", "dim end")
+        yield text(WAITING_AT, base, cores(waiting), "dim end")
+    if is_full(queue):
+        yield text(USED_AT + 8, base, "at max", "full")
 
 
 def card(x: float, y: float, height: float, content: Iterator[str]) -> Iterator[str]:
@@ -204,9 +230,14 @@ def queues_of(cluster: Cluster) -> Iterator[str]:
     capacity = cluster.partition.capacity["vcore"]
     yield text(PAD, 23, cluster.partition.rm_id, "rm")
     size = f"{cluster.partition.nodes} nodes, {cores(capacity)} cores"
-    yield text(WAITING_AT, 23, size, "dim end")
+    yield text(BAR_AT, 23, size, "dim")
+    yield text(USED_AT, 23, "cores used", "dim end")
+    yield text(WAITING_AT, 23, "waiting", "dim end")
+    most: dict[str, int] = {}
     for number, queue in enumerate(cluster.queues):
-        yield from row(queue, HEAD + number * ROW, capacity)
+        above = most.get(queue.parent, capacity)
+        most[queue.path] = min(queue.max.get("vcore", above), above)
+        yield from row(queue, HEAD + number * ROW, capacity, most[queue.path])
 
 
 def height_of(cluster: Cluster) -> int:
@@ -215,13 +246,14 @@ def height_of(cluster: Cluster) -> int:
 
 
 def legend() -> Iterator[str]:
-    """What the colours mean."""
-    for number, (kind, meaning) in enumerate(LEGEND):
+    """What the colours mean, and what the figures are."""
+    for number, (kind, meaning) in enumerate(LEGEND[:KEYS]):
         across, down = divmod(number, LEGEND_ROWS)
         left, top = PAD + across * LEGEND_COLUMN, PAD + down * LEGEND_ROW
-        if kind:
-            yield box(left, top, 22, kind)
-        yield text(left + (30 if kind else 0), top + 9, meaning, "dim")
+        yield box(left, top, 22, kind) if kind != "wall" else wall(left + 10, top)
+        yield text(left + 30, top + 9, meaning, "dim")
+    for down, (_, meaning) in enumerate(LEGEND[KEYS:], start=LEGEND_ROWS):
+        yield text(PAD, PAD + down * LEGEND_ROW + 15, meaning, "dim")
 
 
 def draw(found: Sequence[Cluster]) -> str:
@@ -229,7 +261,8 @@ def draw(found: Sequence[Cluster]) -> str:
     first, second, third = found
     left, right = MARGIN, MARGIN + COLUMN + GAP
     below, beside = (MARGIN + height_of(above) + GAP for above in (first, third))
-    end = max(below + height_of(second), beside + LEGEND_ROWS * LEGEND_ROW + 2 * PAD - 8)
+    legend_lines = LEGEND_ROWS + len(LEGEND) - KEYS
+    end = max(below + height_of(second), beside + legend_lines * LEGEND_ROW + 2 * PAD - 4)
     height = end + MARGIN
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     parts = [

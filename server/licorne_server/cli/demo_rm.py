@@ -33,6 +33,7 @@ class Tally:
     Placeholders are no work, and are counted apart. The last three are by application.
     """
 
+    submitted: int = 0
     asked: int = 0
     allocations: int = 0
     finished: int = 0
@@ -98,6 +99,7 @@ class DemoRm:
         if missing:
             self._gangs[app.application_id] = missing, submission.asks
         await client.submit_applications([app])
+        self.tally.submitted += 1
         if not missing:
             await self._ask(client, submission.asks)
 

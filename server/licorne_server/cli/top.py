@@ -1,39 +1,32 @@
 """`licorne top`: the queues of all partitions as they change, until interrupted."""
 
 import argparse
+import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import count
 from time import perf_counter, sleep
 
-from rich.console import Console
+import grpc
 
-from licorne.v1.state_pb2 import ListPartitionsRequest, ListQueuesRequest, Partition, Queue
 from licorne.v1.state_pb2_grpc import StateStub
 from licorne_server.cli.arguments import positive, seconds
-from licorne_server.cli.board import Board, Snapshot
-from licorne_server.cli.connection import (
-    OK,
-    NotFoundError,
-    add_connection_arguments,
-    pages,
-    with_state,
-)
+from licorne_server.cli.connection import OK, add_connection_arguments, with_channel
 from licorne_server.cli.output import is_terminal, print_json, printable, to_plain
+from licorne_server.cli.screen.glyphs import glyphs_for
+from licorne_server.cli.screen.lines import Lines
+from licorne_server.cli.screen.picture import Frame, whole_table
+from licorne_server.cli.screen.snapshot import Snapshot, totals
+from licorne_server.cli.screen.source import Source
+from licorne_server.cli.screen.terminal import console_on, size_of
+from licorne_server.cli.screen.view import View
+from licorne_server.cli.screen.watch import Watch, Words
 
 EXAMPLES = (
     ("licorne top", "until interrupted"),
     ("licorne top --count 1", "one look, for scripts"),
 )
 DEFAULT_INTERVAL = 2.0
-
-
-class _Console(Console):
-    """A console that leaves it to `with_state` what a closed pipe means."""
-
-    def on_broken_pipe(self) -> None:
-        """Do not exit with an error of our own."""
-        raise BrokenPipeError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,63 +38,83 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="between two looks (%(default)s)",
     )
-    parser.add_argument("--count", type=positive, metavar="N", help="end after so many looks")
+    looks = parser.add_mutually_exclusive_group()
+    looks.add_argument("--count", type=positive, metavar="N", help="print so many looks, then end")
+    looks.add_argument(
+        "--once", dest="count", action="store_const", const=1, help="print one look, then end"
+    )
     add_connection_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Look again and again; an interrupt is the end that is expected."""
     try:
-        return with_state(args, show)
+        return with_channel(args, lambda channel: show(channel, args))
     except KeyboardInterrupt:
         return OK
 
 
-def show(stub: StateStub, args: argparse.Namespace) -> None:
-    """All partitions, or the one that was named: a picture, a line or an object for each look."""
-    pictured = args.output == "table" and is_terminal(sys.stdout)
-    console = _Console(force_terminal=pictured, highlight=False)
-    start = perf_counter()
-    with Board(console) as board:
-        for look in count(1):
-            partitions = chosen(stub, args)
-            if args.output == "json":
-                print_json({"partitions": [to_plain(partition) for partition in partitions]})
-            else:
-                queues = [(item.name, queues_of(stub, args, item)) for item in partitions]
-                seconds = perf_counter() - start
-                board.show(Snapshot(seconds=seconds, queues=queues, totals=totals(partitions)))
-            if look == args.count:
-                return
-            sleep(max(0.0, args.interval))
+def show(channel: grpc.Channel, args: argparse.Namespace) -> None:
+    """A screen on a terminal; otherwise for each look a table, a line or an object."""
+    source = Source(StateStub(channel), args.timeout, partition=args.partition)
+    if args.output == "json":
+        repeat(args, lambda: print_partitions(source))
+    elif not is_terminal(sys.stdout):
+        lines, start = Lines(console_on(sys.stdout, pictured=False)), perf_counter()
+
+        def print_line() -> None:
+            snapshot = source.look()
+            lines.show(snapshot, perf_counter() - start, totals(snapshot))
+
+        repeat(args, print_line)
+    elif args.count:
+        repeat(args, lambda: print_table(source.look(), args.target))
+    else:
+        watch(channel, source, args)
 
 
-def chosen(stub: StateStub, args: argparse.Namespace) -> Sequence[Partition]:
-    """The partitions to look at; a bare name means the first that is called so."""
-    partitions = stub.ListPartitions(ListPartitionsRequest(), timeout=args.timeout).partitions
-    if not args.partition:
-        return partitions
-    named = [
-        item
-        for item in partitions
-        if item.name == args.partition or item.name.endswith(f"]{args.partition}")
-    ]
-    if not named:
-        raise NotFoundError(f"partition {printable(args.partition)} not found")
-    return named[:1]
+def repeat(args: argparse.Namespace, look: Callable[[], None]) -> None:
+    """Look as often as is wanted, without a number for ever."""
+    for number in count(1):
+        look()
+        if number == args.count:
+            return
+        sleep(args.interval)
 
 
-def queues_of(stub: StateStub, args: argparse.Namespace, partition: Partition) -> list[Queue]:
-    """The queues of one partition, parents before children."""
-    request = ListQueuesRequest(partition=partition.name)
-    return [
-        queue for page in pages(stub.ListQueues, request, args.timeout) for queue in page.queues
-    ]
+def print_partitions(source: Source) -> None:
+    """One look as JSON."""
+    print_json({"partitions": [to_plain(partition) for partition in source.partitions()]})
 
 
-def totals(partitions: Sequence[Partition]) -> str:
-    """What there is in all of them."""
-    nodes = sum(partition.nodes for partition in partitions)
-    allocations = sum(partition.allocations for partition in partitions)
-    waiting = sum(partition.pending_asks for partition in partitions)
-    return f"{nodes:,} nodes, {allocations:,} allocations, {waiting:,} asks waiting"
+def print_table(snapshot: Snapshot, target: str) -> None:
+    """One look on the ordinary screen, however long it is."""
+    view = View()
+    view.saw(snapshot)
+    frame = Frame(
+        title=title_of(target), status=totals(snapshot), glyphs=glyphs_for(sys.stdout.encoding)
+    )
+    console = console_on(sys.stdout, pictured=True)
+    console.width = size_of(sys.stdout)[0]
+    for text in whole_table(view, frame, console.width):
+        console.print(text, no_wrap=True, overflow="ellipsis")
+
+
+def watch(channel: grpc.Channel, source: Source, args: argparse.Namespace) -> None:
+    """The screen, until it is quit."""
+
+    async def until_quit() -> None:
+        words = Words(title=lambda: title_of(args.target), status=totals)
+        watched = Watch(source.look, words, interval=args.interval, encoding=sys.stdout.encoding)
+        try:
+            await watched.run()
+        finally:
+            # A look that is under way must not keep anybody waiting.
+            channel.close()
+
+    asyncio.run(until_quit())
+
+
+def title_of(target: str) -> str:
+    """What the screen is of."""
+    return f"licorne top {printable(target)}"

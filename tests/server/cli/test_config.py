@@ -107,8 +107,10 @@ async def test_validate_names_every_problem(licorne: Licorne, file: Path) -> Non
     bad = await licorne("config", "validate", str(file))
     assert bad.code == 4
     assert bad.out.splitlines() == [
-        f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall', "
-        "did you mean 'submitacl'?",
+        (
+            f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall', "
+            "did you mean 'submitacl'?"
+        ),
         f"{file}:6:28: partitions[0].queues[0].queues[0].hue: unknown key 'hue'",
     ]
     shown = (await licorne("config", "validate", str(file), "-o", "json")).json
@@ -223,8 +225,10 @@ async def test_apply_of_a_bad_file_names_every_problem(licorne: Licorne, file: P
     result = await licorne("config", "apply", str(file), "--yes")
     assert (result.code, result.err) == (
         4,
-        f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall', "
-        "did you mean 'submitacl'?\n",
+        (
+            f"{file}:5:9: partitions[0].queues[0].submitall: unknown key 'submitall', "
+            "did you mean 'submitacl'?\n"
+        ),
     )
     assert result.out == ""
 

@@ -7,6 +7,7 @@ import pytest
 
 from licorne_server.__main__ import main
 from licorne_server.cli.demo import LONGEST_SECONDS
+from support.tty import ORDINARY, Tty
 
 
 def test_the_demo_runs_to_its_end_and_sums_up() -> None:
@@ -40,6 +41,21 @@ def test_the_demo_runs_to_its_end_and_sums_up() -> None:
     assert "16 placeholders came together, 16 allocations took their places" in end
     taken_back = "root.shared.owner got 15 allocations that it is guaranteed"
     assert f"{taken_back}: 15 of root.shared.borrower were stopped for them" in end
+
+
+async def test_the_demo_may_be_ended_early() -> None:
+    """On a terminal it says what it does, then has a screen with keys; what it sums up is true."""
+    async with Tty("demo", "--seconds", "25") as tty:
+        lines = await tty.shows("licorne demo, ")
+        assert lines[-1].startswith("q quit  ? help")
+        assert "a real server schedules three fake resource managers" in tty.output
+        await tty.shows("research")
+        tty.press("q")
+        assert await tty.ended() == 0
+        assert tty.is_as_before()
+    summary = tty.output.rpartition(ORDINARY)[2]
+    assert "of 25: it was ended early" in summary
+    assert "wait at the end" in summary
 
 
 def test_the_demo_is_short() -> None:

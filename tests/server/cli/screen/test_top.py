@@ -1,14 +1,12 @@
 """`licorne top` against a running server."""
 
+import asyncio
 import re
 from argparse import Namespace
 
 import pytest
-from rich.console import Console
 
-from licorne.v1.state_pb2 import Queue
 from licorne_server.cli import top
-from licorne_server.cli.board import Board, Snapshot
 from support.town import Town
 
 
@@ -54,35 +52,31 @@ def test_an_interrupt_is_a_good_end(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(top, "with_state", interrupted)
+    monkeypatch.setattr(top, "with_channel", interrupted)
     assert top.run(Namespace()) == 0
 
 
-def test_a_terminal_shows_bars() -> None:
-    """Each queue has a bar up to its maximum, or the cluster's, and a mark at its guarantee."""
-    console = Console(force_terminal=True, width=120, record=True, color_system=None)
-    root = Queue(path="root", max={"vcore": 8000}, allocated={"vcore": 4000}, is_managed=True)
-    leaf = Queue(path="root.a", guaranteed={"vcore": 2000}, max={"vcore": 4000}, applications=3)
-    with Board(console) as board:
-        board.show(Snapshot(seconds=1.25, queues=[("[rm]default", [root, leaf])], totals="so much"))
-    lines = console.export_text().splitlines()
-    assert any("[rm]default" in line and "█" * 16 + "·" * 16 in line for line in lines)
-    assert any(line.startswith("  a ") and "·" * 16 + "│" + "·" * 15 in line for line in lines)
-    assert any("1.2 s  so much" in line for line in lines)
+async def test_one_look_is_enough_for_a_script(town: Town) -> None:
+    """`--once` is `--count 1`, and the two exclude one another."""
+    result = await town.shell("top", "--once", "-o", "json")
+    assert [item["name"] for item in result.json["partitions"]] == [
+        "[blue]default",
+        "[green]default",
+    ]
+    assert len((await town.shell("top", "--once")).out.splitlines()) == 1
+    with pytest.raises(SystemExit) as refused:
+        await town.shell("top", "--once", "--count", "2")
+    assert refused.value.code == 1
 
 
-def test_a_terminal_shows_what_is_being_preempted() -> None:
-    """In a column of its own, which is there while something is."""
-    console = Console(force_terminal=True, width=140, record=True, color_system=None)
-    root = Queue(path="root", max={"vcore": 8000}, preempting={"vcore": 1500})
-    leaf = Queue(path="root.a", max={"vcore": 8000})
+async def test_a_line_tells_of_a_lost_rm(town: Town) -> None:
+    """Its partition is shown as it was, and marked."""
+    await town.green.close()
 
-    def shown(queues: list[Queue]) -> list[str]:
-        with Board(console) as board:
-            board.show(Snapshot(seconds=1.0, queues=[("rm", queues)], totals=""))
-        return console.export_text().splitlines()
+    async def lost() -> bool:
+        return "[green]default   0% (RM lost)" in (await town.shell("top", "--once")).out
 
-    with_victims = shown([root, leaf])
-    assert any(line.rstrip().endswith("PREEMPTING") for line in with_victims)
-    assert any(line.startswith("rm ") and line.split()[-1] == "1.5" for line in with_victims)
-    assert not any("PREEMPTING" in line for line in shown([leaf]))
+    async with asyncio.timeout(30):
+        # Whether a stream is lost is a question to the server, not an event here.
+        while not await lost():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)

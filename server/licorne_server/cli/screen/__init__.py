@@ -1,0 +1,6 @@
+"""The live screens of `licorne top` and `licorne demo`.
+
+`source` looks at a server. What it saw is a `Snapshot`. `view` is what the viewer chose by keys.
+`picture` makes the lines of a screen of both, and of nothing else. `terminal` puts lines on a
+terminal and reads keys; `watch` lets all this go on.
+"""

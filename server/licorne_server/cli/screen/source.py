@@ -1,0 +1,142 @@
+"""Looks at a server over its State service, and asks no more than the screen shows."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import grpc
+
+from licorne.v1.state_pb2 import (
+    Application,
+    ExplainRequest,
+    ExplainResponse,
+    ListApplicationsRequest,
+    ListPartitionsRequest,
+    ListQueuesRequest,
+    ListRmsRequest,
+    Partition,
+    Queue,
+)
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import NotFoundError, pages
+from licorne_server.cli.output import printable
+from licorne_server.cli.screen.snapshot import Cluster, Inside, Opened, Snapshot
+
+
+class Source:
+    """One who looks. The calls block."""
+
+    def __init__(
+        self,
+        stub: StateStub,
+        timeout: float,
+        *,
+        partition: str = "",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """All partitions, or the one that is named: by its bare name, the first that is called so.
+
+        `timeout` is in seconds, for each answer. `now` gives the time in unix seconds.
+        """
+        self._stub = stub
+        self._timeout = timeout
+        self._named = partition
+        self._now = now
+        self._queues: dict[str, Sequence[Queue]] = {}
+
+    def partitions(self) -> Sequence[Partition]:
+        """The partitions to look at.
+
+        Raises:
+            NotFoundError: the one that was named is not there.
+        """
+        request = ListPartitionsRequest()
+        partitions = self._stub.ListPartitions(request, timeout=self._timeout).partitions
+        if not self._named:
+            return partitions
+        names = (self._named, f"]{self._named}")
+        named = [p for p in partitions if p.name == names[0] or p.name.endswith(names[1])]
+        if not named:
+            raise NotFoundError(f"partition {printable(self._named)} not found")
+        return named[:1]
+
+    def look(self, opened: Opened | None = None) -> Snapshot:
+        """How things are now, with what is in the opened queue.
+
+        While a queue is open, only the queues of its partition are asked for: those of the others
+        are as they were.
+        """
+        rms = {
+            rm.rm_id: rm
+            for page in pages(self._stub.ListRms, ListRmsRequest(), self._timeout)
+            for rm in page.rms
+        }
+        partitions = self.partitions()
+        self._queues = {
+            partition.name: self._queues_of(partition.name, opened) for partition in partitions
+        }
+        clusters = [
+            Cluster(
+                partition=partition,
+                queues=self._queues[partition.name],
+                rm=rms.get(partition.rm_id),
+                name=partition.name,
+            )
+            for partition in partitions
+        ]
+        inside = self._inside(opened) if opened is not None else None
+        return Snapshot(time=self._now(), clusters=clusters, inside=inside)
+
+    def _queues_of(self, partition: str, opened: Opened | None) -> Sequence[Queue]:
+        if opened is not None and opened.partition != partition and partition in self._queues:
+            return self._queues[partition]
+        request = ListQueuesRequest(partition=partition)
+        try:
+            found = list(pages(self._stub.ListQueues, request, self._timeout))
+        except grpc.RpcError as error:
+            if _is_gone(error):
+                return ()
+            raise
+        return [queue for page in found for queue in page.queues]
+
+    def _inside(self, opened: Opened) -> Inside | None:
+        request = ListApplicationsRequest(partition=opened.partition, queue=opened.path)
+        try:
+            page = self._stub.ListApplications(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            if _is_gone(error):
+                return None
+            raise
+        ordered = sorted(page.applications, key=_waiting_first)
+        return Inside(
+            opened=opened,
+            applications=ordered,
+            is_partial=bool(page.next_page_token),
+            explanation=self._explained(opened, ordered),
+        )
+
+    def _explained(
+        self, opened: Opened, applications: Sequence[Application]
+    ) -> ExplainResponse | None:
+        """Why the chosen application waits, or the first of them; None if nothing of it waits."""
+        wanted = opened.application or (applications[0].application_id if applications else "")
+        waits = any(app.application_id == wanted and app.pending_asks for app in applications)
+        if not waits:
+            return None
+        request = ExplainRequest(partition=opened.partition, application_id=wanted)
+        try:
+            return self._stub.Explain(request, timeout=self._timeout)
+        except grpc.RpcError as error:
+            if _is_gone(error):
+                return None
+            raise
+
+
+def _is_gone(error: grpc.RpcError) -> bool:
+    """Whether something has gone since it was listed."""
+    return error.code() is grpc.StatusCode.NOT_FOUND
+
+
+def _waiting_first(app: Application) -> tuple[bool, bool, int, str]:
+    """Those that wait, then those that have something, then the others; each in order of time."""
+    idle = not app.allocation_count
+    return not app.pending_asks, idle, app.submission_time, app.application_id

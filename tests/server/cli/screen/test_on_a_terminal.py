@@ -1,0 +1,169 @@
+"""`licorne top` on a real terminal, against a real server."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from support.server_process import ServerProcess
+from support.town import Town
+from support.tty import ALTERNATE, Tty
+
+QUICK = ("--interval", "0.2")
+
+
+@pytest.fixture
+async def top(town: Town) -> AsyncIterator[Tty]:
+    """The screen, with a picture on it."""
+    async with Tty("top", "--target", town.shell.target, *QUICK) as tty:
+        await tty.shows("[green]default")
+        yield tty
+
+
+async def test_keys_do_what_the_foot_says(top: Tty) -> None:
+    """Filter, open, go back, sort, choose a resource, fold, read the help, quit."""
+    lines = await top.shows("prod")
+    assert len(lines) == 24
+    assert lines[-1].startswith("q quit  ? help")
+    assert any("prod" in line and "100%" in line and "at max" in line for line in lines)
+    top.press("/prod")
+    await top.until(lambda lines: lines[-1].startswith("filter: prod_"))
+    await top.until(lambda lines: not any(" dev " in line for line in lines))
+    top.press("\r\r")
+    lines = await top.shows("QUEUE_MAX_EXCEEDED")
+    assert any("[blue]default root.prod" in line for line in lines)
+    assert any("shop" in line and "Running" in line for line in lines)
+    assert lines[-1].startswith("q quit  esc back")
+    top.press("\x1b")
+    await top.until(lambda lines: lines[-1].startswith("q quit  ? help"))
+    top.press("\x1b")
+    await top.shows("[green]default")
+    top.press("s")
+    await top.shows("sorted by use")
+    top.press("m")
+    await top.shows("bars: cores")
+    top.press("g ")
+    await top.shows("▸ [blue]default (2)")
+    top.press("?")
+    await top.shows("any other key: back")
+    top.press("xq")
+    assert await top.ended() == 0
+    assert top.is_as_before()
+
+
+async def test_the_screen_follows_the_window(top: Tty) -> None:
+    """Narrower and lower, then wider and higher: the foot stays on the last line."""
+    top.resize(60, 8)
+    lines = await top.until(lambda lines: len(lines) == 8)
+    assert all(len(line) <= 60 for line in lines)
+    assert lines[-1].startswith("q quit")
+    top.resize(140, 40)
+    lines = await top.until(lambda lines: len(lines) == 40)
+    assert lines[-1].startswith("q quit")
+    assert any("GUARANTEED" in line and "APPS" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 0)],
+)
+async def test_a_signal_gives_the_terminal_back(
+    top: Tty, number: signal.Signals, code: int
+) -> None:
+    """Whatever ends it; the exit code says what it was, and an interrupt is a good end."""
+    assert top.attributes() != top.mode
+    top.process.send_signal(number)
+    assert await top.ended() == code
+    assert top.is_as_before()
+    assert "Traceback" not in top.output
+
+
+async def test_control_c_is_an_interrupt(top: Tty) -> None:
+    """As typed on the keyboard."""
+    top.press("\x03")
+    assert await top.ended() == 0
+    assert top.is_as_before()
+
+
+async def test_it_is_stopped_and_goes_on(top: Tty) -> None:
+    """Control-Z gives the terminal to the shell, and `fg` takes it anew."""
+    top.press("\x1a")
+    await top.until(lambda _: top.is_as_before())
+    taken = top.output.count(ALTERNATE)
+    while top.output.count(ALTERNATE) == taken:
+        # It may not have stopped yet: to continue what runs does nothing.
+        top.process.send_signal(signal.SIGCONT)
+        await asyncio.sleep(0.05)
+    top.press("?")
+    await top.shows("any other key: back")
+    top.press("q")
+    assert await top.ended() == 0
+    assert top.is_as_before()
+
+
+async def test_without_a_keyboard_there_is_a_screen_all_the_same(town: Town) -> None:
+    """And no key is offered."""
+    async with Tty("top", "--target", town.shell.target, keyboard=False) as tty:
+        lines = await tty.shows("[green]default")
+        assert lines[-1] == "Ctrl-C quits"
+        assert tty.attributes() == tty.mode
+        tty.process.send_signal(signal.SIGINT)
+        assert await tty.ended() == 0
+        assert tty.is_as_before()
+
+
+async def test_a_dumb_terminal_gets_lines(town: Town) -> None:
+    """Without any control code."""
+    async with Tty("top", "--target", town.shell.target, "--once", env={"TERM": "dumb"}) as tty:
+        assert await tty.ended() == 0
+        await tty.shows("2 asks waiting")
+        assert "\x1b" not in tty.output
+
+
+async def test_colours_are_left_out_if_they_are_not_wanted(town: Town) -> None:
+    """With NO_COLOR set; with it unset they are there."""
+    for env, coloured in [({}, True), ({"NO_COLOR": "1"}, False)]:
+        async with Tty("top", "--target", town.shell.target, env=env) as tty:
+            await tty.shows("[green]default")
+            assert ("\x1b[31m" in tty.output) == coloured
+            tty.press("q")
+            assert await tty.ended() == 0
+
+
+async def test_one_look_leaves_the_screen_alone(town: Town) -> None:
+    """`--once` prints all queues below one another on the ordinary screen."""
+    async with Tty("top", "--target", town.shell.target, "--once", height=5) as tty:
+        assert await tty.ended() == 0
+        lines = await tty.shows("within its guarantee")
+        assert ALTERNATE not in tty.output
+        assert [word for line in lines for word in line.split() if word in ("prod", "dev")] == [
+            "dev",
+            "prod",
+            "dev",
+            "prod",
+        ]
+
+
+async def test_a_server_that_goes_is_asked_again() -> None:
+    """What was seen stays, marked as old; keys work on; when it is back, so is the truth."""
+    async with ServerProcess() as server, Tty("top", "--target", server.target, *QUICK) as tty:
+        await tty.shows("no RM has registered")
+        await server.kill()
+        await tty.shows("no answer for")
+        tty.press("?")
+        await tty.shows("any other key: back")
+        tty.press("x")
+        await server.start()
+        await tty.until(lambda lines: lines[1].startswith("0 nodes"))
+        tty.press("q")
+        assert await tty.ended() == 0
+        assert tty.is_as_before()
+
+
+async def test_no_server_at_all_takes_no_screen() -> None:
+    """One line says so, as for every command."""
+    async with Tty("top", "--target", "127.0.0.1:1") as tty:
+        assert await tty.ended() == 2
+        await tty.shows("licorne: cannot reach 127.0.0.1:1")
+        assert ALTERNATE not in tty.output

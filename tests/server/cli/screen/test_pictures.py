@@ -1,0 +1,245 @@
+"""Whole screens, as they stand in `pictures`; `--rewrite` draws them anew."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from licorne.v1.state_pb2 import Application, Check, ExplainResponse
+from licorne_server.cli.screen.glyphs import ASCII
+from licorne_server.cli.screen.snapshot import Inside
+from licorne_server.cli.screen.view import View
+from support.screens import GI, NOON, cluster, drawn, queue, root, seen
+
+PICTURES = Path(__file__).with_name("pictures")
+WIDTHS = (60, 80, 100, 140)
+HEIGHT = 24
+
+
+def ordinary() -> View:
+    """Guarantees that are used up and not, a maximum that is not reached, work that waits."""
+    queues = [
+        root(61.5, pending={"vcore": 8000}, running_applications=6),
+        queue("root.adhoc", allocated=8.5, applications=2, running_applications=2),
+        queue("root.etl", allocated=33, guaranteed=30, max=45, pending=8, applications=4),
+        queue("root.prod", allocated=20, guaranteed=40, is_leaf=False, running_applications=3),
+        queue("root.prod.api", allocated=20, guaranteed=25, applications=3, running_applications=3),
+        queue("root.prod.web", guaranteed=15),
+        queue(
+            "root.train",
+            allocated={"vcore": 2000, "memory": 300 * GI},
+            max={"memory": 350 * GI},
+            applications=1,
+            running_applications=1,
+            is_managed=False,
+        ),
+    ]
+    return seen(cluster("blue", queues, pending_asks=4))
+
+
+def at_maximum() -> View:
+    """Almost full, full, and beyond: of a maximum, of a guarantee, of applications."""
+    queues = [
+        root(90, running_applications=9),
+        queue("root.a73", allocated=73, max=100, guaranteed=50),
+        queue("root.b85", allocated=85, max=100, guaranteed=50),
+        queue("root.c99", allocated=99.9, max=100),
+        queue("root.d100", allocated=40, max=40, guaranteed=20, pending=12, applications=3),
+        queue("root.e100", allocated=40, max=40, applications=1, running_applications=1),
+        queue("root.f120", allocated=48, max=40, preempting=8),
+        queue("root.g", allocated=4, max_applications=2, running_applications=2, applications=5),
+        queue("root.h", allocated=10, max={"vcore": 90_000, "pods": 3}, pending=2),
+        queue("root.i", allocated={"vcore": 100, "pods": 3}, max={"vcore": 900, "pods": 3}),
+        queue("root.j", pending={"vcore": 1000, "gpu": 1}, max={"gpu": 0}),
+        queue("root.p", allocated=30, max=30, is_leaf=False),
+        queue("root.p.borrower", allocated=28, pending=5),
+        queue("root.p.owner", allocated=2, guaranteed=15),
+        queue("root.tiny", allocated=0.05, max=40),
+    ]
+    return seen(cluster("blue", queues))
+
+
+def several_rms() -> View:
+    """One is lost, one is on hold for two reasons, queues drain and are stopped."""
+    return seen(
+        cluster("blue", [root(30), queue("root.a", allocated=30, state="Draining")]),
+        cluster("green", [root(100), queue("root.b", allocated=100)], lost=NOON - 250),
+        cluster(
+            "red",
+            [root(0), queue("root.c", state="Stopped", pending=3)],
+            holds=["replay in progress", "outbox full"],
+        ),
+    )
+
+
+def many() -> View:
+    """More queues than there are lines; the cursor is in the middle."""
+    queues = [root(50), *(queue(f"root.q{number:03}", allocated=0.5) for number in range(99))]
+    view = seen(cluster("blue", queues))
+    view.selected = ("[blue]default", "root.q050")
+    return view
+
+
+def preempting() -> View:
+    """Victims have been told to stop, and what they free is promised."""
+    queues = [
+        root(58, preempting={"vcore": 8000}),
+        queue("root.shared", allocated=60, max=60, preempting=8, promised=8, is_leaf=False),
+        queue("root.shared.borrower", allocated=46, preempting=8),
+        queue("root.shared.owner", allocated=14, guaranteed=30, pending=16, promised=8),
+    ]
+    return seen(cluster("batch", queues))
+
+
+def names() -> View:
+    """Long ones, wide ones, deep ones, and one that would like to control the terminal."""
+    deep = "root.one.two.three.four.five.six.seven"
+    levels = [deep.rsplit(".", above)[0] for above in range(6, 0, -1)]
+    queues = [
+        root(10),
+        queue("root.analytics-of-the-northern-region-2024", allocated=40, max=40),
+        queue("root.analytics-of-the-northern-region-2025", allocated=4),
+        queue("root.東京支社の分析部門の夜間処理", allocated=12, guaranteed=10),
+        queue("root.evil\x1b[2Jqueue", allocated=1),
+        queue("root.café", allocated=3),
+        *(queue(path, is_leaf=False) for path in levels),
+        queue(deep, allocated=5),
+    ]
+    return seen(cluster("資源管理者-with-a-long-name-of-its-own", queues))
+
+
+def one_resource() -> View:
+    """Bars and numbers are all of memory, and the headings say in which unit."""
+    view = ordinary()
+    for _ in range(2):
+        view.press("m")
+    return view
+
+
+def opened() -> View:
+    """A queue with its applications, the first of which waits."""
+    view = at_maximum()
+    view.selected = ("[blue]default", "root.d100")
+    view.press("enter")
+    assert view.opened is not None
+    apps = [
+        Application(application_id="nightly-0001", state="Running", user="cron", pending_asks=6),
+        Application(application_id="report", state="Running", user="ann", allocation_count=20),
+    ]
+    why = ExplainResponse(
+        application_id="nightly-0001",
+        allocation_key="nightly-0001-020",
+        verdict="pending",
+        summary="queue root.d100 would exceed its maximum",
+        asks_ahead=0,
+        applications_ahead=1,
+    )
+    why.checks.add(kind="queue", subject="root", passed=True)
+    why.checks.append(
+        Check(
+            kind="queue",
+            subject="root.d100",
+            code="QUEUE_MAX_EXCEEDED",
+            message="map[vcore:2000] wanted, map[vcore:40000] used of map[vcore:40000]",
+        )
+    )
+    inside = Inside(opened=view.opened, applications=apps, is_partial=False, explanation=why)
+    view.saw(replace(view.snapshot, inside=inside))
+    return view
+
+
+def helping() -> View:
+    """The help."""
+    view = ordinary()
+    view.press("?")
+    return view
+
+
+SCENES: dict[str, Callable[[], View]] = {
+    "ordinary": ordinary,
+    "at_maximum": at_maximum,
+    "several_rms": several_rms,
+    "many": many,
+    "preempting": preempting,
+    "names": names,
+    "one_resource": one_resource,
+    "opened": opened,
+    "help": helping,
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_screens(name: str, *, rewrite: bool) -> None:
+    """At every width the screen is what its file shows."""
+    view = SCENES[name]()
+    parts = []
+    for width in WIDTHS:
+        lines = (line.rstrip() for line in drawn(view, width, HEIGHT))
+        parts.append("\n".join((f"{width} columns".ljust(width, "-"), *lines)))
+    found = "\n\n".join(parts) + "\n"
+    path = PICTURES / f"{name}.txt"
+    if rewrite:
+        path.write_text(found, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == found
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_size_is_filled_and_never_more(name: str) -> None:
+    """As many lines as the terminal has, none wider; the last one is the foot."""
+    view = SCENES[name]()
+    for width, height in product((1, 2, 7, 20, 33, 59, 61, 79, 200), (1, 2, 3, 5, 9, 13, 40)):
+        lines = drawn(view, width, height)
+        assert len(lines) == height
+        assert all(cell_len(line) <= width for line in lines)
+        assert lines[-1].startswith("q quit"[: min(width, 6) - 1])
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, 45])
+def test_full_and_almost_full_look_different(width: int) -> None:
+    """73 %, 85 %, 99.9 % and 100 % differ in their bars, and what is full is named so."""
+    lines = drawn(at_maximum(), width, HEIGHT)
+    rows = [next(line for line in lines if f"{name} " in line) for name in ("a73", "b85", "c99")]
+    full = next(line for line in lines if "e100 " in line)
+    bars = [[sign for sign in row if sign in "█▒▏▎▍▌▋▊▉·│"] for row in (*rows, full)]
+    assert len({tuple(bar) for bar in bars}) == len(bars)
+    assert set(bars[-1]) == {"█"}
+    assert "at max" in full
+    assert not any("at max" in row for row in rows)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_terminal_without_unicode(name: str) -> None:
+    """All signs but those of names are ASCII there."""
+    view = SCENES[name]()
+    text = "\n".join(drawn(view, 140, HEIGHT, glyphs=ASCII))
+    assert not set(text) & set("█▒▏▎▍▌▋▊▉·│▾▸↑↓")
+    if name == "at_maximum":
+        assert "####" in text
+        assert "====" in text
+
+
+def test_what_failed_stands_where_the_status_was() -> None:
+    """And the queues stay as they were."""
+    lines = drawn(ordinary(), failure="no answer for 7 s, trying again: connection refused")
+    assert lines[1].startswith("no answer for 7 s, trying again: connection refused")
+    assert any("etl" in line for line in lines)
+
+
+def test_without_a_keyboard() -> None:
+    """No key is offered that would do nothing, and there is no cursor."""
+    assert drawn(many(), has_keys=False)[-1].rstrip() == "Ctrl-C quits"
+
+
+def test_nobody_there() -> None:
+    """Without RMs it says so, where others would be empty."""
+    assert any("no RM has registered" in line for line in drawn(seen()))
+
+
+def test_capacity_of_nothing() -> None:
+    """A cluster without nodes has no share of anything in use."""
+    view = seen(cluster("blue", [root(0, {}), queue("root.a", pending=3)]))
+    row = next(line for line in drawn(view) if "  a " in line)
+    assert " - " in row

@@ -1,0 +1,120 @@
+"""What a look asks the server for, and what it makes of the answers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from licorne.v1.state_pb2_grpc import StateStub
+from licorne_server.cli.connection import NotFoundError
+from licorne_server.cli.screen.snapshot import Opened, Snapshot, totals
+from licorne_server.cli.screen.source import Source
+from support.town import Town
+
+PROD = Opened(partition="[blue]default", path="root.prod")
+
+
+class Counting(grpc.UnaryUnaryClientInterceptor):
+    """Counts the calls of each method, and of queues those of each partition."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.calls: Counter[str] = Counter()
+
+    def intercept_unary_unary(
+        self, continuation: Any, client_call_details: Any, request: Any
+    ) -> Any:
+        """Count one."""
+        method = client_call_details.method.rpartition("/")[2]
+        self.calls[f"{method} {getattr(request, 'partition', '')}".rstrip()] += 1
+        return continuation(client_call_details, request)
+
+
+@pytest.fixture
+def counting() -> Counting:
+    """Who counts."""
+    return Counting()
+
+
+@pytest.fixture
+def stub(town: Town, counting: Counting) -> Iterator[StateStub]:
+    """A way to the server that counts."""
+    with grpc.insecure_channel(town.shell.target) as channel:
+        yield StateStub(grpc.intercept_channel(channel, counting))
+
+
+async def look(source: Source, opened: Opened | None = None) -> Snapshot:
+    """As the screens do it: the server is in this loop."""
+    return await asyncio.to_thread(source.look, opened)
+
+
+async def test_a_look_asks_for_each_list_once(stub: StateStub, counting: Counting) -> None:
+    """Nothing of nodes or applications, however many there are."""
+    snapshot = await look(Source(stub, 30.0))
+    assert counting.calls == {
+        "ListRms": 1,
+        "ListPartitions": 1,
+        "ListQueues [blue]default": 1,
+        "ListQueues [green]default": 1,
+    }
+    assert totals(snapshot) == "3 nodes, 4 allocations, 2 asks waiting"
+    assert [cluster.rm and cluster.rm.connected for cluster in snapshot.clusters] == [True, True]
+
+
+async def test_a_named_partition_is_all_that_is_asked_for(
+    stub: StateStub, counting: Counting
+) -> None:
+    """Of the queues; and one that is not there is said to be missing."""
+    snapshot = await look(Source(stub, 30.0, partition="[green]default"))
+    assert [cluster.name for cluster in snapshot.clusters] == ["[green]default"]
+    assert "ListQueues [blue]default" not in counting.calls
+    with pytest.raises(NotFoundError, match="partition nosuch not found"):
+        await look(Source(stub, 30.0, partition="nosuch"))
+
+
+async def test_an_opened_queue_asks_for_its_own(stub: StateStub, counting: Counting) -> None:
+    """Its applications, and the explanation of one; other partitions stay as they were."""
+    source = Source(stub, 30.0)
+    await look(source)
+    counting.calls.clear()
+    snapshot = await look(source, PROD)
+    assert counting.calls == {
+        "ListRms": 1,
+        "ListPartitions": 1,
+        "ListQueues [blue]default": 1,
+        "ListApplications [blue]default": 1,
+        "Explain [blue]default": 1,
+    }
+    assert [len(cluster.queues) for cluster in snapshot.clusters] == [3, 3]
+    assert snapshot.inside is not None
+    assert [app.application_id for app in snapshot.inside.applications] == ["shop"]
+    assert snapshot.inside.explanation is not None
+    assert snapshot.inside.explanation.verdict == "pending"
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        Opened(partition="[blue]default", path="root.dev"),
+        Opened(partition="[blue]default", path="root.prod", application="gone"),
+    ],
+)
+async def test_nothing_is_explained_if_nothing_waits(
+    stub: StateStub, counting: Counting, opened: Opened
+) -> None:
+    """Neither of a queue without waiting asks, nor of an application that has gone."""
+    snapshot = await look(Source(stub, 30.0), opened)
+    assert snapshot.inside is not None
+    assert snapshot.inside.explanation is None
+    assert "Explain [blue]default" not in counting.calls
+
+
+async def test_an_opened_queue_that_has_gone(stub: StateStub) -> None:
+    """Has nothing inside, and that is no failure of the look."""
+    gone = Opened(partition="[blue]default", path="root.gone")
+    snapshot = await look(Source(stub, 30.0), gone)
+    assert snapshot.inside is None
+    assert len(snapshot.clusters) == 2
