@@ -322,6 +322,7 @@ class Server:
                 RmFigures(
                     rm_id=rm.rm_id,
                     connected=rm.connected,
+                    since=rm.since,
                     outbox_messages=rm.outbox.messages,
                     outbox_bytes=rm.outbox.size,
                     resyncs=rm.resyncs,

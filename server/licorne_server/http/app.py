@@ -16,6 +16,7 @@ from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import SHARE
+from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import PeerBounds
 
@@ -92,6 +93,7 @@ def _application(sources: Sources, heartbeat: Heartbeat, door: Door) -> web.Appl
             *DumpReads(sources).routes(),
         ]
     )
+    Page(sources).add_to(app)
     return app
 
 
