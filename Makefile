@@ -31,7 +31,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-browser test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +70,11 @@ test: install ## the tests, on all processors; benchmarks as such: make test-ben
 
 test-bench: install ## the tests that run benchmarks
 	@$(BIN)/pytest -m bench tests/server/bench
+
+# The browser is the system's own, such as Debian's package chromium. It is never left out silently.
+test-browser: install ## the page in a real browser; needs chromium
+	@command -v chromium >/dev/null || { echo 'test-browser: chromium is not installed; Debian has it as a package' >&2; exit 1; }
+	@$(BIN)/pytest tests/browser
 
 gate: install ## does an allocation cost more CPU than with the commit before?
 	@$(BIN)/python -m licorne_server.bench.gate

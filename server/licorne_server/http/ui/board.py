@@ -30,7 +30,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    seen: object
+    row: dict[str, object]
     version: int
     text: str
     round: int
@@ -58,15 +58,14 @@ class Board:
         # The first round makes a version even if there is nothing: that is something to tell.
         self._changed = self.version == 0
 
-    def put(self, key: Key, seen: object, to_json: Callable[[], dict[str, object]]) -> None:
-        """Note what an entry is now. It becomes JSON only if it has changed."""
+    def put(self, key: Key, row: dict[str, object]) -> None:
+        """Note what an entry is now. It is written as JSON only if it has changed."""
         entry = self._entries.get(key)
-        if entry is not None and entry.seen == seen:
+        if entry is not None and entry.row == row:
             entry.round = self._round
             return
-        text = _encode(to_json())
         self._changed = True
-        self._entries[key] = _Entry(seen, self.version + 1, text, self._round)
+        self._entries[key] = _Entry(row, self.version + 1, _encode(row), self._round)
         self._gone.pop(key, None)
 
     def end(self) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from functools import partial
 
 from licorne_core.errors import NotFound
 from licorne_core.ids import PartitionName, RmId, rm_of
@@ -23,7 +22,7 @@ def look(sources: Sources, board: Board) -> Iterator[None]:
     for rm in views.rms():
         of_rm = figures.get(rm.rm_id) or RmFigures(rm_id=rm.rm_id, connected=False)
         link = of_rm.connected, of_rm.since
-        board.put(Key("rms", rm.rm_id), (rm, link), partial(rm_row, rm, *link, views.caps))
+        board.put(Key("rms", rm.rm_id), rm_row(rm, *link, views.caps))
         _put_events(sources, board, rm.rm_id)
         yield
         for name in rm.partitions:
@@ -37,7 +36,7 @@ def _put_events(sources: Sources, board: Board, rm_id: RmId) -> None:
     with suppress(NotFound):
         log = sources.events.get(rm_id)
         row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}
-        board.put(Key("logs", rm_id), row, lambda: dict(row))
+        board.put(Key("logs", rm_id), row)
 
 
 def _look_at_partition(
@@ -52,12 +51,11 @@ def _look_at_partition(
         with suppress(NotFound):
             queue = views.queue(name, path)
             key = Key("queues", rm_id, name, queue.path)
-            board.put(key, queue, partial(queue_row, name, queue))
+            board.put(key, queue_row(name, queue))
             waiting += queue.child_names
             room -= 1
         yield
-    partition, cut = views.partition(name), not room
-    key = Key("partitions", rm_id, name)
-    board.put(key, (partition, cut), partial(partition_row, partition, cut))
+    row = partition_row(views.partition(name), cut=not room)
+    board.put(Key("partitions", rm_id, name), row)
     yield
     return room

@@ -50,7 +50,7 @@ def _amounts(amounts: RmCounts | RmCaps) -> JsonObject:
     }
 
 
-def partition_row(partition: PartitionReport, cut: bool) -> JsonObject:
+def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
     """One partition; `cut` tells that not all of its queues are shown."""
     return {
         "name": partition.name,
@@ -72,7 +72,10 @@ def partition_row(partition: PartitionReport, cut: bool) -> JsonObject:
 
 
 def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
-    """One queue; `share` is what its siblings are ordered by."""
+    """One queue; `share` is what its siblings are ordered by.
+
+    Headroom is left out: it is another one in all queues whenever something happens in one.
+    """
     return {
         "partition": partition,
         "path": queue.path,
@@ -85,7 +88,6 @@ def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
         "allocated": dict(queue.allocated),
         "pending": dict(queue.pending),
         "preempting": dict(queue.preempting),
-        "headroom": dict(queue.headroom),
         "applications": queue.applications,
         "running": queue.running_applications,
         "maxApplications": queue.max_applications,

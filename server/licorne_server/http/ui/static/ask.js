@@ -59,7 +59,8 @@ function checks(partition, report) {
 }
 
 function shownCheck(partition, check, isFirst) {
-  const word = check.passed ? "passed" : isFirst ? "stops it" : "would stop it too";
+  const behind = check.kind === "preemption" ? "is no help" : "would stop it too";
+  const word = check.passed ? "passed" : isFirst ? "stops it" : behind;
   const subject = check.kind === "queue" ? link(toQueue(partition, check.subject), check.subject) : check.subject;
   const causes = Object.entries(check.causes).sort(([, a], [, b]) => b - a);
   return el("li", { class: check.passed ? "passed" : isFirst ? "first blocked" : "blocked" },

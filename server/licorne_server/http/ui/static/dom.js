@@ -86,7 +86,7 @@ export function setOptions(select, options, value) {
 export function searchField(label, value, onsearch) {
   let timer = 0;
   const input = el("input", {
-    type: "search", value, placeholder: label, "aria-label": label, autocomplete: "off", spellcheck: "false",
+    type: "search", value, "aria-label": label, autocomplete: "off", spellcheck: "false",
     maxlength: 256,
     oninput: () => {
       clearTimeout(timer);

@@ -129,6 +129,7 @@ export class PagedList {
     this.next = next;
     this.back.disabled = this.places.length < 2;
     this.forth.disabled = !next;
+    this.back.hidden = this.forth.hidden = this.back.disabled && this.forth.disabled;
     const focused = this.holder.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     if (rows.length) place(this.holder, [table(this.label, this.columns, rows)]);
     else place(this.holder, [note(next ? `Nothing found among ${count(looked)}. Next goes on.` : this.empty)]);

@@ -25,10 +25,11 @@ export class Tree {
     this.current = "root";
     this.more = el("p", { class: "note", hidden: true });
     this.body = el("div", {
-      class: "tree", role: "tree", "aria-label": `Queues of ${partition}`,
+      role: "tree", "aria-label": `Queues of ${partition}`,
       onkeydown: (event) => this.onKey(event), onclick: (event) => this.onClick(event),
     });
-    this.node = el("div", {}, this.body, this.more);
+    this.head = el("div", { class: "row head", "aria-hidden": "true" });
+    this.node = el("div", { class: "tree" }, this.head, this.body, this.more);
     this.arrange();
   }
 
@@ -89,6 +90,9 @@ export class Tree {
     }
     for (const list of children.values()) list.sort();
     this.children = children;
+    const names = this.columns.map((name) => el("span", { text: name }));
+    this.head.replaceChildren(el("span", { text: "Queue" }), el("span", { class: "bars" }, names),
+      el("span", { class: "number", text: "Applications" }), el("span", { class: "number", text: "Fair share" }));
     this.known = new Set(this.queues.keys());
     const wanted = this.wanted();
     this.shown = [];
@@ -231,7 +235,8 @@ class Row {
       this.said = key;
       this.marks.replaceChildren(...said.map(([text, tone]) => badge(text, tone)));
     }
-    setText(this.apps, queue.leaf || queue.running ? `${count(queue.running)} / ${count(queue.applications)} apps` : "");
+    const running = queue.running ? `${count(queue.running)} running` : "";
+    setText(this.apps, queue.leaf ? `${count(queue.running)} of ${count(queue.applications)} run` : running);
     setText(this.share, queue.parent ? percent(queue.share) : "");
     const share = queue.parent ? [`fair share ${percent(queue.share)}`] : [];
     const label = [queue.path, ...said.map(([text]) => text), ...shown.map(words), ...share].join(", ");
