@@ -44,6 +44,8 @@ class Board:
         self.version = 0
         self._round = 0
         self._entries: dict[Key, _Entry] = {}
+        # Partitions whose queues are what they were in the round before.
+        self._unchanged: set[str] = set()
         # When each of those that are gone went. Whoever has an older version than `_kept` of it
         # needs everything anew.
         self._gone: dict[Key, int] = {}
@@ -55,6 +57,7 @@ class Board:
     def begin(self) -> None:
         """Begin a round, in which every entry that is still there is put."""
         self._round += 1
+        self._unchanged.clear()
         # The first round makes a version even if there is nothing: that is something to tell.
         self._changed = self.version == 0
 
@@ -68,9 +71,17 @@ class Board:
         self._entries[key] = _Entry(row, self.version + 1, _encode(row), self._round)
         self._gone.pop(key, None)
 
+    def keep(self, partition: str) -> None:
+        """What is known of the queues of a partition is still so; none of them has to be put."""
+        self._unchanged.add(partition)
+
     def end(self) -> None:
-        """End the round: what was not put is gone, and what changed is a new version."""
-        lost = [key for key, entry in self._entries.items() if entry.round != self._round]
+        """End the round: what was neither put nor kept is gone, and what changed is new."""
+        lost = [
+            key
+            for key, entry in self._entries.items()
+            if entry.round != self._round and key.partition not in self._unchanged
+        ]
         for key in lost:
             del self._entries[key]
             self._gone[key] = self.version + 1

@@ -19,13 +19,16 @@ import structlog
 from licorne_server.build_info import build_info
 from licorne_server.http.sources import Sources
 from licorne_server.http.ui.board import Board, Visible
-from licorne_server.http.ui.looking import look
+from licorne_server.http.ui.looking import Looker
 from licorne_server.http.units import milliseconds
 
 log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 """How long it is from one look to the next at least."""
+
+WHOLE_SECONDS = 5.0
+"""How long it is from one look that passes by nothing to the next at least."""
 
 BUDGET = 125.0
 """A look is followed by a pause that is so many times as long as the look was."""
@@ -141,23 +144,36 @@ class Feed:
     async def _look_on(self) -> None:
         """Look again and again. If that fails, the viewers are sent away, and may come back."""
         try:
-            before: object = None
-            while True:
-                figures = self._sources.figures()
-                now = (figures.commands, figures.turns, figures.rms)
-                spent = 0.0 if now == before else await self._look()
-                before = now
-                await asyncio.sleep(max(LOOK_SECONDS, spent * BUDGET))
+            await self._look_again_and_again()
         except Exception:
             log.exception("the page's feed has failed")
             self._task = None
         finally:
             self._tell()
 
-    async def _look(self) -> float:
-        """Look once at everything; how many seconds of the loop that took."""
-        board, share, spent, more = self._board, self._sources.share, 0.0, True
-        stops = look(self._sources, board)
+    async def _look_again_and_again(self) -> None:
+        """Look when something has happened, and later once more at what was passed by."""
+        looker = Looker(self._sources, self._board)
+        loop = asyncio.get_running_loop()
+        looked: object = None
+        whole: object = None
+        whole_at = -WHOLE_SECONDS
+        while True:
+            figures = self._sources.figures()
+            now = (figures.commands, figures.turns, figures.rms)
+            spent = 0.0
+            if now != whole and loop.time() - whole_at >= WHOLE_SECONDS:
+                spent = await self._look(looker.look(whole=True))
+                looked = whole = now
+                whole_at = loop.time()
+            elif now != looked:
+                spent = await self._look(looker.look(whole=False))
+                looked = now
+            await asyncio.sleep(max(LOOK_SECONDS, spent * BUDGET))
+
+    async def _look(self, stops: Iterator[None]) -> float:
+        """Look once; how many seconds of the loop that took."""
+        share, spent, more = self._sources.share, 0.0, True
         while more:
             async with share.slice(PARTY) as over:
                 begin = perf_counter()

@@ -1,11 +1,16 @@
 """The feed: live, once for all viewers, and only while there are any."""
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
 
+from licorne_core.ids import PartitionName
+from licorne_core.reports import QueueReport
+from licorne_server.http import Sources
 from licorne_server.http.ui import feed, looking
+from licorne_server.http.ui.board import Board
 from support.builders import RM, app, apps, ask, asks, config, register, reload
 from support.http_site import Site
 from support.page_viewer import API, happened, viewing
@@ -61,14 +66,14 @@ async def test_nothing_is_looked_at_while_nobody_looks(
 ) -> None:
     """The looks begin with the first viewer, and end with the last."""
     looks = 0
-    real = looking.look
+    real = looking.Looker.look
 
-    def counted(*args: object) -> object:
+    def counted(looker: looking.Looker, *, whole: bool) -> Iterator[None]:
         nonlocal looks
         looks += 1
-        return real(*args)  # type: ignore[arg-type]
+        return real(looker, whole=whole)
 
-    monkeypatch.setattr(feed, "look", counted)
+    monkeypatch.setattr(looking.Looker, "look", counted)
     await asyncio.sleep(0)
     assert looks == 0
     async with viewing(town) as first, viewing(town) as second:
@@ -129,3 +134,32 @@ async def test_names_travel_as_json(town: Site) -> None:
     async with viewing(town) as viewer:
         found = await viewer.change()
         assert "line\n\nend" in {row["id"] for row in found["rms"]}
+
+
+async def test_idle_partitions_are_passed_by(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one RM does costs nothing for the queues of another; a whole look passes by nothing."""
+    town.driver.do(register(config("[{name: a}]"), rm="idle"))
+    happened(town)
+    views = town.driver.views
+    sources = Sources(
+        views=views, status=town.status, started_time=1, now=lambda: 1, rm_state=town.rm_state
+    )
+    looker = looking.Looker(sources, board := Board())
+    read: list[str] = []
+    real = views.queue
+
+    def noted(partition: PartitionName, path: str) -> QueueReport:
+        read.append(partition)
+        return real(partition, path)
+
+    monkeypatch.setattr(views, "queue", noted)
+    list(looker.look(whole=True))
+    assert set(read) == {f"[{RM}]default", "[idle]default"}
+    read.clear()
+    town.driver.do(asks(ask("runner", "r2", vcore=1000, memory=10)))
+    list(looker.look(whole=False))
+    assert set(read) == {f"[{RM}]default"}
+    assert board.since(0, None).count('"path"') == 5
+    read.clear()
+    list(looker.look(whole=True))
+    assert set(read) == {f"[{RM}]default", "[idle]default"}
