@@ -51,7 +51,9 @@ class DetailReads:
         partition, app = self._partition(request), request.match_info["app"]
         maker = Maker(request)
         report = await maker.once(lambda: self._views.application(partition, app, detail=False))
-        return await send_json(request, {**application_detail(report), "refresh": maker.refresh})
+        return await send_json(
+            request, {**application_detail(app, report), "refresh": maker.refresh}
+        )
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
         """Why an ask is where it is: `State.Explain` under its JSON names; `key` names the ask."""

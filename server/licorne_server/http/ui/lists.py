@@ -71,7 +71,7 @@ class ListReads:
                 and (not status or app.state.lower() == status)
                 and (not waiting or app.pending_count > 0)
             )
-            return application_row(app) if fits else None
+            return application_row(name, app) if fits else None
 
         maker = Maker(request)
         names = await maker.once(lambda: sorted(views.app_ids(partition, state=state)))

@@ -95,9 +95,13 @@ def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
     }
 
 
-def application_row(app: AppReport) -> JsonObject:
-    """One application in a list."""
+def application_row(name: str, app: AppReport) -> JsonObject:
+    """One application in a list. Its name is that under which it is found.
+
+    That is another one than its id once it has ended, as the id may be given again.
+    """
     return {
+        "name": name,
         "id": app.app_id,
         "queue": app.queue,
         "user": app.user,
@@ -113,10 +117,10 @@ def application_row(app: AppReport) -> JsonObject:
     }
 
 
-def application_detail(app: AppReport) -> JsonObject:
+def application_detail(name: str, app: AppReport) -> JsonObject:
     """One application with all but its asks and allocations, which come in pages."""
     return {
-        **application_row(app),
+        **application_row(name, app),
         "partition": app.partition,
         "groups": list(app.groups),
         "group": app.group,

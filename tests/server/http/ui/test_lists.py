@@ -3,7 +3,7 @@
 import pytest
 
 from licorne_server.http.ui import pages
-from support.builders import app, apps, ask, asks, node, nodes
+from support.builders import app, apps, ask, asks, node, nodes, release, releases
 from support.http_site import Site
 from support.page_viewer import API, MINE
 
@@ -40,6 +40,18 @@ async def test_applications_say_what_they_have_and_wait_for(town: Site) -> None:
 async def test_applications_are_picked(town: Site, query: str, found: list[str]) -> None:
     """By a part of id or user, by queue with all below it, by state, and by what waits."""
     assert await names(town, f"applications?{query}") == found
+
+
+async def test_an_application_that_has_ended_is_found_by_its_name(town: Site) -> None:
+    """Its id may be that of another one by now."""
+    town.driver.do(releases(release("runner", "r1")))
+    town.driver.wait(60)
+    town.driver.do(apps(app("runner", "root.runs", user="new")))
+    [row] = (await town.get(f"{MINE}/applications?state=completed"))["rows"]
+    assert row["id"] == "runner" != row["name"]
+    found = await town.get(f"{MINE}/application/{row['name']}")
+    assert (found["user"], found["state"]) == ("ann", "Completed")
+    assert (await town.get(f"{MINE}/application/runner"))["user"] == "new"
 
 
 async def test_pages_follow_one_another(town: Site) -> None:

@@ -37,7 +37,7 @@ export function applicationList(partition, { q, queue, state: chosen, status, wa
     label: "Applications", partition, path: ofPartition(partition, "applications"),
     query: { q, queue, state: chosen, status, waiting }, empty: "There is no such application.",
     columns: [
-      { name: "Application", cell: (row) => link(toApp(partition, row.id), row.id, { class: "name" }) },
+      { name: "Application", cell: (row) => link(toApp(partition, row.name), row.id, { class: "name" }) },
       { name: "State", cell: (row) => stateMark(row.state) },
       { name: "Queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
       { name: "User", cell: (row) => link(to("user", [partition, row.user]), row.user) },

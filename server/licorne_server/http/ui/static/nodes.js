@@ -3,7 +3,7 @@
 import { ofPartition } from "./api.js";
 import { Bar } from "./bar.js";
 import { Detail } from "./detail.js";
-import { badge, choice, el, facts, link, searchField, section } from "./dom.js";
+import { badge, choice, el, facts, link, note, searchField, section } from "./dom.js";
 import { HeatMap } from "./heat.js";
 import { change, to, toApp, toAsk, toNode } from "./route.js";
 import { choosePartition, state } from "./store.js";
@@ -84,7 +84,7 @@ function allocations(partition, node) {
   const rows = [...node.allocations, ...node.foreignAllocations];
   const most = 500;
   return section("Allocations on the node", rows.length > most ? el("p", { class: "note", text: `The first ${most} of ${count(rows.length)}.` }) : null,
-    table("Allocations", [
+    rows.length ? table("Allocations", [
       { name: "Allocation", cell: (row) => (row.applicationId ? link(toAsk(partition, row.applicationId, row.allocationKey), row.allocationKey, { class: "name" }) : row.allocationKey) },
       { name: "Application", cell: (row) => (row.applicationId ? link(toApp(partition, row.applicationId), row.applicationId) : "of another scheduler") },
       { name: "Queue", cell: (row) => row.queueName || "–" },
@@ -92,5 +92,5 @@ function allocations(partition, node) {
       { name: "Priority", number: true, cell: (row) => row.priority },
       { name: "Since", cell: (row) => time(fromNanoseconds(row.allocationTime)) },
       { name: "Marks", cell: (row) => (row.stopping ? badge(`stopping: ${row.stopping}`, "warn") : row.placeholder ? badge("placeholder", "quiet") : "–") },
-    ], rows.slice(0, most)));
+    ], rows.slice(0, most)) : note("Nothing runs here."));
 }

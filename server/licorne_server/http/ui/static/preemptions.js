@@ -14,12 +14,12 @@ export function view([partition = state.partition], { q = "" }) {
     empty: "Nothing was preempted.",
     columns: [
       { name: "Told to stop", cell: (row) => time(row.time) },
-      { name: "Victim", cell: (row) => link(toAsk(partition, row.application, row.key), `${row.application} ${row.key}`, { class: "name" }) },
+      { name: "Victim", cell: (row) => link(toAsk(partition, row.application, row.key), row.key, { class: "name", title: `of ${row.application}` }) },
       { name: "Queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
       { name: "Node", cell: (row) => link(toNode(partition, row.node), row.node) },
       { name: "Size", cell: (row) => brief(row.resources) },
       { name: "Rule", cell: (row) => badge(row.rule, row.rule === "quota" ? "warn" : "plain") },
-      { name: "For", cell: (row) => (row.forKey ? link(toAsk(partition, row.forApplication, row.forKey), `${row.forApplication} ${row.forKey}`) : row.forQueue) },
+      { name: "For", cell: (row) => (row.forKey ? link(toAsk(partition, row.forApplication, row.forKey), row.forKey, { title: `of ${row.forApplication}` }) : row.forQueue) },
       { name: "Gone after", number: true, cell: (row) => (row.released ? span(row.released - row.time) : "not yet") },
     ],
   });

@@ -70,7 +70,7 @@ function shown(rm) {
       ["Asks and allocations", ofCap("asks")],
       ["Memory", amount("memory", rm.counts.memory)],
       ["Nodes that failed", rm.failedNodes ? count(rm.failedNodes) : ""],
-      ["Configuration", link(to("configuration", [rm.id]), `checksum ${rm.checksum.slice(0, 12)} …`)],
+      ["Configuration", link(to("configuration", [rm.id]), `${rm.checksum.slice(0, 12)}…`)],
       ["Events", link(to("events", [rm.id]), "what happens")],
     ]));
   node.querySelector("h2").append(el("span", { class: "marks" }, linkMark(rm)));

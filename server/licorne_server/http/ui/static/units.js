@@ -2,6 +2,7 @@
 
 const BYTE_NAMES = new Set(["memory", "ephemeral-storage", "storage"]);
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 /** A count: 12,345. */
@@ -14,9 +15,10 @@ function isBytes(name) {
   return BYTE_NAMES.has(name) || name.startsWith("hugepages-");
 }
 
-/** Three digits that matter: 0.25, 1.5, 12.4, 128, 4,096. */
+/** Three digits that matter: 0.25, 1.5, 12.4, 128, 4,096, 48.9M. */
 function short(value) {
   const size = Math.abs(value);
+  if (size >= 1e6) return compact.format(value);
   const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
   return Number(value.toFixed(digits)).toLocaleString("en");
 }
