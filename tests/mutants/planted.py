@@ -12,6 +12,7 @@ from mutants.of_intake import INTAKE
 from mutants.of_laws import LAWS
 from mutants.of_logs import LOGS
 from mutants.of_museum import MUSEUM
+from mutants.of_page import PAGE
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
 from mutants.of_preemption import PREEMPTION
@@ -36,6 +37,7 @@ ALL = [
     *INTAKE,
     *SERVER,
     *DOORS,
+    *PAGE,
     *CAPS,
     *LOGS,
     *BENCH,
