@@ -93,6 +93,8 @@ def test_a_viewer_sees_only_what_it_may_see() -> None:
     board = Board()
     look(board, a1=1, b1=1, b2=1)
     assert [row["name"] for row in since(board, 0, "a")["queues"]] == ["a1"]
+    assert len(since(board, 0)["queues"]) == 3
+    assert len(since(board, 0, "a")["queues"]) == 1, "what others were told is not for it"
     version = board.version
     look(board, b2=2)
     found = since(board, version, "b")

@@ -1,6 +1,5 @@
 """The feed: live, once for all viewers, and only while there are any."""
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
@@ -14,6 +13,19 @@ from licorne_server.http.ui.board import Board
 from support.builders import RM, app, apps, ask, asks, config, register, reload
 from support.http_site import Site
 from support.page_viewer import API, happened, viewing
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Grows with each look; its items say which of them were whole."""
+    looks: list[bool] = []
+    real = looking.Looker.look
+
+    def look(looker: looking.Looker, *, whole: bool) -> Iterator[None]:
+        looks.append(whole)
+        return real(looker, whole=whole)
+
+    monkeypatch.setattr(looking.Looker, "look", look)
+    return looks
 
 
 async def test_first_comes_what_server_it_is_and_then_everything(town: Site) -> None:
@@ -65,21 +77,12 @@ async def test_nothing_is_looked_at_while_nobody_looks(
     town: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The looks begin with the first viewer, and end with the last."""
-    looks = 0
-    real = looking.Looker.look
-
-    def counted(looker: looking.Looker, *, whole: bool) -> Iterator[None]:
-        nonlocal looks
-        looks += 1
-        return real(looker, whole=whole)
-
-    monkeypatch.setattr(looking.Looker, "look", counted)
-    await asyncio.sleep(0)
-    assert looks == 0
+    looks = counted(monkeypatch)
+    assert not looks
     async with viewing(town) as first, viewing(town) as second:
         assert (await first.change())["whole"]
         assert (await second.change())["whole"]
-        assert looks == 1, "one look serves all viewers"
+        assert looks == [True], "one look serves all viewers"
 
 
 async def test_nothing_is_looked_at_while_nothing_happens(
@@ -87,10 +90,12 @@ async def test_nothing_is_looked_at_while_nothing_happens(
 ) -> None:
     """An idle server only says that it is there."""
     monkeypatch.setattr(feed, "BEAT_SECONDS", 0.05)
+    looks = counted(monkeypatch)
     async with viewing(town) as viewer:
         await viewer.change()
         names = [(await viewer.next())[0] for _ in range(3)]
         assert names == ["beat"] * 3
+        assert looks == [True]
 
 
 async def test_there_are_only_so_many_viewers(town: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,9 +106,9 @@ async def test_there_are_only_so_many_viewers(town: Site, monkeypatch: pytest.Mo
         await stack.enter_async_context(viewing(town))
         last = viewing(town)
         await last.__aenter__()
-        refusal = await town.refused(f"{API}/feed")
-        assert refusal["status_code"] == 503
-        assert "2 viewers" in refusal["message"]
+        async with town.client.get(f"{town.address}{API}/feed") as answer:
+            assert answer.status == 503
+            assert "2 viewers" in (await answer.json())["message"]
         await last.__aexit__(None, None, None)
         async with viewing(town, patient=True) as viewer:
             assert (await viewer.change())["whole"]
