@@ -31,7 +31,7 @@ PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-deploy test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-browser test-deploy test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,11 @@ test-bench: install ## the tests that run benchmarks
 test-deploy: install ## alert rules, dashboard and metrics; needs promtool
 	@command -v promtool > /dev/null || { echo 'test-deploy: promtool is not installed; it is in the package prometheus' >&2; exit 1; }
 	@$(BIN)/pytest -m promtool tests/deploy
+
+# The browser is the system's own, such as Debian's package chromium. It is never left out silently.
+test-browser: install ## the page in a real browser; needs chromium
+	@command -v chromium >/dev/null || { echo 'test-browser: chromium is not installed; Debian has it as a package' >&2; exit 1; }
+	@$(BIN)/pytest tests/browser
 
 gate: install ## does an allocation cost more CPU than with the commit before?
 	@$(BIN)/python -m licorne_server.bench.gate

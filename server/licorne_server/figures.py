@@ -11,6 +11,7 @@ def rm_figures(rm: Rm, logs: EventLogs) -> RmFigures:
     return RmFigures(
         rm_id=rm.rm_id,
         connected=rm.connected,
+        since=rm.since,
         outbox_messages=rm.outbox.messages,
         outbox_bytes=rm.outbox.size,
         outbox_age=rm.outbox.age,

@@ -117,8 +117,8 @@ DOORS = (
     Defect(
         "probes-need-tokens",
         _HTTP_IDENTITY,
-        'OPEN_TO_ALL = frozenset({"/livez", "/readyz"})',
-        'OPEN_TO_ALL = frozenset({"/livez"})',
+        'OPEN_TO_ALL = frozenset({"/livez", "/readyz", *paths.PUBLIC})',
+        'OPEN_TO_ALL = frozenset({"/livez", *paths.PUBLIC})',
         "a supervisor without a token takes the server for one that is not ready",
         ("tests/server/http/test_http_identity.py",),
     ),

@@ -14,6 +14,7 @@ from mutants.of_laws import LAWS
 from mutants.of_logs import LOGS
 from mutants.of_metrics import METRICS
 from mutants.of_museum import MUSEUM
+from mutants.of_page import PAGE
 from mutants.of_passes import PASSES
 from mutants.of_placement import PLACEMENT
 from mutants.of_plans import PLANS
@@ -40,6 +41,7 @@ ALL = [
     *INTAKE,
     *SERVER,
     *DOORS,
+    *PAGE,
     *CAPS,
     *LOGS,
     *METRICS,

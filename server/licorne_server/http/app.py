@@ -17,6 +17,7 @@ from licorne_server.http.scrape import Scrape
 from licorne_server.http.sources import Sources
 from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import SHARE
+from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
 from licorne_server.peer_bounds import PeerBounds
 
@@ -103,6 +104,7 @@ def _application(
             *DumpReads(dumps).routes(),
         ]
     )
+    Page(sources).add_to(app)
     return app
 
 

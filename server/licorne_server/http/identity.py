@@ -5,6 +5,8 @@ an RM only what its path, or `rm` in its query, says is of that RM. A refusal sa
 is there and of what is not.
 """
 
+from collections.abc import Callable
+
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -14,15 +16,16 @@ from licorne_core.ids import rm_of
 from licorne_core.views import Views
 from licorne_server.http.sources import Sources
 from licorne_server.http.stream import PARTY
+from licorne_server.http.ui import paths
 from licorne_server.tokens import Grant, Tokens
 
 log = structlog.get_logger(__name__)
 
-OPEN_TO_ALL = frozenset({"/livez", "/readyz"})
-"""Probes have no token."""
+OPEN_TO_ALL = frozenset({"/livez", "/readyz", *paths.PUBLIC})
+"""Probes have no token, and the files of the page show nothing."""
 
-OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf"})
-"""Nothing of any RM is shown there."""
+OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *paths.FILTERED})
+"""Nothing of any RM is shown there, or only what is `visible_to` the caller."""
 
 OF_ONE_RM = frozenset(
     {
@@ -30,10 +33,14 @@ OF_ONE_RM = frozenset(
         "/ws/v1/events/batch",
         "/ws/v1/events/stream",
         "/ws/v1/scheduler/healthcheck",
+        *paths.OF_ONE_RM,
     }
 )
 """Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in
 it is that of all RMs."""
+
+GRANT = web.RequestKey("grant", Grant)
+"""Where a request has what its token allows."""
 
 
 class Identity:
@@ -57,7 +64,7 @@ class Identity:
             if not (grant.operator or self._is_of(grant, request)):
                 log.warning("denied", peer=request.remote, party=grant.party, path=request.path)
                 raise web.HTTPForbidden(text="this token does not allow it")
-            request[PARTY] = grant.party
+            request[PARTY], request[GRANT] = grant.party, grant
         return await handler(request)
 
     def _is_of(self, grant: Grant, request: web.Request) -> bool:
@@ -74,6 +81,18 @@ class Identity:
             return rm_of(self._views.resolve(partition))
         except NotFound:
             return ""
+
+
+def visible_to(request: web.Request) -> Callable[[str], bool] | None:
+    """Whether the caller may see an RM; None if it may see everything."""
+    grant = request.get(GRANT)
+    return None if grant is None or grant.operator else grant.rms.__contains__
+
+
+def role_of(request: web.Request) -> str:
+    """What a caller is: ``operator``, ``rm``, or ``open`` where the server knows no identities."""
+    grant = request.get(GRANT)
+    return "open" if grant is None else "operator" if grant.operator else "rm"
 
 
 def _grant(tokens: Tokens, request: web.Request) -> Grant:

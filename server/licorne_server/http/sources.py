@@ -46,6 +46,8 @@ class RmFigures:
 
     rm_id: RmId
     connected: bool
+    since: float = 0.0
+    """Since when it is connected, or is not, in unix seconds."""
     outbox_messages: int = 0
     outbox_bytes: int = 0
     outbox_age: float = 0.0

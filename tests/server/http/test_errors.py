@@ -24,7 +24,7 @@ CONFIG = "partitions: [{name: default, queues: [{name: a}]}]"
         (BASE + "node/n1", "n1"),
         (BASE + "node/%FF%FE", ""),
         ("/ws/v1/nothing", ""),
-        ("/", ""),
+        ("/nothing", ""),
     ],
 )
 async def test_missing_things_are_404(site: Site, path: str, named: str) -> None:

@@ -1,0 +1,120 @@
+"""What all viewers see, entry by entry, and what of it has changed since a viewer looked last.
+
+There is one board for all viewers. An entry is written as JSON once, when it changes. A viewer
+remembers one number, the version of the board that it has; so a slow one keeps nothing waiting and
+takes no memory: it gets what is true when its turn comes.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Visible = Callable[[str], bool]
+"""Whether a viewer may see what is of an RM."""
+
+MAX_GONE = 1_000
+"""Names of entries that are gone and are kept for viewers that have not heard of it yet."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class Key(NamedTuple):
+    """Which entry: its kind, the RM and the partition that it is of, and its name."""
+
+    kind: str
+    rm: str
+    partition: str = ""
+    name: str = ""
+
+
+@dataclass(slots=True)
+class _Entry:
+    row: dict[str, object]
+    version: int
+    text: str
+    round: int
+
+
+class Board:
+    """Entries by key. The first version is 1; a viewer that has nothing yet has version 0."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.version = 0
+        self._round = 0
+        self._entries: dict[Key, _Entry] = {}
+        # Partitions whose queues are what they were in the round before.
+        self._unchanged: set[str] = set()
+        # When each of those that are gone went. Whoever has an older version than `_kept` of it
+        # needs everything anew.
+        self._gone: dict[Key, int] = {}
+        self._kept = 0
+        self._changed = False
+        # The last change in words, for viewers that see everything and keep up.
+        self._latest: tuple[int, int, str] = (0, 0, "")
+
+    def begin(self) -> None:
+        """Begin a round, in which every entry that is still there is put."""
+        self._round += 1
+        self._unchanged.clear()
+        # The first round makes a version even if there is nothing: that is something to tell.
+        self._changed = self.version == 0
+
+    def put(self, key: Key, row: dict[str, object]) -> None:
+        """Note what an entry is now. It is written as JSON only if it has changed."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.row == row:
+            entry.round = self._round
+            return
+        self._changed = True
+        self._entries[key] = _Entry(row, self.version + 1, _encode(row), self._round)
+        self._gone.pop(key, None)
+
+    def keep(self, partition: str) -> None:
+        """What is known of the queues of a partition is still so; none of them has to be put."""
+        self._unchanged.add(partition)
+
+    def end(self) -> None:
+        """End the round: what was neither put nor kept is gone, and what changed is new."""
+        lost = [
+            key
+            for key, entry in self._entries.items()
+            if entry.round != self._round and key.partition not in self._unchanged
+        ]
+        for key in lost:
+            del self._entries[key]
+            self._gone[key] = self.version + 1
+        while len(self._gone) > MAX_GONE:
+            oldest = next(iter(self._gone))
+            self._kept = max(self._kept, self._gone.pop(oldest))
+        if self._changed or lost:
+            self.version += 1
+
+    def since(self, version: int, visible: Visible | None) -> str:
+        """What is different from a version, as the members of a JSON object.
+
+        `visible` says what the viewer may see; None for everything.
+        """
+        have, now, text = self._latest
+        if visible is None and (have, now) == (version, self.version):
+            return text
+        whole = version == 0 or version < self._kept
+        lists: dict[str, list[str]] = {}
+        for key, entry in self._entries.items():
+            if (whole or entry.version > version) and (visible is None or visible(key.rm)):
+                lists.setdefault(key.kind, []).append(entry.text)
+        parts = [f'"version":{self.version},"whole":{_encode(whole)}']
+        parts += [f'"{kind}":[{",".join(texts)}]' for kind, texts in lists.items()]
+        gone = [] if whole else list(self._gone_since(version, visible))
+        if gone:
+            parts.append(f'"gone":{_encode(gone)}')
+        text = ",".join(parts)
+        if visible is None:
+            self._latest = version, self.version, text
+        return text
+
+    def _gone_since(self, version: int, visible: Visible | None) -> Iterator[Key]:
+        for key, went in self._gone.items():
+            if went > version and (visible is None or visible(key.rm)):
+                yield key

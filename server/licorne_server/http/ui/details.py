@@ -1,0 +1,99 @@
+"""What the page shows of one thing, and of all nodes in one picture."""
+
+from functools import partial
+
+from aiohttp import web
+from google.protobuf.json_format import MessageToDict
+
+from licorne_core.ids import PartitionName
+from licorne_core.reports import RmReport
+from licorne_core.views import Views
+from licorne_server.http import json_nodes, json_queues
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import JsonObject, send_bytes, send_json, slice_for
+from licorne_server.http.ui.heat import Heats
+from licorne_server.http.ui.pages import Maker
+from licorne_server.http.ui.paths import API
+from licorne_server.http.ui.rows import application_detail, preemption_row, usage_detail
+from licorne_server.services.reports import explain_message
+
+
+class DetailReads:
+    """One method for each path that shows one thing."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._views: Views = sources.views
+        self._heats = Heats(sources.views)
+
+    def routes(self) -> list[web.RouteDef]:
+        """All paths."""
+        partition = API + "/partition/{partition:[^/]+}"
+        return [
+            web.get(partition + "/queue/{queue:[^/]+}", self.queue),
+            web.get(partition + "/application/{app:[^/]+}", self.application),
+            web.get(partition + "/application/{app:[^/]+}/explain", self.explain),
+            web.get(partition + "/node/{node:[^/]+}", self.node),
+            web.get(partition + "/heat", self.heat),
+            web.get(partition + "/usage/{kind:user|group}/{name:[^/]+}", self.usage),
+            web.get(API + "/config", self.config),
+        ]
+
+    async def queue(self, request: web.Request) -> web.StreamResponse:
+        """One queue as REST shows it."""
+        partition, path = self._partition(request), request.match_info["queue"]
+        maker = Maker(request)
+        shown = await maker.once(partial(json_queues.single_queue, self._views, partition, path))
+        return await send_json(request, {**shown, "refresh": maker.refresh})
+
+    async def application(self, request: web.Request) -> web.StreamResponse:
+        """One application with all but its asks and allocations."""
+        partition, app = self._partition(request), request.match_info["app"]
+        maker = Maker(request)
+        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        return await send_json(
+            request, {**application_detail(app, report), "refresh": maker.refresh}
+        )
+
+    async def explain(self, request: web.Request) -> web.StreamResponse:
+        """Why an ask is where it is: `State.Explain` under its JSON names; `key` names the ask."""
+        partition, app = self._partition(request), request.match_info["app"]
+        key = request.query.get("key", "")
+        maker = Maker(request)
+        report = await maker.once(lambda: self._views.explain(partition, app, key))
+        record = self._views.preemption(partition, report.app_id, report.key)
+        shown = MessageToDict(explain_message(report), always_print_fields_with_no_presence=True)
+        if report.is_victim and record is not None:
+            shown["victim"] = preemption_row(record)
+        return await send_json(request, {**shown, "node": report.node_id, "refresh": maker.refresh})
+
+    async def node(self, request: web.Request) -> web.StreamResponse:
+        """One node as REST shows it, with what is on it."""
+        partition, node = self._partition(request), request.match_info["node"]
+        maker = Maker(request)
+        shown = await maker.once(partial(json_nodes.single_node, self._views, partition, node))
+        return await send_json(request, {**shown, "refresh": maker.refresh})
+
+    async def usage(self, request: web.Request) -> web.StreamResponse:
+        """One user or group, queue by queue."""
+        partition, kind = self._partition(request), request.match_info["kind"]
+        name = request.match_info["name"]
+        maker = Maker(request)
+        report = await maker.once(lambda: self._views.usage(partition, kind, name))
+        return await send_json(request, {**usage_detail(report), "refresh": maker.refresh})
+
+    async def heat(self, request: web.Request) -> web.StreamResponse:
+        """All nodes in short form. All viewers get the same answer for as long as it is fresh."""
+        body = await self._heats.of(self._partition(request), Maker(request))
+        return await send_bytes(request, "application/json; charset=utf-8", body)
+
+    async def config(self, request: web.Request) -> web.StreamResponse:
+        """The running configuration of an RM as it was submitted, with comments and all."""
+        async with slice_for(request):
+            rm: RmReport = self._views.rm(request.query.get("rm", ""))
+        extra = {key: rm.extra_config[key] for key in sorted(rm.extra_config)}
+        answer: JsonObject = {"rm": rm.rm_id, "checksum": rm.checksum, "extra": extra}
+        return await send_json(request, {**answer, "text": rm.config})
+
+    def _partition(self, request: web.Request) -> PartitionName:
+        return self._views.resolve(request.match_info["partition"])

@@ -1,0 +1,196 @@
+"""What happens, live: one look for all viewers, while there are any, and server-sent events.
+
+A look is made once a second at the most, not while nothing has happened, and so seldom that looking
+takes no more than one part in `BUDGET` of a core. A viewer has one message under way at a time. It
+holds nothing but the version that it has, so that one that is slow gets fewer messages, each with
+all that has changed since the last.
+"""
+
+import asyncio
+import json
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from time import thread_time
+
+import structlog
+
+from licorne_server.build_info import build_info
+from licorne_server.http.sources import Sources
+from licorne_server.http.ui.board import Board, Visible
+from licorne_server.http.ui.looking import Looker
+from licorne_server.http.units import milliseconds
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+"""How long it is from one look to the next at least."""
+
+WHOLE_SECONDS = 5.0
+"""How long it is from one look that passes by nothing to the next at least."""
+
+BUDGET = 125.0
+"""A look is followed by a pause that is so many times as long as the look was."""
+
+BEAT_SECONDS = 5.0
+"""How often a viewer hears that the server is there, while nothing changes."""
+
+MAX_VIEWERS = 64
+MAX_VIEWERS_OF_PARTY = 16
+"""How many look at the same time, all together and with one token or from one host."""
+
+PARTY = "page"
+"""Whose slices a look takes: it is the same for all viewers."""
+
+
+class TooManyViewers(Exception):
+    """There is one viewer too many; the text says which bound is reached."""
+
+
+class Feed:
+    """The board that all viewers see, and the task that keeps it up to date."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Nothing is done until somebody looks."""
+        self._sources = sources
+        self._instance = str(uuid.uuid4())
+        self._board = Board()
+        self._viewers: Counter[str] = Counter()
+        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._closed = False
+
+    @contextmanager
+    def watched_by(self, party: str) -> Iterator[None]:
+        """Count a viewer inside the block. The first one begins the looks, the last one ends them.
+
+        Raises:
+            TooManyViewers: this one is not let in.
+        """
+        if self._viewers.total() >= MAX_VIEWERS:
+            raise TooManyViewers(f"{MAX_VIEWERS} viewers look at this server already")
+        if self._viewers[party] >= MAX_VIEWERS_OF_PARTY:
+            raise TooManyViewers(f"{MAX_VIEWERS_OF_PARTY} viewers of {party} look already")
+        self._viewers[party] += 1
+        if self._task is None:
+            self._board = Board()
+            self._task = asyncio.create_task(self._look_on(), name="the page's feed")
+        try:
+            yield
+        finally:
+            self._viewers -= Counter({party: 1})
+            if not self._viewers and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    async def messages(
+        self, visible: Visible | None, role: str, is_there: Callable[[], bool]
+    ) -> AsyncGenerator[bytes, None]:
+        """Server-sent events for one viewer, as long as it `is_there`.
+
+        The first says what server this is, the next has everything, and those behind it have what
+        has changed. `role` tells the viewer what it may do: ``open``, ``rm`` or ``operator``.
+        """
+        yield self._hello(role)
+        board, version = self._board, 0
+        while is_there():
+            if board.version == version and not self._closed:
+                await self._wait()
+            if self._closed or self._task is None or board is not self._board:
+                why = "the server is about to stop" if self._closed else "the feed was interrupted"
+                yield _event("bye", f'"reason":"{why}"')
+                return
+            now = f'"time":{milliseconds(self._sources.now())}'
+            if board.version == version:
+                yield _event("beat", now)
+                continue
+            changed = board.since(version, visible)
+            version = board.version
+            yield _event("change", f"{now},{changed}")
+
+    async def close(self) -> None:
+        """Tell all viewers that the server is about to stop, and look no more."""
+        self._closed = True
+        self._tell()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _hello(self, role: str) -> bytes:
+        hello = {
+            "instance": self._instance,
+            "version": build_info().version,
+            "started": milliseconds(self._sources.started_time),
+            "time": milliseconds(self._sources.now()),
+            "role": role,
+            "beat": round(BEAT_SECONDS * 1000),
+        }
+        return _event("hello", json.dumps(hello, separators=(",", ":"))[1:-1])
+
+    async def _wait(self) -> None:
+        """Until the board has changed, or a beat is due."""
+        try:
+            async with asyncio.timeout(BEAT_SECONDS):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _tell(self) -> None:
+        """Wake all viewers that wait."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def _look_on(self) -> None:
+        """Look again and again. If that fails, the viewers are sent away, and may come back."""
+        try:
+            await self._look_again_and_again()
+        except Exception:
+            log.exception("the page's feed has failed")
+            self._task = None
+        finally:
+            self._tell()
+
+    async def _look_again_and_again(self) -> None:
+        """Look when something has happened, and later once more at what was passed by."""
+        looker = Looker(self._sources, self._board)
+        loop = asyncio.get_running_loop()
+        looked: object = None
+        whole: object = None
+        whole_at = -WHOLE_SECONDS
+        while True:
+            figures = self._sources.figures()
+            now = (figures.commands, figures.turns, figures.rms)
+            spent = 0.0
+            if now != whole and loop.time() - whole_at >= WHOLE_SECONDS:
+                spent = await self._look(looker.look(whole=True))
+                looked = whole = now
+                whole_at = loop.time()
+            elif now != looked:
+                spent = await self._look(looker.look(whole=False))
+                looked = now
+            await asyncio.sleep(max(LOOK_SECONDS, spent * BUDGET))
+
+    async def _look(self, stops: Iterator[None]) -> float:
+        """Look once; how many seconds of a processor that took, whatever else runs there."""
+        share, spent, more = self._sources.share, 0.0, True
+        while more:
+            async with share.slice(PARTY) as over:
+                begin = thread_time()
+                more = _go_on(stops, over)
+                spent += thread_time() - begin
+        self._tell()
+        return spent
+
+
+def _go_on(stops: Iterator[None], over: Callable[[], bool]) -> bool:
+    """Go on until the slice is over; whether there is more to do."""
+    for _ in stops:
+        if over():
+            return True
+    return False
+
+
+def _event(name: str, members: str) -> bytes:
+    """One server-sent event; its data is a JSON object of these members."""
+    return f"event: {name}\ndata: {{{members}}}\n\n".encode(errors="replace")

@@ -1,0 +1,101 @@
+"""All nodes of a partition in one picture, made once for all who look at it."""
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from time import monotonic
+from typing import NamedTuple
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import NodeId, PartitionName
+from licorne_core.resources import Resources
+from licorne_core.views import Views
+from licorne_server.http.ui.pages import Maker
+from licorne_server.http.ui.rows import heat_row
+
+MAX_HEATS = 16
+"""Partitions whose heat map is kept for a moment."""
+
+MAX_RESOURCES = 8
+"""Resources that a heat map shows at most."""
+
+FIRST = ("vcore", "memory")
+"""Resources that come before the others."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class _Heat(NamedTuple):
+    """A heat map as JSON, and until when it is fresh."""
+
+    body: bytes
+    until: float
+
+
+class Heats:
+    """The heat maps of partitions, each kept for as long as its cost says (`Maker.refresh`)."""
+
+    def __init__(self, views: Views) -> None:
+        """Of these partitions."""
+        self._views = views
+        self._lock = asyncio.Lock()
+        self._made: OrderedDict[PartitionName, _Heat] = OrderedDict()
+
+    async def of(self, partition: PartitionName, maker: Maker) -> bytes:
+        """The heat map of a partition; `maker` makes it unless there is a fresh one."""
+        async with self._lock:
+            made = self._made.get(partition)
+            if made is None or made.until <= monotonic():
+                made = await self._make(partition, maker)
+                self._made[partition] = made
+                self._made.move_to_end(partition)
+                while len(self._made) > MAX_HEATS:
+                    self._made.popitem(last=False)
+        return made.body
+
+    async def _make(self, partition: PartitionName, maker: Maker) -> _Heat:
+        capacity = await maker.once(lambda: self._views.partition(partition).capacity)
+        names = await maker.once(lambda: self._views.node_ids(partition))
+        resources = _shown(capacity)
+        cells = _Cells(self._views, partition, names, resources)
+        await maker.all(cells.go_on)
+        head = _encode({"resources": resources, "refresh": maker.refresh})[:-1]
+        body = f'{head},"nodes":[{",".join(cells.texts)}]}}'
+        return _Heat(body.encode(errors="replace"), monotonic() + maker.refresh / 1000)
+
+
+class _Cells:
+    """The cells of a map as JSON, made node by node."""
+
+    def __init__(
+        self,
+        views: Views,
+        partition: PartitionName,
+        names: list[NodeId],
+        resources: tuple[str, ...],
+    ) -> None:
+        """None is made yet."""
+        self.texts: list[str] = []
+        self._views = views
+        self._partition = partition
+        self._names = iter(names)
+        self._resources = resources
+
+    def go_on(self, over: Callable[[], bool]) -> bool:
+        """Make cells until the slice is over; whether there are more."""
+        for name in self._names:
+            try:
+                node = self._views.node(self._partition, name, detail=False)
+            except NotFound:
+                continue
+            self.texts.append(_encode(heat_row(node, self._resources)))
+            if over():
+                return True
+        return False
+
+
+def _shown(capacity: Resources) -> tuple[str, ...]:
+    """The resources that are shown of a partition."""
+    first = [name for name in FIRST if name in capacity]
+    return (*first, *sorted(capacity.keys() - set(first)))[:MAX_RESOURCES]

@@ -1,0 +1,222 @@
+"""The lists of the page: applications with their asks and allocations, nodes, users, victims."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+from aiohttp import web
+
+from licorne_core.asks import Allocation
+from licorne_core.ids import AppId, PartitionName
+from licorne_core.preemption.ledger import PreemptionRecord
+from licorne_core.reports import AskReport
+from licorne_core.views import Views
+from licorne_server.http.json_apps import allocation_json, ask_json
+from licorne_server.http.routes import APP_STATES
+from licorne_server.http.sources import Sources
+from licorne_server.http.stream import JsonObject, send_json
+from licorne_server.http.ui.pages import (
+    MAX_OFFSET,
+    Found,
+    Maker,
+    limit_of,
+    number,
+    one_of,
+    wanted,
+)
+from licorne_server.http.ui.paths import API
+from licorne_server.http.ui.rows import application_row, node_row, preemption_row, usage_row
+
+T = TypeVar("T")
+
+
+class ListReads:
+    """One method for each list. All take `limit`, and `q`, which is looked for in names."""
+
+    def __init__(self, sources: Sources) -> None:
+        """Answer from these."""
+        self._views: Views = sources.views
+
+    def routes(self) -> list[web.RouteDef]:
+        """All paths."""
+        partition = API + "/partition/{partition:[^/]+}"
+        app = partition + "/application/{app:[^/]+}"
+        return [
+            web.get(partition + "/applications", self.applications),
+            web.get(app + "/asks", self.asks),
+            web.get(app + "/allocations", self.allocations),
+            web.get(partition + "/nodes", self.nodes),
+            web.get(partition + "/usage", self.usage),
+            web.get(partition + "/preemptions", self.preemptions),
+        ]
+
+    async def applications(self, request: web.Request) -> web.StreamResponse:
+        """Applications by id, behind `after`.
+
+        `state` is active, rejected or completed, `status` the application's own state. `queue` is a
+        queue, all below it included. `waiting` picks those with asks that wait. `q` is looked for
+        in ids and users.
+        """
+        views, partition = self._views, self._partition(request)
+        state = one_of(request, "state", APP_STATES)
+        queue, status = wanted(request, "queue"), wanted(request, "status")
+        text, waiting = wanted(request), "waiting" in request.query
+
+        def row(name: AppId) -> JsonObject | None:
+            app = views.application(partition, name, detail=False)
+            fits = (
+                (not text or text in app.app_id.lower() or text in app.user.lower())
+                and (not queue or app.queue == queue or app.queue.startswith(f"{queue}."))
+                and (not status or app.state.lower() == status)
+                and (not waiting or app.pending_count > 0)
+            )
+            return application_row(name, app) if fits else None
+
+        maker = Maker(request)
+        names = await maker.once(lambda: sorted(views.app_ids(partition, state=state)))
+        return await _by_name(request, maker, names, row)
+
+    async def asks(self, request: web.Request) -> web.StreamResponse:
+        """The asks of an application in the order in which they are looked at, from `offset` on."""
+        partition, app = self._partition(request), request.match_info["app"]
+        text = wanted(request)
+        maker = Maker(request)
+        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        common: JsonObject = {"partition": partition, "queueName": report.queue}
+
+        def fits(ask: AskReport) -> bool:
+            return text in ask.ask.key.lower()
+
+        def row(ask: AskReport) -> JsonObject:
+            more = {
+                "reservedNode": ask.reserved_node,
+                "assumedNode": ask.assumed_node,
+                "replaces": ask.replaces,
+            }
+            return {**ask_json(common, ask), **more}
+
+        asks = self._views.asks(partition, app)
+        return await _by_place(request, maker, asks, fits, row, report.pending_count)
+
+    async def allocations(self, request: web.Request) -> web.StreamResponse:
+        """The allocations of an application, the oldest first, from `offset` on."""
+        partition, app = self._partition(request), request.match_info["app"]
+        text = wanted(request)
+        maker = Maker(request)
+        report = await maker.once(lambda: self._views.application(partition, app, detail=False))
+        common: JsonObject = {"partition": partition, "queueName": report.queue}
+
+        def fits(item: tuple[Allocation, str]) -> bool:
+            return text in item[0].key.lower() or text in item[0].node_id.lower()
+
+        def row(item: tuple[Allocation, str]) -> JsonObject:
+            return allocation_json(common, *item)
+
+        found = self._views.allocations(partition, app)
+        return await _by_place(request, maker, found, fits, row, report.allocation_count)
+
+    async def nodes(self, request: web.Request) -> web.StreamResponse:
+        """Nodes by id, behind `after`; `state` is all, schedulable, drained or reserved."""
+        views, partition = self._views, self._partition(request)
+        text = wanted(request)
+        state = one_of(request, "state", ("all", "schedulable", "drained", "reserved"))
+
+        def row(name: str) -> JsonObject | None:
+            if text and text not in name.lower():
+                return None
+            node = views.node(partition, name, detail=False)
+            if state == "schedulable" and not node.schedulable:
+                return None
+            if state == "drained" and node.schedulable:
+                return None
+            return None if state == "reserved" and not node.reservations else node_row(node)
+
+        maker = Maker(request)
+        names = await maker.once(lambda: views.node_ids(partition))
+        return await _by_name(request, maker, names, row)
+
+    async def usage(self, request: web.Request) -> web.StreamResponse:
+        """Users or groups by name, behind `after`; `kind` is user or group."""
+        views, partition = self._views, self._partition(request)
+        kind, text = one_of(request, "kind", ("user", "group")), wanted(request)
+
+        def row(name: str) -> JsonObject | None:
+            return usage_row(views.usage(partition, kind, name)) if text in name.lower() else None
+
+        maker = Maker(request)
+        names = await maker.once(lambda: views.usage_names(partition, kind))
+        return await _by_name(request, maker, names, row)
+
+    async def preemptions(self, request: web.Request) -> web.StreamResponse:
+        """Victims below the number `before`, latest first; `q` is looked for in ids and keys."""
+        partition, text = self._partition(request), wanted(request)
+        before = number(request, "before", 0) or None
+
+        def row(record: PreemptionRecord) -> JsonObject | None:
+            names = (record.app_id, record.key, record.beneficiary_app_id, record.node_id)
+            return preemption_row(record) if any(text in name.lower() for name in names) else None
+
+        maker = Maker(request)
+        found = Found(self._views.preemptions(partition, before=before), row, limit_of(request))
+        await maker.all(found.go_on)
+        behind = "" if found.last is None else str(found.last.number)
+        return await _send(request, maker, found, {"next": behind})
+
+    def _partition(self, request: web.Request) -> PartitionName:
+        return self._views.resolve(request.match_info["partition"])
+
+
+async def _by_name(
+    request: web.Request,
+    maker: Maker,
+    names: list[T],
+    row: Callable[[T], JsonObject | None],
+) -> web.StreamResponse:
+    """A page of a list in order of names; the next one begins behind the name `next`."""
+    after = request.query.get("after", "")
+    behind = islice(names, bisect_right(names, after, key=str), None)
+    found = Found(behind, row, limit_of(request))
+    await maker.all(found.go_on)
+    return await _send(request, maker, found, {"next": found.last or "", "total": len(names)})
+
+
+async def _by_place(
+    request: web.Request,
+    maker: Maker,
+    items: Iterable[T | None],
+    fits: Callable[[T], bool],
+    row: Callable[[T], JsonObject],
+    total: int,
+) -> web.StreamResponse:
+    """A page of a list that has no names to go by; `offset` counts the rows that come before."""
+    offset = min(MAX_OFFSET, number(request, "offset", 0))
+
+    def behind() -> Iterator[T | None]:
+        """What is on the page, with a None for everything else that is looked at."""
+        before = offset
+        for item in items:
+            if item is None or not fits(item):
+                yield None
+            elif before:
+                before -= 1
+                yield None
+            else:
+                yield item
+
+    found = Found(
+        behind(),
+        lambda item: None if item is None else row(item),
+        limit_of(request),
+        looked_at=MAX_OFFSET,
+    )
+    await maker.all(found.go_on)
+    following = str(offset + len(found.rows)) if found.more else ""
+    return await _send(request, maker, found, {"next": following, "total": total})
+
+
+async def _send(
+    request: web.Request, maker: Maker, found: Found[T], members: JsonObject
+) -> web.StreamResponse:
+    answer = {**members, "lookedAt": found.looked_at, "refresh": maker.refresh, "rows": found.rows}
+    return await send_json(request, answer)

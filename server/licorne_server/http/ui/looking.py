@@ -1,0 +1,104 @@
+"""Looks at everything that the page shows live: RMs, partitions and queues (spec § 12.4)."""
+
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import NamedTuple
+
+from licorne_core.errors import NotFound
+from licorne_core.ids import PartitionName, RmId
+from licorne_core.reports import RmReport
+from licorne_server.http.sources import RmFigures, Sources
+from licorne_server.http.ui.board import Board, Key
+from licorne_server.http.ui.rows import partition_row, queue_row, rm_row
+
+MAX_QUEUES = 5_000
+"""Queues of all partitions that are shown live. Behind them the deepest are left out."""
+
+
+class _Seen(NamedTuple):
+    """How many queues of a partition are shown, and whether these are not all."""
+
+    queues: int
+    cut: bool
+
+
+class Looker:
+    """Puts what there is on a board. It passes by the queues of partitions that were idle."""
+
+    def __init__(self, sources: Sources, board: Board) -> None:
+        """Nothing was looked at yet."""
+        self._sources = sources
+        self._board = board
+        # What was seen of each partition, and by what one would tell that something has happened.
+        self._seen: dict[PartitionName, tuple[object, _Seen]] = {}
+
+    def look(self, *, whole: bool) -> Iterator[None]:
+        """Look once, with a stop wherever the reader may pause.
+
+        Counters tell whether a partition was idle. Some changes are not counted, such as that a
+        queue was stopped: a `whole` look passes by nothing.
+        """
+        sources, board = self._sources, self._board
+        board.begin()
+        seen = {} if whole else self._seen
+        self._seen = {}
+        room = MAX_QUEUES
+        figures = {item.rm_id: item for item in sources.figures().rms}
+        for rm in sources.views.rms():
+            of_rm = figures.get(rm.rm_id) or RmFigures(rm_id=rm.rm_id, connected=False)
+            row = rm_row(rm, of_rm.connected, of_rm.since, sources.views.caps)
+            board.put(Key("rms", rm.rm_id), row)
+            self._put_events(rm.rm_id)
+            yield
+            for name in rm.partitions:
+                with suppress(NotFound):
+                    room -= yield from self._look_at(rm, name, seen.get(name), room)
+        board.end()
+
+    def _put_events(self, rm_id: RmId) -> None:
+        """Which events there are: viewers that show them fetch what is new."""
+        with suppress(NotFound):
+            log = self._sources.events.get(rm_id)
+            row = {"rm": rm_id, "instance": log.instance, "next": log.next_id}
+            self._board.put(Key("logs", rm_id), row)
+
+    def _look_at(
+        self,
+        rm: RmReport,
+        name: PartitionName,
+        before: tuple[object, _Seen] | None,
+        room: int,
+    ) -> Generator[None, None, int]:
+        """Put a partition and its queues; returns how many queues are shown."""
+        views = self._sources.views
+        partition = views.partition(name)
+        counters = replace(views.counters(name))
+        signs = (partition, counters, rm.counts, rm.session, rm.checksum)
+        if before is not None and before[0] == signs and before[1].queues <= room:
+            self._board.keep(name)
+            seen = before[1]
+        else:
+            seen = yield from self._look_at_queues(rm.rm_id, name, room)
+        row = partition_row(partition, cut=seen.cut)
+        self._board.put(Key("partitions", rm.rm_id, name), row)
+        self._seen[name] = signs, seen
+        yield
+        return seen.queues
+
+    def _look_at_queues(
+        self, rm_id: RmId, name: PartitionName, room: int
+    ) -> Generator[None, None, _Seen]:
+        """Put the queues level by level, as many as there is room for."""
+        shown = 0
+        waiting = ["root"]
+        for path in waiting:
+            if shown == room:
+                return _Seen(shown, cut=True)
+            with suppress(NotFound):
+                queue = self._sources.views.queue(name, path)
+                self._board.put(Key("queues", rm_id, name, queue.path), queue_row(name, queue))
+                waiting += queue.child_names
+                shown += 1
+            yield
+        return _Seen(shown, cut=False)

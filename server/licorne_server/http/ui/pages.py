@@ -1,0 +1,146 @@
+"""Lists in pages, for what is on the screen, made in slices with a bound on what is looked at."""
+
+from collections.abc import Callable, Iterable, Iterator
+from time import thread_time
+from typing import Generic, TypeVar
+
+from aiohttp import web
+
+from licorne_core.errors import NotFound, shown
+from licorne_server.http.stream import JsonObject, slice_for
+
+PAGE = 100
+MAX_PAGE = 500
+"""Rows of a page, unless `limit` says otherwise, and the most that it may say."""
+
+MAX_LOOKED_AT = 20_000
+"""Items that are looked at for one page, when few of them are wanted."""
+
+MAX_OFFSET = 10_000_000
+MAX_TEXT = 256
+"""Characters of what is searched for."""
+
+REFRESH_SECONDS = 2.0
+REFRESH_BUDGET = 400.0
+"""A viewer may ask for the same page again after so long, or so many times as long as it took."""
+
+T = TypeVar("T")
+
+
+class Found(Generic[T]):
+    """A page of a list: rows, and the item after which the next page begins, if there is one."""
+
+    def __init__(
+        self,
+        items: Iterable[T],
+        to_row: Callable[[T], JsonObject | None],
+        limit: int,
+        looked_at: int = MAX_LOOKED_AT,
+    ) -> None:
+        """At most `limit` rows from at most `looked_at` items.
+
+        Items that have no row, or are gone when their turn comes, are left out.
+        """
+        self.rows: list[JsonObject] = []
+        self.last: T | None = None
+        self.more = False
+        self.looked_at = 0
+        self._most = looked_at
+        self._items: Iterator[T] = iter(items)
+        self._to_row = to_row
+        self._limit = limit
+
+    def go_on(self, over: Callable[[], bool]) -> bool:
+        """Look at items until the slice is over; whether there is more to do."""
+        for item in self._items:
+            if len(self.rows) >= self._limit or self.looked_at >= self._most:
+                # There is a next page, and it begins behind the item before this one.
+                self.more = True
+                return False
+            self.last = item
+            self.looked_at += 1
+            try:
+                row = self._to_row(item)
+            except NotFound:
+                row = None
+            if row is not None:
+                self.rows.append(row)
+            if over():
+                return True
+        self.last = None
+        return False
+
+
+class Maker:
+    """Makes one answer in slices, and knows what it has cost so far."""
+
+    def __init__(self, request: web.Request) -> None:
+        """For this request, in the share of whoever sent it."""
+        self._request = request
+        self._spent = 0.0
+
+    async def once(self, work: Callable[[], T]) -> T:
+        """What is made in one piece."""
+        async with slice_for(self._request):
+            begin = thread_time()
+            try:
+                return work()
+            finally:
+                self._spent += thread_time() - begin
+
+    async def all(self, go_on: Callable[[Callable[[], bool]], bool]) -> None:
+        """What goes on, slice after slice, until it says that there is no more to do."""
+        more = True
+        while more:
+            async with slice_for(self._request) as over:
+                begin = thread_time()
+                more = go_on(over)
+                self._spent += thread_time() - begin
+
+    @property
+    def refresh(self) -> int:
+        """After how many milliseconds a viewer may ask for the same again."""
+        return round(1000 * max(REFRESH_SECONDS, self._spent * REFRESH_BUDGET))
+
+
+def limit_of(request: web.Request) -> int:
+    """How many rows a page is to have."""
+    return max(1, min(MAX_PAGE, number(request, "limit", PAGE)))
+
+
+def number(request: web.Request, name: str, default: int) -> int:
+    """A whole number in the query, or the default.
+
+    Raises:
+        HTTPBadRequest: the text is no such number.
+    """
+    text = request.query.get(name, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) <= 20):
+        raise web.HTTPBadRequest(text=f"{name}: {shown(text)} is not a whole number")
+    return int(text)
+
+
+def wanted(request: web.Request, name: str = "q") -> str:
+    """What is searched for, in lower case; empty for everything.
+
+    Raises:
+        HTTPBadRequest: the text is too long.
+    """
+    text = request.query.get(name, "").strip().lower()
+    if len(text) > MAX_TEXT:
+        raise web.HTTPBadRequest(text=f"{name}: {len(text)} characters, {MAX_TEXT} are allowed")
+    return text
+
+
+def one_of(request: web.Request, name: str, choices: tuple[str, ...]) -> str:
+    """One of these in the query, the first unless it is there.
+
+    Raises:
+        HTTPBadRequest: it is none of them.
+    """
+    text = request.query.get(name, "") or choices[0]
+    if text not in choices:
+        raise web.HTTPBadRequest(text=f"{name}: {shown(text)} is none of {', '.join(choices)}")
+    return text

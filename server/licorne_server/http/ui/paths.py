@@ -1,0 +1,32 @@
+"""Which paths the page has, for those who decide who may read them. It imports nothing of ours."""
+
+from importlib.resources import files
+
+API = "/ui/api"
+
+CONTENT_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+"""The kinds of files that the page is made of."""
+
+INDEX = "index.html"
+FOLDER = files("licorne_server.http.ui") / "static"
+
+STATIC = {
+    f"/ui/static/{file.name}": file
+    for file in sorted(FOLDER.iterdir(), key=lambda file: file.name)
+    if file.name.endswith(tuple(CONTENT_TYPES))
+}
+"""The page's files by path: fixed when the server starts, so that no path leads anywhere else."""
+
+PUBLIC = frozenset({"/", "/ui", "/ui/", *STATIC})
+"""Nothing of any RM is in them: they need no token."""
+
+FILTERED = frozenset({f"{API}/feed", f"{API}/search"})
+"""They show to each caller what that caller may see, and nothing else."""
+
+OF_ONE_RM = frozenset({f"{API}/config", f"{API}/events"})
+"""They show nothing but the RM that `rm` names."""

@@ -1,0 +1,244 @@
+"""What the page shows, as JSON: short rows for the lists, in the units of REST.
+
+Times are in milliseconds since 1970, which JavaScript holds exactly; 0 stands for none.
+"""
+
+from collections.abc import Iterator
+
+from licorne_core.ids import PartitionName
+from licorne_core.preemption.ledger import PreemptionRecord
+from licorne_core.reports import (
+    AppReport,
+    NodeReport,
+    PartitionReport,
+    QueueReport,
+    QueueUsage,
+    ReservationReport,
+    RmReport,
+    UsageReport,
+)
+from licorne_core.rm_caps import RmCaps, RmCounts
+from licorne_server.http.stream import JsonObject
+from licorne_server.http.units import milliseconds
+
+
+def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
+    """One RM: whether it is connected and since when, what it has and may have."""
+    return {
+        "id": rm.rm_id,
+        "version": rm.version,
+        "policyGroup": rm.policy_group,
+        "session": rm.session,
+        "registered": milliseconds(rm.registered_time),
+        "connected": connected,
+        "since": milliseconds(since),
+        "partitions": list(rm.partitions),
+        "checksum": rm.checksum,
+        "failedNodes": len(rm.failed_nodes),
+        "counts": _amounts(rm.counts),
+        "caps": _amounts(caps),
+    }
+
+
+def _amounts(amounts: RmCounts | RmCaps) -> JsonObject:
+    return {
+        "queues": amounts.queues,
+        "nodes": amounts.nodes,
+        "applications": amounts.applications,
+        "asks": amounts.asks,
+        "memory": amounts.memory,
+    }
+
+
+def partition_row(partition: PartitionReport, *, cut: bool) -> JsonObject:
+    """One partition; `cut` tells that not all of its queues are shown."""
+    return {
+        "name": partition.name,
+        "bare": partition.bare_name,
+        "rm": partition.rm_id,
+        "state": partition.state,
+        "capacity": dict(partition.capacity),
+        "allocated": dict(partition.allocated),
+        "nodes": partition.nodes,
+        "allocations": partition.allocations,
+        "pendingAsks": partition.pending_asks,
+        "applications": dict(partition.applications),
+        "nodeSortPolicy": partition.node_sort_policy,
+        "preemption": partition.preemption_enabled,
+        "quotaPreemption": partition.quota_preemption_enabled,
+        "holds": list(partition.holds),
+        "cut": cut,
+    }
+
+
+def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
+    """One queue; `share` is what its siblings are ordered by.
+
+    Headroom is left out: it is another one in all queues whenever something happens in one.
+    """
+    return {
+        "partition": partition,
+        "path": queue.path,
+        "parent": queue.parent,
+        "leaf": queue.is_leaf,
+        "managed": queue.is_managed,
+        "state": queue.state,
+        "guaranteed": dict(queue.guaranteed),
+        "max": dict(queue.max),
+        "allocated": dict(queue.allocated),
+        "pending": dict(queue.pending),
+        "preempting": dict(queue.preempting),
+        "applications": queue.applications,
+        "running": queue.running_applications,
+        "maxApplications": queue.max_applications,
+        "share": round(queue.share, 4),
+    }
+
+
+def application_row(name: str, app: AppReport) -> JsonObject:
+    """One application in a list. Its name is that under which it is found.
+
+    That is another one than its id once it has ended, as the id may be given again.
+    """
+    return {
+        "name": name,
+        "id": app.app_id,
+        "queue": app.queue,
+        "user": app.user,
+        "state": app.state,
+        "allocated": dict(app.allocated),
+        "placeholders": dict(app.placeholder_allocated),
+        "pending": dict(app.pending),
+        "pendingAsks": app.pending_count,
+        "allocations": app.allocation_count,
+        "submitted": milliseconds(app.submission_time),
+        "finished": milliseconds(app.finished_time),
+        "message": app.message,
+    }
+
+
+def application_detail(name: str, app: AppReport) -> JsonObject:
+    """One application with all but its asks and allocations, which come in pages."""
+    return {
+        **application_row(name, app),
+        "partition": app.partition,
+        "groups": list(app.groups),
+        "group": app.group,
+        "started": milliseconds(app.start_time),
+        "backoffUntil": milliseconds(app.backoff_until),
+        "maxAllocated": dict(app.max_allocated),
+        "maxPriority": app.max_priority,
+        "stateLog": [{"time": milliseconds(time), "state": state} for time, state in app.state_log],
+        "reservations": [reservation_row(reservation) for reservation in app.reservations],
+        "gangStyle": app.gang_style,
+        "placeholderCount": app.placeholder_count,
+        "placeholderAsk": dict(app.placeholder_ask),
+        "placeholderDeadline": milliseconds(app.placeholder_deadline),
+        "taskGroups": [
+            {
+                "name": group.name,
+                "count": group.count,
+                "replaced": group.replaced,
+                "timedOut": group.timed_out,
+                "size": dict(group.min_resource),
+            }
+            for group in app.task_groups
+        ],
+    }
+
+
+def reservation_row(reservation: ReservationReport) -> JsonObject:
+    """Which node is kept free for which ask."""
+    return {
+        "node": reservation.node_id,
+        "application": reservation.app_id,
+        "key": reservation.key,
+        "time": milliseconds(reservation.time),
+        "required": reservation.required,
+    }
+
+
+def node_row(node: NodeReport) -> JsonObject:
+    """One node in a list."""
+    return {
+        "id": node.node_id,
+        "schedulable": node.schedulable,
+        "capacity": dict(node.capacity),
+        "allocated": dict(node.allocated),
+        "occupied": dict(node.occupied),
+        "available": dict(node.available),
+        "utilization": round(node.utilization, 4),
+        "allocations": node.allocation_count,
+        "foreign": node.foreign_count,
+        "reserved": len(node.reservations),
+    }
+
+
+def heat_row(node: NodeReport, resources: tuple[str, ...]) -> list[object]:
+    """One cell of the heat map: the node's id, its state, and of each resource what is used.
+
+    The state is 0 for schedulable, 1 for drained, 2 for reserved. Usage is in thousandths of the
+    capacity, -1 for a resource that the node does not have. What others run there counts as used.
+    """
+    state = 1 if not node.schedulable else 2 if node.reservations else 0
+    row: list[object] = [node.node_id, state]
+    for name in resources:
+        capacity = node.capacity.get(name, 0)
+        used = capacity - node.available.get(name, 0)
+        row.append(max(0, min(1000, used * 1000 // capacity)) if capacity > 0 else -1)
+    return row
+
+
+def usage_row(usage: UsageReport) -> JsonObject:
+    """A user or a group in a list: what it has in all queues together."""
+    root = usage.queues
+    return {
+        "name": usage.name,
+        "applications": len(usage.groups),
+        "running": len(root.applications),
+        "allocated": dict(root.allocated),
+        "max": dict(root.max),
+        "maxApplications": root.max_applications,
+    }
+
+
+def usage_detail(usage: UsageReport) -> JsonObject:
+    """A user or a group: applications, each with the group that it counts for, and queues."""
+    return {
+        "name": usage.name,
+        "applications": [[app, group] for app, group in usage.groups.items()],
+        "queues": list(_queues_of(usage.queues)),
+    }
+
+
+def _queues_of(usage: QueueUsage) -> Iterator[JsonObject]:
+    """What there is in a queue, and in each below it."""
+    yield {
+        "queue": usage.path,
+        "allocated": dict(usage.allocated),
+        "running": len(usage.applications),
+        "max": dict(usage.max),
+        "maxApplications": usage.max_applications,
+    }
+    for child in usage.children:
+        yield from _queues_of(child)
+
+
+def preemption_row(record: PreemptionRecord) -> JsonObject:
+    """A victim of preemption, and for whom or what it had to go."""
+    queue = record.beneficiary_queue
+    return {
+        "number": record.number,
+        "application": record.app_id,
+        "key": record.key,
+        "node": record.node_id,
+        "resources": dict(record.resources),
+        "priority": record.priority,
+        "rule": record.rule.value,
+        "time": milliseconds(record.time),
+        "released": milliseconds(record.released_time),
+        "queue": record.victim_queue.path,
+        "forApplication": record.beneficiary_app_id,
+        "forKey": record.beneficiary_key,
+        "forQueue": "" if queue is None else queue.path,
+    }

@@ -1,0 +1,52 @@
+// The applications of a partition.
+
+import { ofPartition } from "./api.js";
+import { badge, choice, el, link, searchField } from "./dom.js";
+import { change, to, toApp, toQueue } from "./route.js";
+import { choosePartition, state } from "./store.js";
+import { PagedList } from "./table.js";
+import { brief, count, time } from "./units.js";
+
+const STATES = [["active", "active"], ["completed", "completed"], ["rejected", "rejected"]];
+const TONES = { Running: "good", Rejected: "bad", Failed: "bad", Failing: "bad", Expired: "quiet", Completed: "quiet" };
+
+export const stateMark = (name) => badge(name, TONES[name] || "plain");
+
+export function view([partition = state.partition], query) {
+  choosePartition(partition);
+  const list = applicationList(partition, query);
+  const set = (part) => {
+    change(part);
+    list.search(part);
+  };
+  const waiting = el("input", {
+    type: "checkbox", checked: Boolean(query.waiting),
+    onchange: (event) => set({ waiting: event.target.checked ? "1" : "" }),
+  });
+  const tools = el("div", { class: "tools" },
+    searchField("Look for an id or a user", query.q || "", (q) => set({ q })),
+    searchField("In queue", query.queue || "", (queue) => set({ queue })),
+    choice("List", STATES, query.state || "active", (value) => set({ state: value })),
+    el("label", { class: "check" }, waiting, "only with asks that wait"));
+  return { title: "Applications", partition, node: el("div", { class: "stack" }, tools, list.node), close: () => list.close() };
+}
+
+/** A list of applications; `query` says which. */
+export function applicationList(partition, { q, queue, state: chosen, status, waiting }) {
+  return new PagedList({
+    label: "Applications", partition, path: ofPartition(partition, "applications"),
+    query: { q, queue, state: chosen, status, waiting }, empty: "There is no such application.",
+    columns: [
+      { name: "Application", cell: (row) => link(toApp(partition, row.name), row.id, { class: "name" }) },
+      { name: "State", cell: (row) => stateMark(row.state) },
+      { name: "Queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
+      { name: "User", cell: (row) => link(to("user", [partition, row.user]), row.user) },
+      { name: "Allocations", number: true, cell: (row) => count(row.allocations) },
+      { name: "Allocated", cell: (row) => brief(row.allocated) },
+      { name: "Asks that wait", number: true, cell: (row) => (row.pendingAsks ? count(row.pendingAsks) : "–") },
+      { name: "Waits for", wide: true, cell: (row) => brief(row.pending) },
+      { name: "Submitted", wide: true, cell: (row) => time(row.submitted) },
+      ...(chosen === "rejected" ? [{ name: "Why", cell: (row) => row.message }] : []),
+    ],
+  });
+}

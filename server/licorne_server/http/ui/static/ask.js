@@ -1,0 +1,142 @@
+// Why an ask is where it is: all checks in their order with their operands, the first that stops it,
+// and what would let it through.
+
+import { ofPartition } from "./api.js";
+import { Detail } from "./detail.js";
+import { badge, el, facts, link, section, svg } from "./dom.js";
+import { to, toApp, toAsk, toNode, toQueue } from "./route.js";
+import { choosePartition, now } from "./store.js";
+import { amount, count, counted, humanText, resources, sortedNames, span, time } from "./units.js";
+
+const VERDICTS = {
+  allocated: ["Allocated", "good", "It has its place."],
+  assumed: ["Assumed", "plain", "It has room on a node, and the RM is being asked about that node."],
+  pending: ["Waits", "bad", "A check stops it."],
+  waiting: ["About to be tried", "plain", "All checks pass. It has not been its turn yet."],
+  replacing: ["Replacing", "plain", "It takes the place of a placeholder that the RM was told to stop."],
+  stopping: ["Stopping", "warn", "The RM was told to stop it."],
+  preempted: ["Preempted", "warn", "It is gone."],
+};
+
+export function view([partition, app, key = ""]) {
+  choosePartition(partition);
+  const detail = new Detail({
+    partition, path: ofPartition(partition, "application", app, "explain"), query: { key },
+    render: (report) => [verdict(partition, report), checks(partition, report), victim(partition, report.victim)],
+  });
+  return {
+    title: key || `First ask of ${app}`, partition,
+    crumbs: [[to("applications", [partition]), "Applications"], [toApp(partition, app), app]],
+    node: detail.node, close: () => detail.close(),
+  };
+}
+
+function verdict(partition, report) {
+  const [word, tone, meaning] = VERDICTS[report.verdict] || [report.verdict, "plain", ""];
+  const blocker = report.checks.find((check) => !check.passed);
+  const way = blocker && ["pending", "waiting"].includes(report.verdict) ? wayOut(blocker) : "";
+  const ahead = [
+    report.asksAhead && counted(report.asksAhead, "ask") + " of the same application",
+    report.applicationsAhead && counted(report.applicationsAhead, "application") + " of the same queue",
+  ].filter(Boolean);
+  return section(`Why is ${report.allocationKey || "it"} where it is?`,
+    el("p", { class: "verdict" }, badge(word, tone), ` ${meaning}`),
+    el("p", { class: "lead", text: humanText(report.summary) }),
+    way ? el("p", { class: "wayout" }, el("strong", { text: "What would unblock it: " }), way) : null,
+    facts([
+      ["Application", link(toApp(partition, report.applicationId), report.applicationId)],
+      ["Queue", report.queue ? link(toQueue(partition, report.queue), report.queue) : ""],
+      ["Node", report.node ? link(toNode(partition, report.node), report.node) : ""],
+      ["Before it come", ahead.join(" and ")],
+    ]));
+}
+
+function checks(partition, report) {
+  if (!report.checks.length) return null;
+  const first = report.checks.findIndex((check) => !check.passed);
+  const items = report.checks.map((check, at) => shownCheck(partition, check, at === first));
+  return section("Checks, in the order in which they are made", el("ol", { class: "checks" }, items));
+}
+
+function shownCheck(partition, check, isFirst) {
+  const behind = check.kind === "preemption" ? "is no help" : "would stop it too";
+  const word = check.passed ? "passed" : isFirst ? "stops it" : behind;
+  const subject = check.kind === "queue" ? link(toQueue(partition, check.subject), check.subject) : check.subject;
+  const causes = Object.entries(check.causes).sort(([, a], [, b]) => b - a);
+  return el("li", { class: check.passed ? "passed" : isFirst ? "first blocked" : "blocked" },
+    el("div", { class: "head" }, mark(check.passed), el("strong", { text: check.kind }), subject ? el("span", { class: "subject" }, subject) : null,
+      badge(word, check.passed ? "quiet" : isFirst ? "bad" : "warn"), check.passed ? null : el("code", { text: check.code })),
+    el("p", { text: humanText(check.message) }),
+    operands(check),
+    causes.length ? el("ul", { class: "causes" }, causes.map(([cause, number]) => el("li", {}, el("b", { text: count(number) }), ` ${cause}`))) : null,
+    Number(check.until) ? el("p", { text: `Until ${time(Number(check.until) / 1e6)}.` }) : null);
+}
+
+/** A tick or a cross, so that colour is not all that tells. */
+function mark(passed) {
+  const line = passed ? "M3 8.5 6.5 12 13 4.5" : "M4 4 12 12M12 4 4 12";
+  return svg("svg", { viewBox: "0 0 16 16", class: "mark-icon", "aria-hidden": "true" }, svg("path", { d: line }));
+}
+
+function operands(check) {
+  const names = sortedNames(new Set([check.requested, check.used, check.limit].flatMap(Object.keys)));
+  if (!names.length) return null;
+  const told = names.filter((name) => name in check.limit).slice(0, 20);
+  const rows = (told.length ? told : names.slice(0, 20)).map((name) => {
+    const of = (map) => (name in map ? amount(name, Number(map[name])) : "–");
+    const over = shortage(check, name);
+    return el("tr", { role: "row", class: over > 0 ? "over" : null },
+      el("th", { scope: "row", role: "rowheader", text: name }),
+      ...[of(check.requested), of(check.used), of(check.limit), over > 0 ? amount(name, over) : "–"].map((text) => el("td", { class: "number", role: "cell", text })));
+  });
+  const [used, limit] = check.kind === "preemption" ? ["will have", "guaranteed"] : ["used", "limit"];
+  const head = ["", "asked", used, limit, "too much by"].map((text, at) => el("th", { scope: "col", role: "columnheader", class: at ? "number" : null, text }));
+  return el("div", { class: "scroll" }, el("table", { role: "table", class: "operands", "aria-label": `Operands of the check ${check.kind} ${check.subject}` },
+    el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, head)), el("tbody", { role: "rowgroup" }, rows)));
+}
+
+/** How much more than the limit there would be. */
+function shortage(check, name) {
+  if (!(name in check.limit)) return 0;
+  return Number(check.requested[name] ?? 0) + Number(check.used[name] ?? 0) - Number(check.limit[name]);
+}
+
+function wayOut(check) {
+  const until = Number(check.until) / 1e6;
+  const short = Object.keys(check.limit).filter((name) => shortage(check, name) > 0 && Number(check.requested[name] ?? 0) > 0);
+  const needs = Object.fromEntries(short.map((name) => [name, shortage(check, name)]));
+  switch (check.kind) {
+    case "partition": return "the RM, once it has brought its nodes and nothing holds its partition any more.";
+    case "application": return "an application that is in a state in which asks are looked at.";
+    case "starting": return "its turn: applications of this queue start one after the other.";
+    case "backoff": return until > now() ? `time: its back-off ends at ${time(until)}, in ${span(until - now())}.` : "time: its back-off is about to end.";
+    case "running": return `an application of ${check.subject || "the same limit"} that ends, or a higher number of applications that may run.`;
+    case "user":
+    case "group":
+      return `${resources(needs)} less in use by ${check.subject}, or a limit that is higher by as much.`;
+    case "queue":
+      return `${resources(needs)} that become free in ${check.subject}, or a maximum that is higher by as much.`;
+    case "predicates": return "the RM, which has been asked about nodes and has not answered yet.";
+    case "nodes": return nodesWayOut(check);
+    case "gang": return `the other members of the gang${until ? `, or the time-out of the placeholders at ${time(until)}` : ""}.`;
+    case "preemption": return until ? `time: what may be preempted is looked at again by ${time(until)}.` : "allocations that end by themselves: nothing may be preempted for it.";
+    default: return "";
+  }
+}
+
+function nodesWayOut(check) {
+  const [most] = Object.entries(check.causes).sort(([, a], [, b]) => b - a);
+  const where = check.subject ? `room on ${check.subject}, the only node that it may go to` : "a node with room for all of it";
+  return most ? `${where}. Most nodes are out for one cause: ${most[0]} (${count(most[1])}).` : `${where}.`;
+}
+
+function victim(partition, record) {
+  if (!record) return null;
+  const why = { guarantee: "for an ask whose queue was below its guarantee", "required-node": "for an ask that may go to no other node", quota: "because its queue had more than its lowered maximum" };
+  return section("Preemption", facts([
+    ["Rule", why[record.rule] || record.rule],
+    ["Told to stop", time(record.time)],
+    ["Was gone", record.released ? time(record.released) : "not yet"],
+    ["For", record.forKey ? link(toAsk(partition, record.forApplication, record.forKey), `${record.forApplication} ${record.forKey}`) : record.forQueue],
+  ]));
+}

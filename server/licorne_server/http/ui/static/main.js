@@ -1,0 +1,151 @@
+// Begins everything: shows the view that the address names, and says what the connection is like.
+
+import { setToken, token } from "./api.js";
+import { el, link, place, setAttribute, setOptions, setText } from "./dom.js";
+import { restart, start } from "./feed.js";
+import { parse, to } from "./route.js";
+import { choosePartition, partitions, state, subscribe } from "./store.js";
+import { startTheme } from "./theme.js";
+import { span, time } from "./units.js";
+import * as application from "./application.js";
+import * as applications from "./applications.js";
+import * as ask from "./ask.js";
+import * as configuration from "./configuration.js";
+import * as events from "./events.js";
+import * as nodes from "./nodes.js";
+import * as overview from "./overview.js";
+import * as people from "./people.js";
+import * as preemptions from "./preemptions.js";
+import * as queue from "./queue.js";
+import * as rms from "./rms.js";
+import * as search from "./search.js";
+
+const VIEWS = {
+  overview: overview.view, queue: queue.view, applications: applications.view, application: application.view,
+  ask: ask.view, nodes: nodes.view, node: nodes.nodeView, users: people.list("user"), groups: people.list("group"),
+  user: people.one("user"), group: people.one("group"), preemptions: preemptions.view, events: events.view,
+  configuration: configuration.view, rms: rms.view, search: search.view,
+};
+
+// Views that are reached from the navigation, and which of them is marked for the others.
+const OF_PARTITION = ["applications", "nodes", "users", "preemptions"];
+const UNDER = { queue: "overview", application: "applications", ask: "applications", node: "nodes", user: "users", group: "users", groups: "users" };
+
+const byId = (id) => document.getElementById(id);
+let shown = null;
+
+function show() {
+  const { view: name, names, query } = parse(location.hash);
+  const make = VIEWS[name] || missing;
+  shown?.close?.();
+  shown = null;
+  if (["connecting", "token"].includes(state.link.state)) return;
+  shown = make(names, query);
+  setText(byId("title"), shown.title);
+  document.title = `${shown.title} – Licorne`;
+  place(byId("crumbs"), (shown.crumbs || []).map(([href, text]) => el("li", {}, link(href, text))));
+  byId("of").textContent = shown.partition ? shown.partition : "";
+  place(byId("view"), [shown.node]);
+  markNavigation(name);
+}
+
+function missing() {
+  return { title: "There is no such page", node: el("p", {}, link(to("overview"), "To the overview")) };
+}
+
+function markNavigation(name) {
+  const current = UNDER[name] || name;
+  for (const item of document.querySelectorAll("nav.main a")) {
+    const own = item.dataset.view;
+    setAttribute(item, "aria-current", own === current ? "page" : null);
+    if (OF_PARTITION.includes(own)) item.href = to(own, state.partition ? [state.partition] : []);
+  }
+}
+
+function showPartitions() {
+  const select = byId("partition");
+  const options = partitions().map(({ name }) => [name, name]);
+  byId("partition-field").hidden = options.length < 2;
+  if (document.activeElement !== select || select.options.length !== options.length) setOptions(select, options, state.partition);
+  markNavigation(parse(location.hash).view);
+}
+
+/** Says what the connection is like, and dims what may not be true any more. */
+function showLink() {
+  const { state: now, reason, retryAt, restarted } = state.link;
+  document.body.dataset.link = now;
+  setAttribute(byId("view"), "aria-disabled", now === "lost" ? "true" : null);
+  const words = { connecting: "connecting …", live: "live", lost: "connection lost", token: "token needed" };
+  setText(byId("link"), words[now]);
+  byId("banner").hidden = now !== "lost";
+  if (now === "lost") {
+    const wait = Math.max(0, retryAt - Date.now());
+    const old = state.asOf ? ` What is shown is of ${time(state.asOf)}.` : "";
+    setText(byId("banner-text"), `Connection lost: ${reason}.${old} ${wait > 0 ? `Trying again in ${span(Math.ceil(wait / 1000) * 1000)}.` : "Trying …"}`);
+  }
+  setText(byId("restarted"), restarted ? `The server was started again at ${time(restarted)}.` : "");
+  byId("restarted").hidden = !restarted || now !== "live";
+  byId("token").hidden = now !== "token";
+  setText(byId("token-reason"), token() ? `${reason}: the token that is set is not taken.` : "This server wants a token.");
+  byId("forget").hidden = !token() || now === "token";
+  showServer();
+}
+
+function showServer() {
+  const { server } = state;
+  if (server === null) return;
+  const roles = { open: "", rm: "with the token of an RM", operator: "as an operator, read-only" };
+  setText(byId("server"), [`Licorne ${server.version}`, `up since ${time(server.started)}`, roles[server.role]].filter(Boolean).join(", "));
+}
+
+function listen() {
+  subscribe((changes) => {
+    if (changes.link) showLink();
+    if (changes.partitions.size) showPartitions();
+    if (shown === null) show();
+    else shown.update?.(changes);
+  });
+  addEventListener("hashchange", () => {
+    show();
+    byId("title").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  });
+  setInterval(() => state.link.state === "lost" && showLink(), 1000);
+  byId("partition").addEventListener("change", (event) => changePartition(event.target.value));
+  byId("search").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const q = byId("q").value.trim();
+    if (q) location.hash = to("search", [], { q });
+  });
+  byId("token").addEventListener("submit", (event) => {
+    event.preventDefault();
+    setToken(byId("token-text").value.trim());
+    byId("token-text").value = "";
+    restart();
+  });
+  byId("forget").addEventListener("click", () => {
+    setToken("");
+    location.reload();
+  });
+  byId("again").addEventListener("click", restart);
+  byId("skip").addEventListener("click", () => byId("title").focus());
+  addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      byId("q").focus();
+    }
+  });
+}
+
+function changePartition(name) {
+  choosePartition(name);
+  const { view: of } = parse(location.hash);
+  const list = OF_PARTITION.includes(of) || of === "groups" ? of : OF_PARTITION.includes(UNDER[of]) ? UNDER[of] : "";
+  if (list) location.hash = to(list, [name]);
+}
+
+startTheme(byId("theme"));
+listen();
+showLink();
+start();

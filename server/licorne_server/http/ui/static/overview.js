@@ -1,0 +1,120 @@
+// All resource managers (RMs) with the trees of their queues, live.
+
+import { button, choice, el, link, note, place, searchField, section, setOptions, setText } from "./dom.js";
+import { change, to } from "./route.js";
+import { partitions, state } from "./store.js";
+import { linkMarks, partitionFacts } from "./rms.js";
+import { sortedNames } from "./units.js";
+import { Tree } from "./tree.js";
+
+export function view(_names, query) {
+  return new Overview(query);
+}
+
+class Overview {
+  constructor(query) {
+    this.title = "Overview";
+    this.blocks = new Map();
+    this.columns = [query.a || "", query.b || ""];
+    this.filter = { text: query.q || "", waiting: query.waiting === "1" };
+    this.selects = [choice("First bar", [], "", (name) => this.setColumn(0, name)), choice("Second bar", [], "", (name) => this.setColumn(1, name))];
+    const waiting = el("input", {
+      type: "checkbox", checked: this.filter.waiting,
+      onchange: (event) => this.setFilter({ waiting: event.target.checked }),
+    });
+    this.tools = el("div", { class: "tools" },
+      searchField("Filter queues", this.filter.text, (text) => this.setFilter({ text: text.toLowerCase() })),
+      el("label", { class: "check" }, waiting, "only where something waits"),
+      ...this.selects,
+      button("Expand all", () => this.setAll(true)), button("Collapse all", () => this.setAll(false)));
+    this.holder = el("div", { class: "stack" });
+    this.empty = note("No resource manager is registered. This page fills itself as soon as one is.");
+    this.node = el("div", { class: "stack" }, this.tools, legend(), this.empty, this.holder);
+    this.update({ partitions: state.partitions, rms: state.rms, queues: new Map(), link: true });
+  }
+
+  update({ partitions: changed, rms, queues, link: isLink }) {
+    if (changed.size || rms.size || isLink) this.arrange();
+    for (const [partition, paths] of queues) this.blocks.get(partition)?.tree.update(paths);
+  }
+
+  arrange() {
+    const all = partitions();
+    this.empty.hidden = all.length > 0 || state.link.state !== "live";
+    this.arrangeColumns(all);
+    for (const name of [...this.blocks.keys()]) if (!state.partitions.has(name)) this.blocks.delete(name);
+    for (const { name } of all) {
+      if (!this.blocks.has(name)) this.blocks.set(name, new Block(name, this.shownColumns(), this.filter));
+      this.blocks.get(name).show();
+    }
+    place(this.holder, all.map(({ name }) => this.blocks.get(name).node));
+  }
+
+  arrangeColumns(all) {
+    const names = sortedNames(new Set(all.flatMap(({ capacity }) => Object.keys(capacity)))).slice(0, 100);
+    if (names.join() === this.names?.join()) return;
+    this.names = names;
+    const [first, second] = this.shownColumns();
+    const options = names.map((name) => [name, name]);
+    setOptions(this.selects[0].querySelector("select"), options, first);
+    setOptions(this.selects[1].querySelector("select"), [["none", "none"], ...options], second || "none");
+    for (const block of this.blocks.values()) block.tree.setColumns(this.shownColumns());
+  }
+
+  shownColumns() {
+    const first = this.columns[0] || this.names?.[0] || "vcore";
+    const second = this.columns[1] || this.names?.find((name) => name !== first) || "none";
+    return second === "none" ? [first] : [first, second];
+  }
+
+  setColumn(at, name) {
+    this.columns[at] = name;
+    change({ a: this.columns[0], b: this.columns[1] });
+    for (const block of this.blocks.values()) block.tree.setColumns(this.shownColumns());
+  }
+
+  setFilter(filter) {
+    Object.assign(this.filter, filter);
+    change({ q: this.filter.text, waiting: this.filter.waiting ? "1" : "" });
+    for (const block of this.blocks.values()) block.tree.setFilter(this.filter);
+  }
+
+  setAll(open) {
+    for (const block of this.blocks.values()) block.tree.setAll(open);
+  }
+}
+
+/** One partition. */
+class Block {
+  constructor(name, columns, filter) {
+    this.name = name;
+    this.tree = new Tree(name, columns);
+    if (filter.text || filter.waiting) this.tree.setFilter(filter);
+    this.marks = el("span", { class: "marks" });
+    this.facts = el("p", { class: "summary" });
+    this.cut = note("This partition has more queues than are shown live. The search finds all of them.");
+    this.node = section(name, this.marks, this.facts, this.tree.node, this.cut);
+    this.node.classList.add("partition");
+    this.node.querySelector("h2").append(this.marks);
+    this.node.querySelector("h2").after(el("nav", { class: "links", "aria-label": `Lists of ${name}` },
+      link(to("applications", [name]), "Applications"), link(to("nodes", [name]), "Nodes"),
+      link(to("users", [name]), "Users"), link(to("preemptions", [name]), "Preemptions")));
+  }
+
+  show() {
+    const partition = state.partitions.get(this.name);
+    if (partition === undefined) return;
+    const marks = linkMarks(partition);
+    this.marks.replaceChildren(...marks);
+    setText(this.facts, partitionFacts(partition));
+    this.cut.hidden = !partition.cut;
+  }
+}
+
+function legend() {
+  const sample = (kind, text) => el("span", {}, el("span", { class: `sample ${kind}`, "aria-hidden": "true" }), text);
+  return el("p", { class: "legend" },
+    sample("inside", "used"), sample("above", "used beyond the guarantee"), sample("asked", "waiting"),
+    sample("mark", "guaranteed"), sample("full", "at its maximum"),
+    el("span", { text: "The bar’s length is the maximum, its own or that of a queue above. Fair share is what has been used of what is due: siblings with less come first." }));
+}

@@ -1,0 +1,110 @@
+// Amounts and times as people write them. Resources come in bytes, milli-cores or counts.
+
+const BYTE_NAMES = new Set(["memory", "ephemeral-storage", "storage"]);
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+/** A count: 12,345. */
+export const count = (value) => plain.format(value);
+
+/** "1 node", "3 nodes". */
+export const counted = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+function isBytes(name) {
+  return BYTE_NAMES.has(name) || name.startsWith("hugepages-");
+}
+
+/** Three digits that matter: 0.25, 1.5, 12.4, 128, 4,096, 48.9M. */
+function short(value) {
+  const size = Math.abs(value);
+  if (size >= 1e6) return compact.format(value);
+  const digits = size >= 100 ? 0 : size >= 10 ? 1 : 2;
+  return Number(value.toFixed(digits)).toLocaleString("en");
+}
+
+/** The number and the unit of an amount, in the unit that fits `like`. */
+function parts(name, amount, like = amount) {
+  if (name === "vcore") return [short(amount / 1000), "cores"];
+  if (!isBytes(name)) return [count(amount), name === "pods" ? "pods" : ""];
+  const size = Math.abs(like);
+  let unit = 0;
+  while (size / 1024 ** unit >= 1023.5 && unit < BINARY.length - 1) unit += 1;
+  return [short(amount / 1024 ** unit), BINARY[unit]];
+}
+
+/** An amount with its unit: "12.5 cores", "3 GiB", "4". */
+export function amount(name, value) {
+  return parts(name, value).filter(Boolean).join(" ");
+}
+
+/** Two amounts in one unit: "12.5 / 40 cores". Without the second only the first. */
+export function amountOf(name, used, max) {
+  if (max === undefined || max === null) return amount(name, used);
+  const [first] = parts(name, used, max);
+  const [second, unit] = parts(name, max);
+  return `${first} / ${second} ${unit}`.trim();
+}
+
+/** All amounts of a resource in one line, the known ones first. */
+export function resources(map) {
+  const names = sortedNames(Object.keys(map || {}));
+  return names.map((name) => `${name} ${amount(name, Number(map[name]))}`).join(", ") || "–";
+}
+
+/** The same for people who have little room, without the names that go without saying. */
+export function brief(map) {
+  const names = sortedNames(Object.keys(map || {})).filter((name) => Number(map[name]) !== 0);
+  const own = (name) => name === "vcore" || isBytes(name) || name === "pods";
+  const text = names.map((name) => amount(name, Number(map[name])) + (own(name) ? "" : ` ${name}`));
+  return text.join(" · ") || "–";
+}
+
+/** Names of resources, vcore and memory before the others. */
+export function sortedNames(names) {
+  const rank = (name) => (name === "vcore" ? 0 : name === "memory" ? 1 : 2);
+  return [...names].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : a > b ? 1 : 0));
+}
+
+export function percent(share) {
+  if (!Number.isFinite(share)) return "–";
+  const value = share * 100;
+  return `${value > 0 && value < 1 ? value.toFixed(1) : Math.round(value)} %`;
+}
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
+/** The time of day, with the day if that is not today; a dash for none. */
+export function time(ms) {
+  if (!ms) return "–";
+  const date = new Date(ms);
+  const today = day.format(date) === day.format(new Date());
+  return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
+}
+
+/** Nanoseconds, as REST has them, in milliseconds. */
+export const fromNanoseconds = (value) => Math.round(Number(value || 0) / 1e6);
+
+/** A span: 450 ms, 12 s, 3 min 5 s, 2 h 4 min, 5 d 3 h. */
+export function span(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  const steps = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const from = steps.findIndex(([size]) => seconds >= size);
+  const [[big, bigUnit], next] = [steps[from], steps[from + 1]];
+  const rest = Math.floor((seconds % big) / next[0]);
+  return `${Math.floor(seconds / big)} ${bigUnit}${rest ? ` ${rest} ${next[1]}` : ""}`;
+}
+
+/** A sentence of the core's with its amounts, such as map[memory:1024 vcore:500], in our units. */
+export function humanText(text) {
+  return text.replace(/map\[([^\]]*)\]/g, (_, inside) => {
+    const pairs = inside.split(" ").filter(Boolean).map((pair) => {
+      const at = pair.lastIndexOf(":");
+      return [pair.slice(0, at), Number(pair.slice(at + 1))];
+    });
+    return resources(Object.fromEntries(pairs));
+  });
+}

@@ -1,0 +1,73 @@
+"""A real headless browser, and a server with a world that the tests know.
+
+All tests share one browser, one server and one event loop: to start them takes longer than a test.
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, async_playwright, expect
+
+from licorne_server.app import Server, running
+from support.page_town import Town, settings
+
+BROWSER = "chromium"
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+PATIENCE = 30_000
+"""Milliseconds that anything may take on a busy machine."""
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """The system's own browser."""
+    path = shutil.which(BROWSER)
+    if path is None:
+        pytest.fail(f"{BROWSER} is not installed: the tests of the page need it", pytrace=False)
+    expect.set_options(timeout=PATIENCE)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def server() -> AsyncIterator[Server]:
+    """A server on loopback."""
+    async with running(settings()) as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def town(server: Server) -> AsyncIterator[Town]:
+    """Three RMs with queues, nodes and applications that every test knows."""
+    async with Town.built(server) as town:
+        yield town
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(browser: Browser) -> AsyncIterator[Page]:
+    """An empty page of 1280 × 900. Whatever it reports as an error fails the test."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    page = await context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(f"a dialog: {dialog.message}"))
+    page.on(
+        "console",
+        lambda line: errors.append(line.text) if "Content Security" in line.text else None,
+    )
+    yield page
+    await context.close()
+    assert errors == []

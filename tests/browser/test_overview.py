@@ -1,0 +1,137 @@
+"""The overview: trees of queues that are live, reached by mouse and by keys."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from licorne import Application, Ask
+from support.page_actions import opened, row, tree
+from support.page_town import GI, PARTITION, WIDE, Town
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_queues_show_what_they_have_and_wait_for(page: Page, town: Town) -> None:
+    """Numbers have units, and a queue at its maximum says so in words."""
+    await opened(page, town)
+    batch = row(page, "root.batch")
+    await expect(batch).to_contain_text("4 / 4 cores")
+    await expect(batch).to_contain_text("+2 cores waiting")
+    await expect(batch).to_contain_text("16 / 16 GiB")
+    await expect(batch).to_contain_text("at maximum")
+    await expect(batch).to_have_attribute(
+        "aria-label", re.compile("root.batch, at maximum, vcore 4 cores used")
+    )
+    await expect(row(page, "root.web")).not_to_contain_text("at maximum")
+    await expect(page.get_by_text("connected", exact=True)).to_have_count(3)
+
+
+async def test_what_happens_is_seen_without_a_reload(page: Page, town: Town) -> None:
+    """An application that comes shows in its queue, and goes again."""
+    await opened(page, town)
+    blue = row(page, "root.teams.blue")
+    await expect(blue).to_contain_text("0 cores")
+    await town.main.submit_applications(
+        [Application(application_id="live", queue="root.teams.blue", user="ann")]
+    )
+    await town.main.ask(
+        [Ask(key="live-1", application_id="live", resources={"vcore": 3000, "memory": GI})]
+    )
+    await expect(blue).to_contain_text("3 cores")
+    await expect(blue).to_contain_text("1 of 1 run")
+    await town.main.remove_application("live")
+    await expect(blue).to_contain_text("0 cores")
+
+
+async def test_a_click_closes_and_opens_a_branch(page: Page, town: Town) -> None:
+    """And a click on a name opens the queue."""
+    await opened(page, town)
+    teams = row(page, "root.teams")
+    await expect(teams).to_have_attribute("aria-expanded", "true")
+    await teams.click(position={"x": 600, "y": 8})
+    await expect(teams).to_have_attribute("aria-expanded", "false")
+    await expect(row(page, "root.teams.red")).to_have_count(0)
+    await teams.click(position={"x": 600, "y": 8})
+    await row(page, "root.teams.red").get_by_role("link").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("root.teams.red")
+
+
+async def test_the_tree_is_walked_with_keys(page: Page, town: Town) -> None:
+    """Arrows walk, close and open; Enter opens the queue."""
+    await opened(page, town)
+    await row(page, "root").focus()
+    for key, path in (
+        ("ArrowDown", "root.batch"),
+        ("ArrowDown", "root.teams"),
+        ("ArrowRight", "root.teams.blue"),
+        ("ArrowLeft", "root.teams"),
+        ("Home", "root"),
+        ("End", "root.web"),
+    ):
+        await page.keyboard.press(key)
+        await expect(row(page, path)).to_be_focused()
+    await page.keyboard.press("ArrowUp")
+    await page.keyboard.press("ArrowLeft")
+    await page.keyboard.press("ArrowLeft")
+    await expect(row(page, "root.teams")).to_have_attribute("aria-expanded", "false")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("root.teams")
+
+
+async def test_only_one_row_of_a_tree_is_a_tab_stop(page: Page, town: Town) -> None:
+    """Whoever walks through the page by Tab need not pass a thousand queues."""
+    await opened(page, town)
+    assert await tree(page).locator('[tabindex="0"]').count() == 1
+
+
+async def test_every_control_is_reached_by_tab_and_seen(page: Page, town: Town) -> None:
+    """The focus goes through header and navigation to the tree, and has an outline."""
+    await opened(page, town)
+    seen = []
+    for _ in range(30):
+        await page.keyboard.press("Tab")
+        outline, name = await page.evaluate(
+            "[getComputedStyle(document.activeElement).outlineStyle,"
+            " document.activeElement.id || document.activeElement.dataset.view"
+            " || document.activeElement.getAttribute('role')]"
+        )
+        assert outline != "none", name
+        seen.append(name)
+    assert {"skip", "q", "partition", "theme", "overview", "rms", "treeitem"} <= set(seen)
+
+
+async def test_the_filter_leaves_what_fits(page: Page, town: Town) -> None:
+    """With the queues above, so that one sees where it is; the address keeps it."""
+    await opened(page, town)
+    await page.get_by_label("Filter queues").first.fill("red")
+    await expect(row(page, "root.teams.red")).to_be_visible()
+    await expect(row(page, "root.batch")).to_have_count(0)
+    await expect(page).to_have_url(re.compile(r"q=red"))
+    await page.reload()
+    await expect(row(page, "root.teams.red")).to_be_visible()
+    await expect(row(page, "root.batch")).to_have_count(0)
+
+
+async def test_only_what_waits(page: Page, town: Town) -> None:
+    """One box leaves the queues where something waits."""
+    await opened(page, town)
+    await page.get_by_label("only where something waits").check()
+    await expect(row(page, "root.web")).to_have_count(0)
+    await expect(row(page, "root.batch")).to_be_visible()
+
+
+async def test_a_thousand_queues_are_there(page: Page, town: Town) -> None:
+    """They open at once, the last is found by its name, and the page still answers keys."""
+    await opened(page, town)
+    wide = "[wide]default"
+    await row(page, "root", wide).focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(tree(page, wide).get_by_role("treeitem")).to_have_count(1)
+    await page.keyboard.press("ArrowRight")
+    await expect(tree(page, wide).get_by_role("treeitem")).to_have_count(WIDE + 1)
+    await page.keyboard.press("End")
+    await expect(row(page, f"root.q{WIDE - 1:04}", wide)).to_be_focused()
+    await page.get_by_label("Filter queues").first.fill("q0777")
+    await expect(tree(page, wide).get_by_role("treeitem")).to_have_count(2)
+    assert wide != PARTITION

@@ -1,0 +1,206 @@
+"""The views beside the overview: links, search, lists, explanations, events and configurations."""
+
+import re
+from urllib.parse import quote
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from support.page_actions import brightness, fits, opened, row
+from support.page_town import EVIL, PARTITION, Town
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OF = quote(PARTITION, safe="")
+SECOND = quote("[second]default", safe="")
+VIEWS = {
+    "": "Overview",
+    f"#/applications/{OF}": "Applications",
+    f"#/application/{OF}/job-1": "job-1",
+    f"#/ask/{OF}/job-1/job-1-6": "job-1-6",
+    f"#/queue/{OF}/root.batch": "root.batch",
+    f"#/nodes/{OF}": "Nodes",
+    f"#/node/{OF}/node-01": "node-01",
+    f"#/users/{OF}": "Users",
+    f"#/groups/{OF}": "Groups",
+    f"#/user/{OF}/ann": "ann",
+    f"#/preemptions/{OF}": "Preemptions",
+    "#/events/main": "Events",
+    "#/configuration/main": "Configuration",
+    "#/rms": "Resource managers",
+    "#/search?q=job": "Search: job",
+    "#/nothing": "There is no such page",
+}
+
+
+async def heading(page: Page, text: str) -> None:
+    """The view of that name is shown."""
+    await expect(page.get_by_role("heading", level=1)).to_have_text(text)
+
+
+async def test_every_view_has_an_address_of_its_own(page: Page, town: Town) -> None:
+    """A link that was kept leads there, and nothing fails on the way."""
+    for where, title in VIEWS.items():
+        await opened(page, town, where)
+        await heading(page, title)
+        await expect(page.locator("#view")).not_to_contain_text("Loading")
+        await expect(page.locator("#view .bad[role=alert]")).to_have_count(0)
+
+
+async def test_every_view_fits_a_narrow_screen(page: Page, town: Town) -> None:
+    """360 pixels are enough, in every view."""
+    await page.set_viewport_size({"width": 360, "height": 740})
+    for where, title in VIEWS.items():
+        await opened(page, town, where)
+        await heading(page, title)
+        await expect(page.locator("#view")).not_to_contain_text("Loading")
+        assert await fits(page), where
+
+
+async def test_the_back_button_leads_back(page: Page, town: Town) -> None:
+    """From an ask to its application, to the list, to the overview."""
+    await opened(page, town)
+    await (
+        page.get_by_role("navigation", name="Views")
+        .get_by_role("link", name="Applications")
+        .click()
+    )
+    await heading(page, "Applications")
+    await page.get_by_label("Partition").select_option(PARTITION)
+    await page.get_by_role("link", name="job-1", exact=True).click()
+    await heading(page, "job-1")
+    await page.get_by_role("link", name="Why does job-1-5 wait?").click()
+    await heading(page, "job-1-5")
+    for title in ("job-1", "Applications"):
+        await page.go_back()
+        await heading(page, title)
+
+
+async def test_a_waiting_ask_is_explained(page: Page, town: Town) -> None:
+    """The first check that stops it, with its operands, and what would unblock it."""
+    await opened(page, town, f"#/ask/{OF}/job-1/job-1-6")
+    blocker = page.locator(".checks .first")
+    await expect(blocker).to_contain_text("root.batch")
+    await expect(blocker).to_contain_text("QUEUE_MAX_EXCEEDED")
+    cells = blocker.get_by_role("row").filter(has_text="vcore").get_by_role("cell")
+    await expect(cells).to_have_text(["1 cores", "4 cores", "4 cores", "1 cores"])
+    way = page.locator(".wayout")
+    await expect(way).to_contain_text("vcore 1 cores, memory 4 GiB that become free in root.batch")
+    kinds = page.locator(".checks > li strong")
+    await expect(kinds.first).to_have_text("partition")
+    await expect(page.locator("#view")).not_to_contain_text("map[")
+
+
+async def test_an_application_shows_asks_allocations_and_states(page: Page, town: Town) -> None:
+    """Both lists, and how it came to run."""
+    await opened(page, town, f"#/application/{OF}/job-1")
+    asks = page.get_by_role("table", name="Asks")
+    await expect(asks.get_by_role("row")).to_have_count(3)
+    await expect(asks).to_contain_text("Not enough queue quota")
+    await expect(page.get_by_role("table", name="Allocations").get_by_role("row")).to_have_count(5)
+    log = page.get_by_role("table", name="State log")
+    await expect(log).to_contain_text("New")
+    await expect(log).to_contain_text("Running")
+
+
+async def test_the_search_finds_all_kinds(page: Page, town: Town) -> None:
+    """A key leads into it, Enter searches, and a hit leads on."""
+    await opened(page, town)
+    await page.keyboard.press("/")
+    await page.keyboard.type("NODE-07")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name="node-07").click()
+    await heading(page, "node-07")
+    await page.locator("#q").fill("nobody has this name")
+    await page.locator("#q").press("Enter")
+    await expect(page.locator("#view")).to_contain_text("Nothing has")
+
+
+async def test_nodes_are_a_picture_that_keys_walk(page: Page, town: Town) -> None:
+    """What is under the cursor is said in words, and Enter opens it."""
+    await opened(page, town, f"#/nodes/{OF}")
+    picture = page.locator("canvas")
+    await expect(picture).to_have_attribute("aria-label", re.compile("12 nodes"))
+    await picture.focus()
+    await page.keyboard.press("ArrowRight")
+    await page.keyboard.press("ArrowRight")
+    await expect(page.locator("#heat-at")).to_contain_text("node-03 · vcore")
+    await page.keyboard.press("Enter")
+    await heading(page, "node-03")
+
+
+async def test_names_are_texts_and_never_html(page: Page, town: Town) -> None:
+    """A name with tags is shown as it is, wherever it appears, and runs nothing."""
+    name = quote(EVIL, safe="")
+    views = (
+        f"#/applications/{OF}",
+        f"#/application/{OF}/{name}",
+        f"#/ask/{OF}/{name}/{name}",
+        f"#/nodes/{SECOND}",
+        f"#/node/{SECOND}/second-{name}",
+        f"#/search?q={name}",
+        "#/events/main?q=onerror",
+        f"#/queue/{OF}/{name}",
+    )
+    for where in views:
+        await opened(page, town, where)
+        await expect(page.locator("body")).to_contain_text(EVIL)
+        assert await page.locator("img, #view script").count() == 0, where
+
+
+async def test_events_come_by_themselves_and_are_picked(page: Page, town: Town) -> None:
+    """What is looked for is found among those that are kept."""
+    await opened(page, town, "#/events/main")
+    events = page.get_by_role("log")
+    await expect(events).to_contain_text("site-1-2")
+    await page.get_by_label("Look in ids and messages").first.fill("job-1-3")
+    await expect(events).not_to_contain_text("site-1-2")
+    await expect(events).to_contain_text("job-1-3")
+    await page.get_by_label("About").select_option("NODE")
+    await expect(events.locator("li").first).to_contain_text("node")
+
+
+async def test_a_configuration_is_checked_and_compared(page: Page, town: Town) -> None:
+    """Problems name their lines, and lead there; what is different is marked."""
+    await opened(page, town, "#/configuration/main")
+    await expect(page.get_by_role("region", name="Running configuration")).to_contain_text("batch")
+    await page.get_by_role("button", name="Begin with the running one").click()
+    text = page.get_by_label("Configuration to check")
+    running = await text.input_value()
+    await page.get_by_role("button", name="Validate").click()
+    await expect(page.get_by_text("It is what runs already")).to_be_visible()
+    await text.fill(running.replace("vcore: 20", "vcore: many"))
+    await page.get_by_role("button", name="Validate").click()
+    await expect(page.get_by_text("refused", exact=True)).to_be_visible()
+    await page.get_by_role("button", name=re.compile(r"line \d")).first.click()
+    chosen = "(({value, selectionStart: from, selectionEnd: to}) => value.slice(from, to))"
+    assert "many" in await page.evaluate(f"{chosen}(document.activeElement)")
+    await page.get_by_role("button", name="Compare").click()
+    differences = page.get_by_role("region", name="Differences")
+    await expect(differences.locator(".gone")).to_contain_text("vcore: 20")
+    await expect(differences.locator(".new")).to_contain_text("vcore: many")
+
+
+async def test_light_and_dark_follow_the_system_and_the_visitor(
+    browser: Browser, page: Page, town: Town
+) -> None:
+    """Dark where the system is dark, until the visitor chooses; the choice is kept."""
+    await page.emulate_media(color_scheme="dark")
+    await opened(page, town)
+    assert await brightness(page) < 200
+    await page.emulate_media(color_scheme="light")
+    assert await brightness(page) > 600
+    await page.locator("#theme").click()
+    await page.locator("#theme").click()
+    await expect(page.locator("#theme")).to_have_text("Theme: dark")
+    assert await brightness(page) < 200
+    await page.reload()
+    await expect(row(page, "root")).to_be_visible()
+    assert await brightness(page) < 200
+
+
+async def test_who_has_no_identity_is_promised_nothing(page: Page, town: Town) -> None:
+    """Without identities nobody is an operator here, and no control changes anything."""
+    await opened(page, town, "#/configuration/main")
+    await expect(page.locator("#view")).to_contain_text("Nothing is changed by this")
+    await expect(page.locator("#view")).not_to_contain_text("You are an operator")

@@ -1,0 +1,31 @@
+"""The page over a core that the test drives by hand, with a feed that looks at once."""
+
+import pytest
+
+from licorne_server.http.ui import feed
+from support.builders import app, apps, ask, asks, config, node, nodes, register
+from support.http_site import Site
+from support.page_viewer import happened
+
+
+@pytest.fixture(autouse=True)
+def _looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits for a second that is for the sake of a busy server."""
+    monkeypatch.setattr(feed, "LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture
+def town(site: Site) -> Site:
+    """An RM with two queues, two nodes, an application that runs and one that waits."""
+    site.driver.do(
+        register(config("[{name: runs}, {name: full, resources: {max: {vcore: 2}}}]")),
+        nodes(node("n1", vcore=8000, memory=100), node("n2", vcore=8000, memory=100)),
+        apps(app("runner", "root.runs", user="ann"), app("waiter", "root.full", user="bob")),
+        asks(
+            ask("runner", "r1", vcore=1000, memory=10),
+            ask("waiter", "w1", vcore=2000, memory=10),
+            ask("waiter", "w2", vcore=1000, memory=10),
+        ),
+    )
+    happened(site)
+    return site

@@ -1,0 +1,103 @@
+"""What viewers of the page are told: everything once, then what has changed."""
+
+import json
+from typing import Any
+
+from licorne_server.http.ui import board as boards
+from licorne_server.http.ui.board import Board, Key
+
+
+def look(board: Board, **values: int) -> None:
+    """A round in which these are there; a name begins with the letter of its RM."""
+    board.begin()
+    for name, value in values.items():
+        board.put(Key("queues", name[0], "p", name), {"name": name, "value": value})
+    board.end()
+
+
+def since(board: Board, version: int, *visible: str) -> dict[str, Any]:
+    """What a viewer gets that has a version, and may see these RMs, or everything."""
+    text = board.since(version, visible.__contains__ if visible else None)
+    found: dict[str, Any] = json.loads(f"{{{text}}}")
+    return found
+
+
+def test_a_new_viewer_gets_everything() -> None:
+    """Also what has not changed for long."""
+    board = Board()
+    look(board, a=1)
+    look(board, a=1, b=2)
+    found = since(board, 0)
+    assert found["whole"]
+    assert [row["name"] for row in found["queues"]] == ["a", "b"]
+
+
+def test_a_viewer_that_keeps_up_gets_what_has_changed() -> None:
+    """And which entries are gone."""
+    board = Board()
+    look(board, a=1, b=2, c=3)
+    version = board.version
+    look(board, a=1, b=5)
+    found = since(board, version)
+    assert not found["whole"]
+    assert found["queues"] == [{"name": "b", "value": 5}]
+    assert found["gone"] == [["queues", "c", "p", "c"]]
+
+
+def test_nothing_new_is_no_new_version() -> None:
+    """A viewer is not told what it knows; the first look is told even if there is nothing."""
+    board = Board()
+    look(board)
+    assert board.version == 1
+    look(board)
+    assert board.version == 1
+
+
+def test_a_slow_viewer_gets_all_changes_at_once() -> None:
+    """Each entry as it is now, however often it has changed."""
+    board = Board()
+    look(board, a=1, b=1)
+    version = board.version
+    look(board, a=2, b=1, c=1)
+    look(board, a=3, b=1)
+    found = since(board, version)
+    assert found["queues"] == [{"name": "a", "value": 3}]
+    assert found["gone"] == [["queues", "c", "p", "c"]]
+
+
+def test_an_entry_that_comes_back_is_not_gone() -> None:
+    """Whoever has missed both hears of the entry only."""
+    board = Board()
+    look(board, a=1)
+    version = board.version
+    look(board)
+    look(board, a=1)
+    found = since(board, version)
+    assert found["queues"] == [{"name": "a", "value": 1}]
+    assert "gone" not in found
+
+
+def test_a_viewer_that_is_too_far_behind_begins_anew(monkeypatch: Any) -> None:
+    """Names of what is gone are not kept for ever."""
+    monkeypatch.setattr(boards, "MAX_GONE", 2)
+    board = Board()
+    look(board, a=1, b=1, c=1, d=1)
+    version = board.version
+    look(board, a=1)
+    assert since(board, version)["whole"]
+    assert not since(board, board.version)["whole"]
+
+
+def test_a_viewer_sees_only_what_it_may_see() -> None:
+    """That goes for what is there, and for what is gone."""
+    board = Board()
+    look(board, a1=1, b1=1, b2=1)
+    assert [row["name"] for row in since(board, 0, "a")["queues"]] == ["a1"]
+    assert len(since(board, 0)["queues"]) == 3
+    assert len(since(board, 0, "a")["queues"]) == 1, "what others were told is not for it"
+    version = board.version
+    look(board, b2=2)
+    found = since(board, version, "b")
+    assert found["queues"] == [{"name": "b2", "value": 2}]
+    assert found["gone"] == [["queues", "b", "p", "b1"]]
+    assert "gone" in since(board, version)
