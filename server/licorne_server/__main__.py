@@ -3,8 +3,6 @@
 import argparse
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -15,6 +13,7 @@ from licorne_core.config import load
 from licorne_core.config.caps import MAX_BYTES
 from licorne_core.config.schema import Configuration
 from licorne_core.errors import ConfigError
+from licorne_server.cli.http_arguments import add_http_arguments, http_settings
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
 from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
 from licorne_server.peer_bounds import raise_file_limit
@@ -24,6 +23,7 @@ from licorne_server.tokens import token_files
 OK = 0
 FAILED = 1
 COMMANDS = {
+    "healthcheck": "exit with 0 if the server here is alive",
     "version": "say which version runs, in which form, and on which Python",
     "validate-config": "check configuration files",
     "demo": "watch a real server schedule three fake resource managers",
@@ -38,7 +38,6 @@ COMMANDS = {
     "explain": "say why an ask is not placed",
     "events": "show what happened, and what happens",
 }
-HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,8 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser_for(given[0] if given else "").parse_args(given)
     if args.command == "serve":
         return _serve(args)
-    if args.command == "healthcheck":
-        return _healthcheck(args.url)
     if args.command == "validate-config":
         from licorne_server.cli import validate_config
 
@@ -77,8 +74,6 @@ def parser_for(chosen: str) -> argparse.ArgumentParser:
     parser = _Parser(prog="licorne", description="A resource scheduler over gRPC.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="serve resource managers"))
-    health = commands.add_parser("healthcheck", help="exit with 0 if the server here is alive")
-    health.add_argument("--url", default=HEALTHCHECK_URL, help="what to ask (%(default)s)")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text)
         if name == "validate-config":
@@ -91,7 +86,7 @@ def parser_for(chosen: str) -> argparse.ArgumentParser:
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--listen", default="127.0.0.1:7070", metavar="HOST:PORT", help="gRPC (%(default)s)")
-    add("--http", default="127.0.0.1:9080", metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
+    add_http_arguments(parser)
     add("--config", type=Path, metavar="FILE", help="for RMs that register without a configuration")
     add("--tls-cert", type=Path, metavar="FILE", help="certificate chain, PEM")
     add("--tls-key", type=Path, metavar="FILE", help="its key, PEM")
@@ -146,10 +141,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
     """
     return Settings(
         listen=Address.parse(args.listen),
-        http=None if args.http == "off" else Address.parse(args.http),
         default_config=_default_config(args.config),
         tls=_tls(args),
         insecure=args.insecure,
+        **http_settings(args),
         rm_identities=_identities(args.rm_identity),
         operators=frozenset(args.operator),
         rm_tokens=token_files("--rm-token", args.rm_token),
@@ -224,16 +219,6 @@ def _serve(args: argparse.Namespace) -> int:
         if sys.stderr is not None:
             with suppress(OSError):  # stderr may take no more, and the exit code says it too
                 print(f"licorne: {error}", file=sys.stderr)
-        return FAILED
-
-
-def _healthcheck(url: str) -> int:
-    """Ask the server's probe; 0 if it answers that it is well."""
-    try:
-        with urllib.request.urlopen(url, timeout=3) as response:
-            return OK if response.status == 200 else FAILED
-    except (OSError, ValueError) as error:
-        print(f"licorne: {url}: {error}", file=sys.stderr)
         return FAILED
 
 

@@ -37,7 +37,7 @@ from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings, SettingsError
 from licorne_server.share import Share
-from licorne_server.tls import Certificates
+from licorne_server.tls import GrpcCertificates
 from licorne_server.tokens import Tokens
 
 log = structlog.get_logger(__name__)
@@ -77,6 +77,8 @@ class Server:
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
     """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
+    metrics_address: str
+    """The same of the address for metrics and probes alone."""
     failed: asyncio.Event
     """Set when the engine has ended by itself: the server should be stopped."""
 
@@ -103,7 +105,7 @@ class Server:
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
         )
-        self.grpc_address = self.http_address = ""
+        self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
         self.config_thread = ConfigThread()
@@ -126,6 +128,12 @@ class Server:
             if settings.rm_tokens or settings.operator_tokens
             else None
         )
+        self._access = Access(
+            enforced=settings.tls is not None and settings.tls.client_ca is not None,
+            identities=settings.rm_identities,
+            operators=settings.operators,
+            tokens=self._tokens,
+        )
         self._health: StandardHealth | None = None
         self._stopped = False
 
@@ -147,13 +155,12 @@ class Server:
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
-        log.info("started", grpc=self.grpc_address, http=self.http_address)
+        addresses = {"grpc": self.grpc_address, "http": self.http_address}
+        if self.metrics_address:
+            addresses["metrics"] = self.metrics_address
+        log.info("started", **addresses)
         if self.settings.exposed:
-            log.warning(
-                "insecure: served without TLS where others can reach it",
-                grpc=self.grpc_address,
-                http=self.http_address,
-            )
+            log.warning("insecure: served without TLS where others can reach it", **addresses)
 
     def reload(self) -> None:
         """Read the files with tokens again."""
@@ -201,12 +208,7 @@ class Server:
 
     async def _start_grpc(self) -> None:
         settings = self.settings
-        access = Access(
-            enforced=settings.tls is not None and settings.tls.client_ca is not None,
-            identities=settings.rm_identities,
-            operators=settings.operators,
-            tokens=self._tokens,
-        )
+        access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
         gate = Gate(access, self._connections, settings.peers, own)
         options = [*CHANNEL_OPTIONS, *self._connections.options()]
@@ -252,7 +254,7 @@ class Server:
             if self.settings.tls is None:
                 port = server.add_insecure_port(str(address))
             else:
-                credentials = Certificates(self.settings.tls).credentials()
+                credentials = GrpcCertificates(self.settings.tls).credentials()
                 port = server.add_secure_port(str(address), credentials)
         except RuntimeError as error:
             raise SettingsError(f"cannot listen on {address}: {error}") from None
@@ -261,16 +263,21 @@ class Server:
         return str(address.with_port(port))
 
     async def _start_http(self) -> None:
-        address = self.settings.http
-        if address is None:
-            return
-        sources = Sources(
+        self._http = HttpServer(self._sources(), self.settings.peers)
+        self.http_address, self.metrics_address = await self._http.open(self.settings)
+        if self.http_address:
+            self._history.start()
+
+    def _sources(self) -> Sources:
+        """What HTTP reads."""
+        return Sources(
             views=self.scheduler.views,
             status=self._status,
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=self.rms.state_of,
-            tokens=self._tokens,
+            access=self._access,
+            cors_origins=self.settings.cors_origins,
             log_level=self.settings.log_level,
             figures=self._figures,
             config_thread=self.config_thread,
@@ -278,13 +285,6 @@ class Server:
             events=self.events,
             share=self._share,
         )
-        self._http = HttpServer(sources, self.settings.peers)
-        try:
-            _, port = await self._http.start(address.host, address.port)
-        except OSError as error:
-            raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
-        self.http_address = str(address.with_port(port))
-        self._history.start()
 
     def _extra(self, rm_id: RmId) -> ExtraConfig:
         return read_extra(self.scheduler.views.rm(rm_id).extra_config)

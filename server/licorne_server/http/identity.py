@@ -1,9 +1,16 @@
-"""Who may see what over HTTP, where the server knows tokens.
+"""Who may see what over HTTP, where the server knows tokens or certificates (`access.py`).
 
-Probes are open to everybody. All else needs a token. That of an operator shows everything, that of
-an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of what
-is there and of what is not.
+Probes are open to everybody. All else needs an identity. That of an operator shows everything, that
+of an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of
+what is there and of what is not.
+
+Where nobody has an identity everybody may see everything. That is so as well where HTTP is plain
+although gRPC knows its callers by their certificates, but there nobody is an operator.
 """
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -12,14 +19,15 @@ from aiohttp.typedefs import Handler
 from licorne_core.errors import NotFound
 from licorne_core.ids import rm_of
 from licorne_core.views import Views
+from licorne_server.access import Access, Caller
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import PARTY
-from licorne_server.tokens import Grant, Tokens
+from licorne_server.http.stream import CALLER
+from licorne_server.peers import party_of
 
 log = structlog.get_logger(__name__)
 
 OPEN_TO_ALL = frozenset({"/livez", "/readyz"})
-"""Probes have no token."""
+"""Probes have no identity."""
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf"})
 """Nothing of any RM is shown there."""
@@ -35,13 +43,17 @@ OF_ONE_RM = frozenset(
 """Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in
 it is that of all RMs."""
 
+OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
+"""Paths, with all below them, that show the process itself: an identity is not enough where there
+are operators."""
+
 
 class Identity:
-    """Refuses whoever has no token, or one that does not allow what is asked for."""
+    """Refuses whoever has no identity, or one that does not allow what is asked for."""
 
     def __init__(self, sources: Sources) -> None:
-        """Without tokens everything is open to everybody."""
-        self._tokens: Tokens | None = sources.tokens
+        """Without tokens and certificates everything is open to everybody."""
+        self._access: Access = sources.access
         self._views: Views = sources.views
 
     @web.middleware
@@ -50,23 +62,56 @@ class Identity:
 
         Raises:
             HTTPUnauthorized: there is no known token.
-            HTTPForbidden: the token does not allow it.
+            HTTPForbidden: there is no certificate, or what there is does not allow it.
         """
-        if self._tokens is not None and request.path not in OPEN_TO_ALL:
-            grant = _grant(self._tokens, request)
-            if not (grant.operator or self._is_of(grant, request)):
-                log.warning("denied", peer=request.remote, party=grant.party, path=request.path)
-                raise web.HTTPForbidden(text="this token does not allow it")
-            request[PARTY] = grant.party
+        if request.path not in OPEN_TO_ALL:
+            caller = request[CALLER] = self._caller(request)
+            if not (caller.operator or self._may_see(caller, request)):
+                log.warning("denied", peer=request.remote, party=caller.party, path=request.path)
+                raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
         return await handler(request)
 
-    def _is_of(self, grant: Grant, request: web.Request) -> bool:
-        """Whether nothing but what is of the token's RMs is asked for."""
+    def _refused(self, request: web.Request) -> str:
+        """What it is that does not allow something."""
+        if self._access.by_token:
+            return "this token"
+        return "plain HTTP" if _is_plain(request.transport) else "this certificate"
+
+    def _caller(self, request: web.Request) -> Caller:
+        """Who asks.
+
+        Raises:
+            HTTPUnauthorized: there is no known token.
+            HTTPForbidden: there is no certificate.
+        """
+        access, host = self._access, request.remote or ""
+        if access.by_token:
+            caller = access.bearer(request.headers.getall("Authorization", []))
+            if caller is None:
+                log.warning("not authenticated", peer=host)
+                raise web.HTTPUnauthorized(text="a valid token is needed")
+            return caller
+        if not access.by_certificate:
+            return access.anybody(host)
+        if _is_plain(request.transport):
+            return Caller(frozenset(), False, party_of(host))
+        names = _names(request.transport)
+        if not names:
+            log.warning("not authenticated", peer=host)
+            raise web.HTTPForbidden(text="a client certificate is needed")
+        return access.certified(names)
+
+    def _may_see(self, caller: Caller, request: web.Request) -> bool:
+        """Whether somebody who is no operator may see it: nothing but what is of its own RMs."""
+        if not self._access.by_token and _is_plain(request.transport):
+            return not request.path.startswith(OPERATORS_ONLY)
         if request.path in OPEN_TO_RMS:
             return True
         if "partition" in request.match_info:
-            return self._rm_of(request.match_info["partition"]) in grant.rms
-        return request.path in OF_ONE_RM and request.query.get("rm", "") in grant.rms
+            rm_id = self._rm_of(request.match_info["partition"])
+            return bool(rm_id) and self._access.may_read(caller, rm_id)
+        rm_id = request.query.get("rm", "")
+        return request.path in OF_ONE_RM and self._access.may_read(caller, rm_id)
 
     def _rm_of(self, partition: str) -> str:
         """The RM whose partition a path means; empty if there is no such partition."""
@@ -76,15 +121,23 @@ class Identity:
             return ""
 
 
-def _grant(tokens: Tokens, request: web.Request) -> Grant:
-    """What the token of a request allows.
+def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether a connection has no TLS."""
+    return transport is None or transport.get_extra_info("ssl_object") is None
 
-    Raises:
-        HTTPUnauthorized: there is none that is known, or more than one.
+
+def _names(transport: asyncio.BaseTransport | None) -> frozenset[str]:
+    """The names in the certificate of a connection, which was checked; none without one.
+
+    As over gRPC the common name counts only where there are no alternative names.
     """
-    given = request.headers.getall("Authorization", [])
-    grant = tokens.grant(given[0]) if len(given) == 1 else None
-    if grant is None:
-        log.warning("not authenticated", peer=request.remote)
-        raise web.HTTPUnauthorized(text="a valid token is needed")
-    return grant
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    alternative = frozenset(value for _, value in (shown or {}).get("subjectAltName", ()))
+    return alternative or frozenset(_common_names(shown or {}))
+
+
+def _common_names(shown: Mapping[str, Any]) -> Iterator[str]:
+    for attributes in shown.get("subject", ()):
+        for name, value in attributes:
+            if name == "commonName":
+                yield value

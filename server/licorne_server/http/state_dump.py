@@ -30,7 +30,7 @@ STATES = ("active", "completed", "rejected")
 
 
 class DumpReads:
-    """The state dump under its newer and its older path."""
+    """The state dump. Its older path leads to it (`debug.py`)."""
 
     def __init__(self, sources: Sources) -> None:
         """Dump these."""
@@ -38,11 +38,8 @@ class DumpReads:
         self._busy = False
 
     def routes(self) -> list[web.RouteDef]:
-        """Both paths."""
-        return [
-            web.get("/debug/fullstatedump", self.dump),
-            web.get("/ws/v1/fullstatedump", self.dump),
-        ]
+        """The only path."""
+        return [web.get("/debug/fullstatedump", self.dump)]
 
     async def dump(self, request: web.Request) -> web.StreamResponse:
         """The state of all RMs, or of the one that `rm` names; one dump at a time."""
