@@ -6,6 +6,8 @@ GEN := .venv-gen/bin
 SCENARIO ?= shim
 JOBS ?= 1
 GO := $(shell command -v go 2>/dev/null)
+NPM := $(shell command -v npm 2>/dev/null)
+BUF := npx --no-install buf
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 NATIVE_WORLDS ?= 200
@@ -22,22 +24,31 @@ SBOM := dist/licorne.cdx.json
 BASE ?=
 IMAGE ?= licorne
 
+# What the server and the client need, and what working on them needs beside that.
+RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 GENERATOR := .venv-gen/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help gate native pure dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check picture format constraints clean
+.PHONY: help gate native pure dist test-dist test-native image sbom install demo run bench test test-go lint-go test-shim test-bench soak mutants rows check lint types imports gen gen-check lint-proto proto-release examples example-go example-java example-typescript example-rust picture format constraints clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 install: $(INSTALLED) ## make .venv with the server, the client and the tools
 
-$(INSTALLED): pyproject.toml clients/python/pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml clients/python/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; say make PYTHON=...")'
+	@echo 'Setting up .venv with the server and the client: about a minute, the first time only ...' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e clients/python -e . --group dev
+	@$(PIP_INSTALL) --upgrade 'pip>=25.1'
+	@$(PIP_INSTALL) -c constraints.txt -e clients/python -e .
+	@touch $@
+
+$(INSTALLED): $(RUNTIME)
+	@echo 'Adding the tools for tests and development to .venv: about a minute, the first time only ...' >&2
+	@$(PIP_INSTALL) -c constraints.txt --group dev
 	@touch $@
 
 $(GENERATOR): proto/requirements.txt
@@ -45,13 +56,13 @@ $(GENERATOR): proto/requirements.txt
 	@$(GEN)/python -m pip install --quiet --disable-pip-version-check -r proto/requirements.txt
 	@touch $@
 
-demo: install ## a real server and fake RMs, seen from the terminal
+demo: $(RUNTIME) ## a real server and fake RMs, seen from the terminal
 	@$(BIN)/licorne demo
 
-run: install ## a server on loopback
+run: $(RUNTIME) ## a server on loopback
 	@$(BIN)/licorne serve $(SERVE_FLAGS)
 
-bench: install ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
+bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
 test: install ## the tests, on all processors; benchmarks as such: make test-bench
@@ -69,11 +80,20 @@ native: install ## compile the hot modules in place; needs a C compiler
 pure: install ## take away what `make native` has compiled
 	@$(BIN)/python native.py pure
 
-# The environment of each build is made by pip, from the requirements in pyproject.toml.
-dist: install ## wheels, into dist/: the client's, the server's, and the server's compiled for this machine
-	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./clients/python .
-	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@ls dist/*.whl
+# The environment of each build is made from the requirements in pyproject.toml.
+dist: install ## into dist/: wheels and sources of client and server, and the server compiled for this machine
+	@rm -rf dist
+	@$(BIN)/uv build --quiet --out-dir dist clients/python
+	@$(BIN)/uv build --quiet --out-dir dist .
+	@HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/uv build --quiet --wheel --out-dir dist .
+	@ls dist/*.whl dist/*.tar.gz
+
+# Nothing of the checkout is used: the wheels come from dist/, and the command runs from elsewhere.
+test-dist: dist ## do the wheels work in an environment of their own?
+	@rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
+	@.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --find-links dist --only-binary :all: licorne-server
+	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne --version | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
+	@echo 'test-dist: 1 passed, 0 failed'
 
 # Ends with the sources alone again, as a library hides what is changed in its source.
 test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
@@ -110,7 +130,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check test $(if $(GO),test-go) test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test $(if $(GO),test-go) examples test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
@@ -127,6 +147,46 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
+
+# The examples: each is generated, compiled, and gets a thousand allocations from a real server. What has no
+# toolchain here is named and left out.
+EXAMPLES := clients/examples
+PLAY := $(BIN)/python $(EXAMPLES)/check.py
+
+examples: install ## the RMs of clients/examples whose toolchain is here, against a real server
+	@for one in go:go java:mvn typescript:npm rust:cargo; do \
+	  language=$${one%:*} tool=$${one#*:}; \
+	  if command -v $$tool > /dev/null; then $(MAKE) --no-print-directory example-$$language || exit 1; \
+	  else echo "examples: $$language is left out, as there is no $$tool"; fi; done
+
+example-go: install ## the example in Go
+	@cd $(EXAMPLES)/go && go vet ./... && go build -o $(CURDIR)/build/example-go .
+	@$(PLAY) go build/example-go
+
+example-java: install ## the example in Java; needs Maven
+	@cd $(EXAMPLES)/java && mvn --quiet --batch-mode package
+	@$(PLAY) java java -cp '$(EXAMPLES)/java/target/example.jar:$(EXAMPLES)/java/target/dependency/*' dev.licorne.example.Main
+
+example-typescript: install ## the example in TypeScript; needs npm
+	@cd $(EXAMPLES)/typescript && npm install --no-save --ignore-scripts --silent --no-audit --no-fund && npm run --silent build
+	@$(PLAY) typescript node $(EXAMPLES)/typescript/dist/main.js
+
+example-rust: install ## the example in Rust; needs cargo
+	@cd $(EXAMPLES)/rust && cargo build --quiet --locked --target-dir $(CURDIR)/build/example-rust
+	@$(PLAY) rust build/example-rust/debug/licorne-example
+
+# Compares with the last release: what its clients use must stay.
+lint-proto: proto/node_modules/.installed ## do the .proto files keep buf's rules, and what was released? needs npm
+	@cd proto && $(BUF) lint && $(BUF) breaking --against released.binpb
+	@echo 'lint-proto: 2 passed, 0 failed'
+
+proto-release: proto/node_modules/.installed ## note what the .proto files say as released; needs npm
+	@cd proto && $(BUF) build --exclude-source-info -o released.binpb
+
+proto/node_modules/.installed: proto/package.json proto/package-lock.json
+	@test -n "$(NPM)" || { echo 'no npm is installed' >&2; exit 1; }
+	@cd proto && npm install --no-save --ignore-scripts --silent --no-audit --no-fund
+	@touch $@
 
 picture: install ## draw docs/picture.svg anew
 	@$(BIN)/python docs/picture.py
@@ -157,5 +217,5 @@ sbom: install ## what the image has inside, as CycloneDX, into dist/
 
 clean: ## remove the environments and caches
 	@find core server -name '*.so' -delete
-	@rm -rf build .venv .venv-gen .venv-new .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
+	@rm -rf build .venv .venv-dist .venv-gen .venv-new dist .mypy_cache .ruff_cache core/.ruff_cache .pytest_cache \
 	  .import_linter_cache .hypothesis

@@ -28,13 +28,7 @@ SUFFIXES = {".py", ".pyi", ".go"}
 PACKAGE_MARK = '"""Generated from the .proto files of this path; nothing is hand-written."""\n'
 
 GO_MODULE = "licorne.dev/clients/go"
-GO_SOURCES = ("licorne/v1/session.proto", "licorne/v1/admin.proto")
-# Protobuf refuses a second copy of a package in one process. So the types of `si.v1` are those of
-# the published module, as a shim has them.
-GO_PACKAGES = {
-    "licorne/si/v1/si.proto": "github.com/apache/yunikorn-scheduler-interface/lib/go/si",
-    **dict.fromkeys(GO_SOURCES, f"{GO_MODULE}/licornev1"),
-}
+GO_SOURCES = tuple(f"licorne/v1/{name}.proto" for name in ("admin", "session", "state"))
 GO_PACKAGE_MARK = """\
 // Package licornev1 is generated from proto/licorne/v1; nothing in it is hand-written.
 package licornev1
@@ -77,13 +71,11 @@ def generate_go(target: Path, go: str) -> None:
         build = [go, "build", "-o", plugins, *GO_PLUGINS]
         if subprocess.run(build, cwd=CLIENTS / "go", check=False).returncode != 0:
             sys.exit("generate: the Go plugins could not be built, see above")
-        packages = [f"M{path}={package}" for path, package in GO_PACKAGES.items()]
-        options = ",".join([f"module={GO_MODULE}", *packages])
         compile_protos(
             [
                 *(f"--plugin={Path(plugins) / Path(name).name}" for name in GO_PLUGINS),
-                f"--go_out={options}:{target}",
-                f"--go-grpc_out={options}:{target}",
+                f"--go_out=module={GO_MODULE}:{target}",
+                f"--go-grpc_out=module={GO_MODULE}:{target}",
                 *GO_SOURCES,
             ]
         )

@@ -125,6 +125,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "ends; 0 for never (%(default)s)",
     )
     add("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    add(
+        "--log-format",
+        default="auto",
+        choices=("auto", "console", "json"),
+        help="auto is console on a terminal, and json elsewhere (%(default)s)",
+    )
 
 
 def _add_validate_config(parser: argparse.ArgumentParser) -> None:
@@ -213,7 +219,7 @@ def _serve(args: argparse.Namespace) -> int:
     raise_file_limit()
     try:
         settings = settings_of(args)
-        with process_logs(args.log_level) as logs:
+        with process_logs(args.log_level, args.log_format) as logs:
             return serve(settings, logs)
     except SettingsError as error:
         if sys.stderr is not None:

@@ -13,12 +13,12 @@ from licorne_core.ids import RmId
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.build_info import build_info
 from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
 from licorne_server.config_thread import ConfigThread
 from licorne_server.connections import Connections
-from licorne_server.convert_out import nanoseconds
 from licorne_server.departures import Departures
 from licorne_server.engine import Engine
 from licorne_server.errors import Stopped
@@ -29,6 +29,7 @@ from licorne_server.http import Figures, HttpServer, RmFigures, Sources, Status
 from licorne_server.logs import dropped
 from licorne_server.memory import Memory
 from licorne_server.rms import Rms
+from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
@@ -108,6 +109,7 @@ class Server:
         self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
+        self._build = build_info()
         self.config_thread = ConfigThread()
         self._admission = Admission(
             self.engine,
@@ -158,7 +160,8 @@ class Server:
         addresses = {"grpc": self.grpc_address, "http": self.http_address}
         if self.metrics_address:
             addresses["metrics"] = self.metrics_address
-        log.info("started", **addresses)
+        build = self._build
+        log.info("started", version=build.version, form=build.form, **addresses)
         if self.settings.exposed:
             log.warning("insecure: served without TLS where others can reach it", **addresses)
 
@@ -216,7 +219,7 @@ class Server:
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
-        epoch = nanoseconds(self.clock.now())
+        started_time = self.clock.now()
         services = (
             SchedulerService(self.engine, self.rms, access, gate, admission),
             SessionService(
@@ -226,9 +229,11 @@ class Server:
                 gate,
                 admission,
                 self._share,
-                epoch,
+                _epoch(started_time),
                 settings.heartbeat,
+                self._build.version,
             ),
+            AboutService(self._build, started_time, access),
             AdminService(self.engine, self.rms, views, access, thread, self.departures),
             StateService(views, self.rms, access, self._share, self.engine.now),
             EventsService(self.events, access, self._share),
@@ -329,6 +334,11 @@ class Server:
             defects=engine.defects,
             log_lines_dropped=dropped(),
         )
+
+
+def _epoch(started_time: float) -> int:
+    """The number of a start, in microseconds: below 2^53 until 2255, as JavaScript needs it."""
+    return int(started_time * 1e6)
 
 
 @asynccontextmanager

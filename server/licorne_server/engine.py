@@ -31,6 +31,9 @@ from licorne_server.portions import PortionChooser, Portions
 
 log = structlog.get_logger(__name__)
 
+SLOW_SECONDS = 0.1
+"""The log tells of every turn and every command that takes longer."""
+
 MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
@@ -201,11 +204,16 @@ class Engine:
             return
         for answers in inbox.take_answers():
             self._handle(answers)
-        stop = perf_counter() + self.portions.inbox
+        begin = perf_counter()
+        stop = begin + self.portions.inbox
         while (entry := inbox.take()) is not None:
             self._handle(entry)
-            if perf_counter() > stop:
+            end = perf_counter()
+            if end - begin > SLOW_SECONDS:
+                _tell_slow(entry.command, end - begin)
+            if end > stop:
                 return
+            begin = end
 
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, told = entry
@@ -245,6 +253,9 @@ class Engine:
         self.turns += 1
         spent = perf_counter() - begin
         self.turn_seconds += spent
+        if spent > SLOW_SECONDS:
+            rm_ids = sorted({effect.rm_id for effect in effects})
+            log.warning("slow turn", seconds=round(spent, 3), rm_ids=rm_ids, effects=len(effects))
         if spent > self.portions.turn:
             self._decisions = max(MIN_DECISIONS, self._decisions // 2)
         elif spent < self.portions.turn / 2:
@@ -282,6 +293,13 @@ class Engine:
         except Exception:
             log.exception("hold failed", rm_id=rm_id, correlation_id=correlation_id)
         self._sink.halt(rm_id, correlation_id)
+
+
+def _tell_slow(command: Command, seconds: float) -> None:
+    """Say in the log which command has kept everybody waiting."""
+    rm_id = None if isinstance(command, OfNoRm) else command.rm_id
+    name = type(command).__name__
+    log.warning("slow command", command=name, rm_id=rm_id, seconds=round(seconds, 3))
 
 
 def _deadline(scheduler: Scheduler) -> float:

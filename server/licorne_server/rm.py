@@ -5,6 +5,7 @@ A lost stream loses nothing here. Books and outbox stay until the RM registers a
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 
 import grpc
 import structlog
@@ -139,7 +140,7 @@ class Rm:
         if not self.connected:
             self.since = self._now()
         self.streams[kind] = stream
-        log.info("stream opened", rm_id=self.rm_id, stream=kind.value)
+        log.info("stream opened", rm_id=self.rm_id, stream=kind.value, peer=stream.peer)
 
     def detach(self, kind: Kind, stream: Stream) -> None:
         """Note that the stream has ended; a newer one of its kind stays."""
@@ -147,7 +148,14 @@ class Rm:
             del self.streams[kind]
             if not self.connected:
                 self.since = self._now()
-        log.info("stream closed", rm_id=self.rm_id, stream=kind.value)
+        log.info(
+            "stream closed",
+            rm_id=self.rm_id,
+            stream=kind.value,
+            peer=stream.peer,
+            reason=stream.reason,
+            **asdict(stream.traffic),
+        )
 
     def end_streams(self, error: CallError | None, kinds: Iterable[Kind] = tuple(Kind)) -> None:
         """End the open streams of these kinds."""

@@ -13,14 +13,15 @@ that were read behind it are dropped with the stream: the RM may have registered
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
 from licorne_server.connections import Link
-from licorne_server.errors import CallError, unavailable
+from licorne_server.errors import CallError, Malformed, unavailable
 
 FLUSH_SECONDS = 5.0
 """How long what waits may still be written after the RM's side has ended."""
@@ -33,6 +34,16 @@ ENOUGH_ITEMS = 256
 
 FEW_ITEMS = 8
 """After a message with fewer items than this the next one leaves at once."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What one stream has carried. Bytes are those of messages, without what wraps them."""
+
+    messages_read: int = 0
+    bytes_read: int = 0
+    messages_written: int = 0
+    bytes_written: int = 0
 
 
 class Stream:
@@ -48,6 +59,11 @@ class Stream:
     """Whether the stream has ended: nothing more is read, begun or written."""
     closed: asyncio.Event
     """Set when nothing of the stream runs any more."""
+    peer: str
+    """Where the call comes from, as gRPC writes it."""
+    traffic: Traffic
+    reason: str
+    """Why the stream has ended, for the log; empty before."""
 
     def __init__(self, context: Any, link: Link | None = None) -> None:
         """Over a `grpc.aio` servicer context, on a connection."""
@@ -64,6 +80,9 @@ class Stream:
         # Whether a request is being carried out.
         self._finishing_request = False
         self.over = False
+        self.peer = context.peer()
+        self.traffic = Traffic()
+        self.reason = ""
         self.wrote_at = 0.0
         self.wrote_items = 0
         self.finishing = asyncio.Event()
@@ -107,6 +126,8 @@ class Stream:
             return None
         message: bytes = raw
         self._link.heard(len(message))
+        self.traffic.messages_read += 1
+        self.traffic.bytes_read += len(message)
         return message
 
     @contextmanager
@@ -127,6 +148,8 @@ class Stream:
         """Send a message. Only the stream's one writer may call this."""
         self.wrote_at = asyncio.get_running_loop().time()
         self._link.told(len(raw))
+        self.traffic.messages_written += 1
+        self.traffic.bytes_written += len(raw)
         await self._context.write(raw)
 
     async def more_may_come(self, items: int, *, busy: bool) -> bool:
@@ -159,13 +182,25 @@ class Stream:
         Raises:
             CallError: the call was ended from outside, or by one of the three.
         """
+        try:
+            await self._run((read, carry_out, write), wake)
+        except asyncio.CancelledError:
+            self.reason = "its client has gone"
+            raise
+        except Exception as error:
+            self.reason = _why(error)
+            raise
+        self.reason = self.reason or "its client has ended it"
+
+    async def _run(
+        self, parts: Sequence[Coroutine[Any, Any, None]], wake: Callable[[], None]
+    ) -> None:
+        """As `run`; the parts are what reads, what carries out, and what writes."""
         self._wake = wake
         self._link.streams += 1
-        reader: asyncio.Future[Any] = asyncio.ensure_future(read)
-        worker: asyncio.Future[Any] = asyncio.ensure_future(carry_out)
-        writer: asyncio.Future[Any] = asyncio.ensure_future(write)
+        every: list[asyncio.Future[Any]] = [asyncio.ensure_future(part) for part in parts]
+        reader, worker, writer = every
         ended: asyncio.Future[Any] = self._ended
-        every = (reader, worker, writer)
         try:
             await asyncio.wait((worker, writer, ended), return_when=asyncio.FIRST_COMPLETED)
             if worker.done() and not worker.exception() and not self._ended.done():
@@ -191,7 +226,7 @@ class Stream:
         if self._last_word is not None:
             raise self._last_word
 
-    async def _settle(self, every: tuple[asyncio.Future[Any], ...]) -> None:
+    async def _settle(self, every: Sequence[asyncio.Future[Any]]) -> None:
         """Wait for all to end, then set `closed`, even if this is cancelled meanwhile."""
         settled = asyncio.ensure_future(asyncio.wait(every))
         try:
@@ -200,3 +235,10 @@ class Stream:
             settled.add_done_callback(lambda _: self.closed.set())
             raise
         self.closed.set()
+
+
+def _why(error: Exception) -> str:
+    """Why an error ends a stream. What failed inside is in a line of its own."""
+    if isinstance(error, CallError):
+        return f"{error.code.name}: {error.message}"
+    return str(error) if isinstance(error, Malformed) else "INTERNAL"

@@ -190,6 +190,8 @@ def test_commands_run(words: list[str], shell: Shell) -> None:
             shell.licorne(rest)
         case ["make", *targets]:
             assert set(targets) <= make_targets()
+        case ["export", "PATH=$PWD/.venv/bin:$PATH"]:
+            assert (ROOT / "Makefile").read_text(encoding="utf-8").count("BIN := .venv/bin\n") == 1
         case ["pip", "install", *folders]:
             distributions = [folder for folder in folders if folder != "-e"]
             assert all((ROOT / folder / "pyproject.toml").is_file() for folder in distributions)

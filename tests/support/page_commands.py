@@ -89,6 +89,7 @@ class Shell:
             "serve": self._serve,
             "fake-rm": self._fake_rm,
             "validate-config": self._in_process,
+            "version": self._in_process,
             "bench": self._bench,
             **dict.fromkeys(ASKING, self._ask),
         }

@@ -2753,7 +2753,7 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\x16licorne/v1/admin.proto\x12\n" +
 	"licorne.v1\x1a\x16licorne/si/v1/si.proto\".\n" +
 	"\x17GetConfigurationRequest\x12\x13\n" +
-	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xe8\x02\n" +
+	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\"\xec\x02\n" +
 	"\x18GetConfigurationResponse\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12!\n" +
 	"\fpolicy_group\x18\x02 \x01(\tR\vpolicyGroup\x12\x16\n" +
@@ -2761,8 +2761,8 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\bchecksum\x18\x04 \x01(\tR\bchecksum\x12X\n" +
 	"\fextra_config\x18\x05 \x03(\v25.licorne.v1.GetConfigurationResponse.ExtraConfigEntryR\vextraConfig\x12\x1a\n" +
 	"\brevision\x18\x06 \x01(\x04R\brevision\x12\x16\n" +
-	"\x06source\x18\a \x01(\tR\x06source\x12\x12\n" +
-	"\x04time\x18\b \x01(\x03R\x04time\x1a>\n" +
+	"\x06source\x18\a \x01(\tR\x06source\x12\x16\n" +
+	"\x04time\x18\b \x01(\x03B\x020\x01R\x04time\x1a>\n" +
 	"\x10ExtraConfigEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"N\n" +
@@ -2800,12 +2800,12 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"withConfig\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\"]\n" +
 	"\x1aListConfigurationsResponse\x12?\n" +
-	"\trevisions\x18\x01 \x03(\v2!.licorne.v1.ConfigurationRevisionR\trevisions\"\xbd\x01\n" +
+	"\trevisions\x18\x01 \x03(\v2!.licorne.v1.ConfigurationRevisionR\trevisions\"\xc1\x01\n" +
 	"\x15ConfigurationRevision\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\tR\bchecksum\x12\x16\n" +
-	"\x06source\x18\x03 \x01(\tR\x06source\x12\x12\n" +
-	"\x04time\x18\x04 \x01(\x03R\x04time\x12\x0e\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x16\n" +
+	"\x04time\x18\x04 \x01(\x03B\x020\x01R\x04time\x12\x0e\n" +
 	"\x02by\x18\x05 \x01(\tR\x02by\x12\x18\n" +
 	"\acomment\x18\x06 \x01(\tR\acomment\x12\x16\n" +
 	"\x06config\x18\a \x01(\tR\x06config\"\x8e\x01\n" +
@@ -2993,7 +2993,10 @@ const file_licorne_v1_admin_proto_rawDesc = "" +
 	"\fGetLogLevels\x12\x1f.licorne.v1.GetLogLevelsRequest\x1a .licorne.v1.GetLogLevelsResponse\x12N\n" +
 	"\vSetLogLevel\x12\x1e.licorne.v1.SetLogLevelRequest\x1a\x1f.licorne.v1.SetLogLevelResponse\x12J\n" +
 	"\tDumpState\x12\x1c.licorne.v1.DumpStateRequest\x1a\x1d.licorne.v1.DumpStateResponse0\x01\x12E\n" +
-	"\bForgetRm\x12\x1b.licorne.v1.ForgetRmRequest\x1a\x1c.licorne.v1.ForgetRmResponseb\x06proto3"
+	"\bForgetRm\x12\x1b.licorne.v1.ForgetRmRequest\x1a\x1c.licorne.v1.ForgetRmResponseBM\n" +
+	"\x0edev.licorne.v1B\n" +
+	"AdminProtoP\x01Z licorne.dev/clients/go/licornev1\xaa\x02\n" +
+	"Licorne.V1b\x06proto3"
 
 var (
 	file_licorne_v1_admin_proto_rawDescOnce sync.Once

@@ -395,7 +395,8 @@ type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Rises with every owner of the RM's partitions; with one process, with every start of it.
+	// Rises with every owner of the RM's partitions; with one process, with every start of it. It is below
+	// 2^53, so that a number of JavaScript holds it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Rises with every registration of the RM within an epoch.
 	Session uint64 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
@@ -2458,7 +2459,9 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x06BY_TAG\x10\x01\x12\x0f\n" +
 	"\vBY_ALL_TAGS\x10\x022N\n" +
 	"\aSession\x12C\n" +
-	"\x06Update\x12\x19.licorne.v1.UpdateRequest\x1a\x1a.licorne.v1.UpdateResponse(\x010\x01b\x06proto3"
+	"\x06Update\x12\x19.licorne.v1.UpdateRequest\x1a\x1a.licorne.v1.UpdateResponse(\x010\x01BO\n" +
+	"\x0edev.licorne.v1B\fSessionProtoP\x01Z licorne.dev/clients/go/licornev1\xaa\x02\n" +
+	"Licorne.V1b\x06proto3"
 
 var (
 	file_licorne_v1_session_proto_rawDescOnce sync.Once

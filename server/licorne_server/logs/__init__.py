@@ -1,9 +1,9 @@
-"""Logs: one JSON object a line on stderr, control characters escaped, nothing on stdout.
+"""Logs on stderr: an object of JSON a line, or text on a terminal. Nothing goes to stdout.
 
 Logging never waits and never fails: a line that cannot be written is dropped and counted.
 """
 
-from licorne_server.logs.process import ProcessLogs, dropped, process_logs
+from licorne_server.logs.process import FORMATS, ProcessLogs, dropped, process_logs
 from licorne_server.logs.setting import set_up
 
-__all__ = ["ProcessLogs", "dropped", "process_logs", "set_up"]
+__all__ = ["FORMATS", "ProcessLogs", "dropped", "process_logs", "set_up"]

@@ -1,7 +1,7 @@
-"""From what is to be said to one line of JSON: limited in number, bounded in length, escaped."""
+"""From what is to be said to one line: limited in number, bounded in length, escaped."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from time import monotonic
 from typing import Any, NoReturn
@@ -44,9 +44,10 @@ _render_exceptions = structlog.processors.ExceptionRenderer(
 class Lines:
     """Makes lines, and is the last processor of structlog. Any thread may call any method."""
 
-    def __init__(self, drops: Drops) -> None:
-        """Count in `drops` the lines that are not made."""
+    def __init__(self, drops: Drops, render: Callable[[EventDict], str] | None = None) -> None:
+        """Count in `drops` the lines that are not made; `render` makes JSON if it is not given."""
         self._drops = drops
+        self._render = render or rendered
         self._limits = Limits(monotonic)
 
     def __call__(self, logger: Any, method: str, entry: EventDict) -> str:
@@ -70,13 +71,13 @@ class Lines:
     def of_drops(self, dropped: Dropped) -> str:
         """The line that says how many lines were dropped."""
         entry = {**dropped._asdict(), "event": "log lines dropped", "level": "warning"}
-        return rendered(_stamp(None, "warning", entry))
+        return self._render(_stamp(None, "warning", entry))
 
     def _make(self, kind: str, allowance: Allowance, entry: EventDict) -> str:
         if not self._limits.admits(kind, allowance):
             self._drop(kind, Reason.RATE)
         try:
-            return rendered(_render_exceptions(None, "", _stamp(None, "", entry)))
+            return self._render(_render_exceptions(None, "", _stamp(None, "", entry)))
         except Exception:
             # Whoever logs must not fail because a value has no text.
             self._drop(kind, Reason.UNPRINTABLE)
@@ -87,17 +88,22 @@ class Lines:
 
 
 def rendered(entry: EventDict) -> str:
-    """The entry as a JSON object in ASCII without control characters, no longer than `MAX_LINE`.
+    """The entry as a JSON object in ASCII without control characters, no longer than `MAX_LINE`."""
+    return json.dumps(fitted(entry))
+
+
+def fitted(entry: EventDict) -> dict[str, Any]:
+    """As much of the entry as a line of JSON of `MAX_LINE` characters has room for.
 
     The work is bounded too: what finds no room is not looked at.
     """
     ordered = {key: entry[key] for key in FIRST if key in entry} | dict(entry)
-    line = ""
+    fit: dict[str, Any] = {}
     for room in ROOMS:
-        line = json.dumps(_Fitting(room).fit(ordered))
-        if len(line) <= MAX_LINE:
+        fit = _Fitting(room).fit(ordered)
+        if len(json.dumps(fit)) <= MAX_LINE:
             break
-    return line
+    return fit
 
 
 class _Fitting:

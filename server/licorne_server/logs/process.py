@@ -7,12 +7,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from licorne_server.logs.console import Console
 from licorne_server.logs.drops import Drops
 from licorne_server.logs.lines import Lines
 from licorne_server.logs.redirect import STDERR, Redirect
 from licorne_server.logs.setting import set_up
 from licorne_server.logs.strays import Strays
 from licorne_server.logs.writer import Writer
+
+FORMATS = ("auto", "console", "json")
+"""How lines look: `auto` is `console` where stderr is a terminal, and `json` elsewhere."""
 
 FLUSH_SECONDS = 2.0
 """How long the process waits in the end for lines that are not written yet."""
@@ -29,11 +33,11 @@ def dropped() -> Mapping[str, int]:
 class ProcessLogs:
     """What has taken the logs of the process over."""
 
-    def __init__(self, level: str) -> None:
-        """Nothing is taken over before `begin`."""
+    def __init__(self, level: str, form: str = "json") -> None:
+        """Nothing is taken over before `begin`. `form` is one of `FORMATS`."""
         self._level = level
         self._is_open = sys.stderr is not None
-        self._lines = Lines(_drops)
+        self._lines = Lines(_drops, _console(form))
         self._saved = -1
         self._writer: Writer
         self._redirect: Redirect
@@ -66,18 +70,27 @@ class ProcessLogs:
 
 
 @contextmanager
-def process_logs(level: str) -> Iterator[ProcessLogs]:
-    """The process's logs are taken over inside the block.
+def process_logs(level: str, form: str = "json") -> Iterator[ProcessLogs]:
+    """The process's logs are taken over inside the block; `form` is one of `FORMATS`.
 
     This is for a process that is nothing but a server: descriptor 2, the hooks of the interpreter
     and Python's logging belong to the whole process.
     """
-    logs = ProcessLogs(level)
+    logs = ProcessLogs(level, form)
     logs.begin()
     try:
         yield logs
     finally:
         logs.end()
+
+
+def _console(form: str) -> Console | None:
+    """What renders lines for a person, None where they are for programs."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if form == "json" or (form == "auto" and not is_terminal):
+        return None
+    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
+    return Console(colours=is_terminal and not plain)
 
 
 def _fill_standard_descriptors() -> None:

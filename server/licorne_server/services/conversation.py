@@ -127,6 +127,7 @@ class Conversation:
                 envelope = open_envelope(raw)
                 await self._take(envelope)
                 if envelope.message == UpdateRequest.GOODBYE_FIELD_NUMBER:
+                    self._stream.reason = "goodbye"
                     break
                 await self._intake.room()
         except (CallError, Malformed) as error:

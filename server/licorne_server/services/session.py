@@ -41,6 +41,7 @@ from licorne_server.wire import check_fields
 log = structlog.get_logger(__name__)
 
 PROTOCOL = 1
+"""The version of the session's protocol that is spoken."""
 REGISTRATION = (UpdateRequest.HELLO_FIELD_NUMBER, Hello.REGISTRATION_FIELD_NUMBER)
 """Where the registration of a hello is."""
 
@@ -60,12 +61,13 @@ class SessionService:
         share: Share,
         epoch: int,
         heartbeat: float,
+        version: str,
     ) -> None:
         """Over the engine and the RMs that it serves.
 
         Streams come through the `gate`, and new RMs through the `admission`. Events are made for
         them with a `share` of the loop's time. `epoch` rises with every start of a server;
-        `heartbeat` is in seconds.
+        `heartbeat` is in seconds; RMs are told the server's `version`.
         """
         self._engine = engine
         self._rms = rms
@@ -75,6 +77,7 @@ class SessionService:
         self._share = share
         self._epoch = epoch
         self._heartbeat = heartbeat
+        self._version = version
 
     def handler(self) -> grpc.GenericRpcHandler:
         """The methods by name, bytes in and bytes out."""
@@ -182,6 +185,7 @@ class SessionService:
             resume_token=session.token,
             heartbeat_seconds=max(1, round(self._heartbeat)),
             max_items=ADVISED_ITEMS,
+            server_version=self._version,
         )
         return control(UpdateResponse.WELCOME_FIELD_NUMBER, welcome)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,9 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
             await provoke(server.target, 50)
             await goes_on(server)
         lines = os.read(read.fileno(), 1 << 16).split(b"\n")
-        assert [json.loads(line)["event"] for line in lines[:-1]][:2] == [
-            "started",
-            "registration refused",
-        ]
+        said = [json.loads(line) for line in lines[:-1]]
+        assert [line["event"] for line in said][:2] == ["started", "registration refused"]
+        assert said[0]["version"] == version("licorne-server")
         assert len(lines) < 50
 
 

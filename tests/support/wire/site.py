@@ -162,7 +162,9 @@ class Site:
         self.admission = admission
         self._handlers = [
             SchedulerService(engine, rms, access, gate, admission).handler(),
-            SessionService(engine, rms, access, gate, admission, share, 1, HEARTBEAT).handler(),
+            SessionService(
+                engine, rms, access, gate, admission, share, 1, HEARTBEAT, "0"
+            ).handler(),
             AdminService(self.engine, self.rms, views, access, thread, departures).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),

@@ -180,7 +180,9 @@ class UpdateResponse(_message.Message):
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
-    """Rises with every owner of the RM's partitions; with one process, with every start of it."""
+    """Rises with every owner of the RM's partitions; with one process, with every start of it. It is below
+    2^53, so that a number of JavaScript holds it.
+    """
     session: _builtins.int
     """Rises with every registration of the RM within an epoch."""
     acknowledged: _builtins.int

@@ -1,0 +1,140 @@
+"""Play the examples against a real server: `python check.py NAME COMMAND...`.
+
+The command is run four times: over `si.v1` and over a session, and each again with a restart of the
+server in the middle. It must do all that it says, and the server must have nothing of it left.
+"""
+
+import argparse
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import grpc
+
+from licorne.v1.state_pb2 import ListPartitionsRequest
+from licorne.v1.state_pb2_grpc import StateStub
+
+PATIENCE = 60.0
+COUNT = 1000
+SERVE = (sys.executable, "-m", "licorne_server", "serve", "--log-level", "error", "--http", "off")
+STRAIGHT = ["registered", f"{COUNT} allocations", f"{COUNT} releases"]
+RESTARTED = [*STRAIGHT[:2], "registered", f"replayed {COUNT} allocations", STRAIGHT[2]]
+
+
+class Failed(Exception):
+    """An example did not do what it should."""
+
+
+@contextmanager
+def serving(address: str = "127.0.0.1:0") -> Iterator[str]:
+    """A server; gives its address."""
+    with subprocess.Popen(
+        [*SERVE, "--listen", address], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield dict(word.split("=") for word in process.stdout.readline().split()[1:])["grpc"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+class Example:
+    """An example that runs. Use as a context manager."""
+
+    def __init__(self, command: Sequence[str], target: str, *how: str) -> None:
+        """Start it."""
+        self._process = subprocess.Popen(
+            [*command, target, *how], stdout=subprocess.PIPE, text=True
+        )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> "Example":
+        """It has been started already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it if it still runs."""
+        self._process.kill()
+        self._process.wait()
+
+    def expect(self, lines: Sequence[str]) -> None:
+        """Wait until it has printed these.
+
+        Raises:
+            Failed: it printed something else, or nothing for a minute.
+        """
+        for wanted in lines:
+            try:
+                line = self._lines.get(timeout=PATIENCE)
+            except queue.Empty:
+                raise Failed(f"{wanted!r} was expected, and nothing came") from None
+            if line != wanted:
+                raise Failed(f"{wanted!r} was expected, and {line!r} came")
+
+    def ends(self) -> None:
+        """Wait until it has ended in good order; raises Failed."""
+        if self._process.wait(PATIENCE) != 0:
+            raise Failed(f"exit code {self._process.returncode}")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.rstrip())
+        self._lines.put("(its end)")
+
+
+def check_left(target: str) -> None:
+    """See that the server has no allocation left; raises Failed."""
+    with grpc.insecure_channel(target) as channel:
+        answer = StateStub(channel).ListPartitions(ListPartitionsRequest(), timeout=PATIENCE)
+    left = sum(partition.allocations + partition.pending_asks for partition in answer.partitions)
+    if left:
+        raise Failed(f"{left} asks and allocations are left")
+
+
+def play_straight(command: Sequence[str], wire: str) -> None:
+    """All of it with one server; raises Failed."""
+    with serving() as target:
+        with Example(command, target, wire) as example:
+            example.expect(STRAIGHT)
+            example.ends()
+        check_left(target)
+
+
+def play_restarted(command: Sequence[str], wire: str) -> None:
+    """A server stops in the middle, and another takes its place; raises Failed."""
+    with serving() as target:
+        example = Example(command, target, wire, "restart")
+        example.expect(RESTARTED[:2])
+    with example, serving(target):
+        example.expect(RESTARTED[2:])
+        example.ends()
+        check_left(target)
+
+
+def main() -> int:
+    """Play one example; 1 if it fails."""
+    parser = argparse.ArgumentParser(description="Play an example against a real server.")
+    parser.add_argument("name")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    for wire in ("si", "session"):
+        try:
+            play_straight(options.command, wire)
+            play_restarted(options.command, wire)
+        except Failed as failure:
+            print(f"{options.name} over {wire}: {failure}", file=sys.stderr)
+            return 1
+        print(f"{options.name} over {wire}: {COUNT} allocations, replayed after a restart")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

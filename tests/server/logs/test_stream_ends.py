@@ -1,0 +1,71 @@
+"""The log tells how a stream has ended: whose it was, why, and what it has carried."""
+
+from typing import Any
+
+import grpc
+import pytest
+from structlog.testing import capture_logs
+
+from licorne.si.v1 import si_pb2 as si
+from licorne.v1 import session_pb2 as sp
+from support.shim import RawSession, Shim, eventually, node
+
+
+async def closed(logs: list[Any]) -> dict[str, Any]:
+    """The one line about a stream that has ended."""
+
+    def ends() -> list[dict[str, Any]]:
+        return [line for line in logs if line["event"] == "stream closed"]
+
+    await eventually(ends)
+    [line] = ends()
+    return line
+
+
+@pytest.fixture
+def logs() -> Any:
+    """All lines from now on."""
+    with capture_logs() as lines:
+        yield lines
+
+
+async def test_a_goodbye_is_told(logs: list[Any], session: RawSession) -> None:
+    """The peer, the reason and both directions are in the line."""
+    call, _ = await session.begin()
+    await session.send(call, goodbye=sp.Goodbye())
+    assert (await call.ending())[0] is grpc.StatusCode.OK
+    line = await closed(logs)
+    assert line["reason"] == "goodbye"
+    assert (line["rm_id"], line["stream"]) == ("rm", "Session.Update")
+    assert line["peer"].startswith("ipv4:127.0.0.1:")
+    # The hello and the goodbye; the welcome.
+    assert (line["messages_read"], line["messages_written"]) == (2, 1)
+    assert min(line["bytes_read"], line["bytes_written"]) > 0
+
+
+async def test_a_protocol_fault_is_told(logs: list[Any], session: RawSession) -> None:
+    """The reason is what the RM was told."""
+    call, _ = await session.begin()
+    await session.send(call, hello=sp.Hello())
+    assert (await call.ending())[1] == "a stream has one Hello only"
+    reason = (await closed(logs))["reason"]
+    assert reason == "INVALID_ARGUMENT: a stream has one Hello only"
+
+
+async def test_a_client_that_goes_is_told(logs: list[Any], shim: Shim) -> None:
+    """A stream that is cancelled, or whose connection is lost, ends with its client."""
+    await shim.register()
+    call = shim.open("UpdateNode")
+    await shim.nodes(call, node("n1", vcore=1))
+    call.call.cancel()
+    assert (await closed(logs))["reason"] == "its client has gone"
+
+
+async def test_a_stream_that_its_rm_ends_is_told(logs: list[Any], shim: Shim) -> None:
+    """An RM of `si.v1` has no goodbye: it closes its side."""
+    await shim.register()
+    call = shim.open("UpdateNode")
+    await call.send(si.NodeRequest(rmID="rm", nodes=[node("n1", vcore=1)]))
+    await call.half_close()
+    assert (await call.ending())[0] is grpc.StatusCode.OK
+    assert (await closed(logs))["reason"] == "its client has ended it"
