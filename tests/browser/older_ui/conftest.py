@@ -1,10 +1,7 @@
 """A server with two RMs, and a page on another port whose proxy makes it one with the server."""
 
-import asyncio
 import http.client
-import shutil
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+import pytest_asyncio
 
 from licorne import Allocated, Application, Ask, Client, Node
 from support.page_commands import serving
@@ -129,18 +126,12 @@ async def populate(target: str) -> None:
         await rm.ready()
 
 
-def alone(run: Callable[[], None]) -> None:
-    """Run something in a thread of its own, because the browser has a loop in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(run).result()
-
-
-@pytest.fixture(scope="module")
-def served() -> Iterator[Pages]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def served() -> AsyncIterator[Pages]:
     """The page before the server with the two RMs; the server lets the page read directly too."""
     with proxied() as (origin, lead_to), serving("--cors-origin", origin) as server:
         lead_to(server.http)
-        alone(lambda: asyncio.run(populate(server.target)))
+        await populate(server.target)
         yield Pages(origin, f"http://{server.http}")
 
 
@@ -150,14 +141,3 @@ def empty() -> Iterator[Pages]:
     with proxied() as (origin, lead_to), serving() as server:
         lead_to(server.http)
         yield Pages(origin, f"http://{server.http}")
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium of this machine, without a window."""
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is not installed"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
