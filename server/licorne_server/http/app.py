@@ -1,5 +1,7 @@
 """The HTTP listeners: what is served on them, how they start and how they stop."""
 
+from collections.abc import Callable
+
 from aiohttp import web
 
 from licorne_server.http.cors import Cors
@@ -10,7 +12,7 @@ from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
 from licorne_server.http.handshake import Handshakes
 from licorne_server.http.health import HealthReads
-from licorne_server.http.identity import Identity
+from licorne_server.http.identity import ACCESS, Identity
 from licorne_server.http.listener import Listener
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
@@ -69,13 +71,13 @@ class HttpServer:
             OSError: nobody may listen on the address.
         """
         _, most = self._bounds.affordable()
-        return await self._listen(_everything(self._sources), most, host, port, certificates)
+        return await self._listen(_add_everything, most, host, port, certificates)
 
     async def start_metrics(
         self, host: str, port: int, certificates: HttpCertificates | None = None
     ) -> tuple[str, int]:
         """The same for metrics and probes alone."""
-        return await self._listen([], METRICS_CONNECTIONS, host, port, certificates)
+        return await self._listen(_add_nothing, METRICS_CONNECTIONS, host, port, certificates)
 
     async def stop(self) -> None:
         """Take no more requests, give those under way a moment, and close."""
@@ -85,17 +87,19 @@ class HttpServer:
 
     async def _listen(
         self,
-        routes: list[web.RouteDef],
+        add_more: Callable[[web.Application, Sources], None],
         most: int,
         host: str,
         port: int,
         certificates: HttpCertificates | None,
     ) -> tuple[str, int]:
-        """Serve these routes, metrics and probes, for at most so many connections."""
+        """Serve metrics, probes and more, for at most so many connections."""
         idle, share = self._bounds.http_idle, self._sources.share
         handshakes = Handshakes(certificates.context, share, idle) if certificates else None
         door = Door(most, handshakes)
-        app = _application(self._sources, door, [*self._watched.routes(), *routes])
+        app = _application(self._sources, door)
+        app.add_routes(self._watched.routes())
+        add_more(app, self._sources)
         listener = Listener(app, door, idle)
         self._listeners.append(listener)
         address = await listener.start(host, port)
@@ -119,29 +123,35 @@ class _Watched:
         ]
 
 
-def _everything(sources: Sources) -> list[web.RouteDef]:
-    """All that is not on every address."""
-    return [
-        *Reads(sources).routes(),
-        *UsageReads(sources).routes(),
-        *EventReads(sources).routes(),
-        *DashboardReads(sources).routes(),
-        *HealthReads(sources).routes(),
-        *DumpReads(sources).routes(),
-        *DebugReads(sources).routes(),
-    ]
+def _add_nothing(app: web.Application, sources: Sources) -> None:
+    """Metrics and probes are all."""
 
 
-def _application(sources: Sources, door: Door, routes: list[web.RouteDef]) -> web.Application:
+def _add_everything(app: web.Application, sources: Sources) -> None:
+    """What is not on every address."""
+    app.add_routes(
+        [
+            *Reads(sources).routes(),
+            *UsageReads(sources).routes(),
+            *EventReads(sources).routes(),
+            *DashboardReads(sources).routes(),
+            *HealthReads(sources).routes(),
+            *DumpReads(sources).routes(),
+            *DebugReads(sources).routes(),
+        ]
+    )
+
+
+def _application(sources: Sources, door: Door) -> web.Application:
+    """An application without paths."""
     cors = Cors(sources.cors_origins)
     app = web.Application(
         middlewares=[door.noted, errors_as_json, cors.answered, Identity(sources).checked],
         client_max_size=MAX_BODY,
     )
-    app[SHARE] = sources.share
+    app[SHARE], app[ACCESS] = sources.share, sources.access
     app.on_response_prepare.append(_no_advertising)
     app.on_response_prepare.append(cors.allowed)
-    app.add_routes(routes)
     return app
 
 

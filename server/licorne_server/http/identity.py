@@ -9,7 +9,8 @@ although gRPC knows its callers by their certificates, but there nobody is an op
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -25,6 +26,9 @@ from licorne_server.http.stream import CALLER
 from licorne_server.peers import party_of
 
 log = structlog.get_logger(__name__)
+
+ACCESS = web.AppKey("access", Access)
+"""Where an application has who may see what."""
 
 OPEN_TO_ALL = frozenset({"/livez", "/readyz"})
 """Probes have no identity."""
@@ -66,7 +70,7 @@ class Identity:
         """
         if request.path not in OPEN_TO_ALL:
             caller = request[CALLER] = self._caller(request)
-            if not (caller.operator or self._may_see(caller, request)):
+            if not (caller.operator or self._may_see(request)):
                 log.warning("denied", peer=request.remote, party=caller.party, path=request.path)
                 raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
         return await handler(request)
@@ -101,17 +105,17 @@ class Identity:
             raise web.HTTPForbidden(text="a client certificate is needed")
         return access.certified(names)
 
-    def _may_see(self, caller: Caller, request: web.Request) -> bool:
+    def _may_see(self, request: web.Request) -> bool:
         """Whether somebody who is no operator may see it: nothing but what is of its own RMs."""
-        if not self._access.by_token and _is_plain(request.transport):
+        visible = visible_to(request)
+        if visible is None:
             return not request.path.startswith(OPERATORS_ONLY)
         if request.path in OPEN_TO_RMS:
             return True
         if "partition" in request.match_info:
             rm_id = self._rm_of(request.match_info["partition"])
-            return bool(rm_id) and self._access.may_read(caller, rm_id)
-        rm_id = request.query.get("rm", "")
-        return request.path in OF_ONE_RM and self._access.may_read(caller, rm_id)
+            return bool(rm_id) and visible(rm_id)
+        return request.path in OF_ONE_RM and visible(request.query.get("rm", ""))
 
     def _rm_of(self, partition: str) -> str:
         """The RM whose partition a path means; empty if there is no such partition."""
@@ -119,6 +123,14 @@ class Identity:
             return rm_of(self._views.resolve(partition))
         except NotFound:
             return ""
+
+
+def visible_to(request: web.Request) -> Callable[[str], bool] | None:
+    """Whether whoever sends the request may see an RM; None if it may see all of them."""
+    access, caller = request.app[ACCESS], request[CALLER]
+    if caller.operator or not (access.by_token or caller.names):
+        return None
+    return partial(access.may_read, caller)
 
 
 def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
@@ -132,12 +144,12 @@ def _names(transport: asyncio.BaseTransport | None) -> frozenset[str]:
     As over gRPC the common name counts only where there are no alternative names.
     """
     shown = transport.get_extra_info("peercert") if transport is not None else None
-    alternative = frozenset(value for _, value in (shown or {}).get("subjectAltName", ()))
+    alternative = frozenset(value for _, value in (shown or {}).get("subjectAltName", ()) if value)
     return alternative or frozenset(_common_names(shown or {}))
 
 
 def _common_names(shown: Mapping[str, Any]) -> Iterator[str]:
     for attributes in shown.get("subject", ()):
         for name, value in attributes:
-            if name == "commonName":
+            if name == "commonName" and value:
                 yield value

@@ -19,6 +19,7 @@ from aiohttp import web
 
 from licorne_core.errors import NotFound
 from licorne_server.access import Caller
+from licorne_server.peers import party_of
 from licorne_server.share import Share
 
 log = structlog.get_logger(__name__)
@@ -38,7 +39,7 @@ SHARE = web.AppKey("share", Share)
 """The share of the loop's time that all readers have, over HTTP and over gRPC."""
 
 CALLER = web.RequestKey("caller", Caller)
-"""Where a request has who sends it; that of a probe has it not."""
+"""Where a request has who sends it; what is open to all has it not."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -103,7 +104,8 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 def reader_of(request: web.Request) -> str:
     """Whose share an answer takes: that of the identity, or of the host where there is none."""
-    return request[CALLER].party
+    caller = request.get(CALLER)
+    return party_of(request.remote or "") if caller is None else caller.party
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:
