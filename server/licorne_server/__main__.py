@@ -3,8 +3,6 @@
 import argparse
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -13,6 +11,7 @@ from typing import Any, NoReturn
 
 from licorne_core.config.schema import Configuration
 from licorne_server.cli.arguments import show_examples
+from licorne_server.cli.http_arguments import add_http_arguments, http_settings
 from licorne_server.cli.peer_arguments import add_peer_arguments, peer_bounds
 from licorne_server.cli.rm_arguments import add_rm_arguments, rm_bounds
 from licorne_server.configurations.default import DefaultFileError, load_default
@@ -24,6 +23,7 @@ OK = 0
 FAILED = 1
 INTERRUPTED = 130
 COMMANDS = {
+    "healthcheck": "exit with 0 if the server here is alive",
     "version": "say which versions run, here and in a server",
     "validate-config": "check configuration files",
     "demo": "watch a real server schedule three fake resource managers",
@@ -55,7 +55,6 @@ SERVE_EXAMPLES = (
         "for others, who show certificates",
     ),
 )
-HEALTHCHECK_URL = "http://127.0.0.1:9080/livez"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -72,8 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = _parsed(parser_for(given[0] if given else ""), given)
     if args.command == "serve":
         return _serve(args)
-    if args.command == "healthcheck":
-        return _healthcheck(args.url)
     try:
         code: int = module_of(args.command).run(args)
     except KeyboardInterrupt:
@@ -111,8 +108,6 @@ def parser_for(*chosen: str) -> argparse.ArgumentParser:
     serve = commands.add_parser("serve", help="serve resource managers")
     _add_serve(serve)
     show_examples(serve, SERVE_EXAMPLES)
-    health = commands.add_parser("healthcheck", help="exit with 0 if the server here is alive")
-    health.add_argument("--url", default=HEALTHCHECK_URL, help="what to ask (%(default)s)")
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text)
         if name in chosen:
@@ -140,7 +135,7 @@ class _Version(argparse.Action):
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--listen", default="127.0.0.1:7070", metavar="HOST:PORT", help="gRPC (%(default)s)")
-    add("--http", default="127.0.0.1:9080", metavar="HOST:PORT", help="HTTP, or off (%(default)s)")
+    add_http_arguments(parser)
     add("--config", type=Path, metavar="FILE", help="for RMs that register without a configuration")
     add(
         "--watch-config",
@@ -214,13 +209,13 @@ def settings_of(args: argparse.Namespace) -> Settings:
     """
     return Settings(
         listen=Address.parse(args.listen),
-        http=None if args.http == "off" else Address.parse(args.http),
         default_config=_default_config(args.config),
         config_file=args.config,
         watch_config=args.watch_config,
         state_dir=args.state_dir,
         tls=_tls(args),
         insecure=args.insecure,
+        **http_settings(args),
         rm_identities=_identities(args.rm_identity),
         operators=frozenset(args.operator),
         rm_tokens=token_files("--rm-token", args.rm_token),
@@ -282,16 +277,6 @@ def _serve(args: argparse.Namespace) -> int:
         if sys.stderr is not None:
             with suppress(OSError):  # stderr may take no more, and the exit code says it too
                 print(f"licorne: {error}", file=sys.stderr)
-        return FAILED
-
-
-def _healthcheck(url: str) -> int:
-    """Ask the server's probe; 0 if it answers that it is well."""
-    try:
-        with urllib.request.urlopen(url, timeout=3) as response:
-            return OK if response.status == 200 else FAILED
-    except (OSError, ValueError) as error:
-        print(f"licorne: {url}: {error}", file=sys.stderr)
         return FAILED
 
 

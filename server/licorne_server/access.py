@@ -7,7 +7,7 @@ A refusal says the same of an RM that is registered and of one that is not. So n
 refusals which RMs there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,12 +65,43 @@ class Access:
             CallError: UNAUTHENTICATED, there is no known token.
         """
         if self._tokens is not None:
-            return self._bearer(self._tokens, context)
+            given = [
+                value for key, value in context.invocation_metadata() if key == "authorization"
+            ]
+            caller = self.bearer([str(value) for value in given])
+            if caller is None:
+                log.warning("not authenticated", peer=context.peer())
+                raise unauthenticated("a valid token is needed")
+            return caller
         if not self._certificates:
-            return Caller(frozenset(), True, party_of(host_of(context.peer())))
-        names = _names(context)
+            return self.anybody(host_of(context.peer()))
+        return self.certified(_names(context))
+
+    @property
+    def by_token(self) -> bool:
+        """Whether every caller must have a token."""
+        return self._tokens is not None
+
+    @property
+    def by_certificate(self) -> bool:
+        """Whether every caller must have a certificate."""
+        return self._certificates and not self.by_token
+
+    def bearer(self, authorizations: Sequence[str]) -> Caller | None:
+        """Whose token that is; None unless there is one, and it is known."""
+        if self._tokens is None or len(authorizations) != 1:
+            return None
+        grant = self._tokens.grant(authorizations[0])
+        return None if grant is None else Caller(grant.rms, grant.operator, grant.party)
+
+    def certified(self, names: frozenset[str]) -> Caller:
+        """Whose certificate has these names, which were checked."""
         party = f"certificate {' '.join(sorted(names))}"
         return Caller(names, bool(names & self._operators), party)
+
+    def anybody(self, host: str) -> Caller:
+        """A caller from that host, where callers have no identity and may do everything."""
+        return Caller(frozenset(), True, party_of(host))
 
     def check_rm(self, context: Any, rm_id: str) -> None:
         """Refuse a peer that may not act for the RM.
@@ -113,14 +144,6 @@ class Access:
 
     def _allowed(self, rm_id: str) -> frozenset[str]:
         return self._identities.get(rm_id, frozenset({rm_id}))
-
-    def _bearer(self, tokens: Tokens, context: Any) -> Caller:
-        given = [value for key, value in context.invocation_metadata() if key == "authorization"]
-        grant = tokens.grant(str(given[0])) if len(given) == 1 else None
-        if grant is None:
-            log.warning("not authenticated", peer=context.peer())
-            raise unauthenticated("a valid token is needed")
-        return Caller(grant.rms, grant.operator, grant.party)
 
     def _deny(self, context: Any, caller: Caller, what: str) -> None:
         reason = f"this {'token' if self._tokens else 'certificate'} {what}"

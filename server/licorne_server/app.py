@@ -46,7 +46,7 @@ from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
 from licorne_server.settings import Settings, SettingsError
 from licorne_server.share import Share
-from licorne_server.tls import Certificates
+from licorne_server.tls import GrpcCertificates
 from licorne_server.tokens import Tokens
 
 log = structlog.get_logger(__name__)
@@ -89,6 +89,8 @@ class Server:
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
     """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
+    metrics_address: str
+    """The same of the address for metrics and probes alone."""
     failed: asyncio.Event
     """Set when the engine has ended by itself: the server should be stopped."""
 
@@ -116,7 +118,7 @@ class Server:
         self.departures = Departures(
             self.engine, self.rms, self.scheduler.views, self.clock, settings.rms.forget_after
         )
-        self.grpc_address = self.http_address = ""
+        self.grpc_address = self.http_address = self.metrics_address = ""
         self.failed = asyncio.Event()
         self._status = Status()
         self._calls = Calls()
@@ -143,6 +145,12 @@ class Server:
             Tokens(settings.rm_tokens, settings.operator_tokens)
             if settings.rm_tokens or settings.operator_tokens
             else None
+        )
+        self._access = Access(
+            enforced=settings.tls is not None and settings.tls.client_ca is not None,
+            identities=settings.rm_identities,
+            operators=settings.operators,
+            tokens=self._tokens,
         )
         self._sources = self._made_of()
         self._dumps = StateDumps(self._sources)
@@ -174,19 +182,13 @@ class Server:
         assert self._health is not None
         await self._health.serving()
         self._status.started = True
-        log.info(
-            "started",
-            version=self._build.version,
-            form=self._build.form,
-            grpc=self.grpc_address,
-            http=self.http_address,
-        )
+        addresses = {"grpc": self.grpc_address, "http": self.http_address}
+        if self.metrics_address:
+            addresses["metrics"] = self.metrics_address
+        build = self._build
+        log.info("started", version=build.version, form=build.form, **addresses)
         if self.settings.exposed:
-            log.warning(
-                "insecure: served without TLS where others can reach it",
-                grpc=self.grpc_address,
-                http=self.http_address,
-            )
+            log.warning("insecure: served without TLS where others can reach it", **addresses)
 
     def reload(self) -> None:
         """Read the files with tokens and the default configuration again."""
@@ -239,12 +241,7 @@ class Server:
 
     async def _start_grpc(self) -> None:
         settings = self.settings
-        access = Access(
-            enforced=settings.tls is not None and settings.tls.client_ca is not None,
-            identities=settings.rm_identities,
-            operators=settings.operators,
-            tokens=self._tokens,
-        )
+        access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
         gate = Gate(access, self._connections, settings.peers, own, self._calls)
         options = [*CHANNEL_OPTIONS, *self._connections.options()]
@@ -302,7 +299,7 @@ class Server:
             if self.settings.tls is None:
                 port = server.add_insecure_port(str(address))
             else:
-                credentials = Certificates(self.settings.tls).credentials()
+                credentials = GrpcCertificates(self.settings.tls).credentials()
                 port = server.add_secure_port(str(address), credentials)
         except RuntimeError as error:
             raise SettingsError(f"cannot listen on {address}: {error}") from None
@@ -311,16 +308,10 @@ class Server:
         return str(address.with_port(port))
 
     async def _start_http(self) -> None:
-        address = self.settings.http
-        if address is None:
-            return
         self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
-        try:
-            _, port = await self._http.start(address.host, address.port)
-        except OSError as error:
-            raise SettingsError(f"cannot listen on {address}: {error.strerror}") from None
-        self.http_address = str(address.with_port(port))
-        self._history.start()
+        self.http_address, self.metrics_address = await self._http.open(self.settings)
+        if self.http_address:
+            self._history.start()
 
     def _made_of(self) -> Sources:
         """What HTTP and state dumps tell."""
@@ -330,7 +321,8 @@ class Server:
             started_time=self.clock.now(),
             now=self.clock.now,
             rm_state=self.rms.state_of,
-            tokens=self._tokens,
+            access=self._access,
+            cors_origins=self.settings.cors_origins,
             log_level=levels().of_others,
             figures=self._figures,
             config_thread=self.config_thread,

@@ -4,8 +4,12 @@ import math
 import resource
 from dataclasses import dataclass
 
-RESERVE = 192
-"""Descriptors that no peer gets: for files, for the loop, and for connections being refused."""
+METRICS_CONNECTIONS = 16
+"""Connections of the address for metrics: some scrapers, and probes."""
+
+RESERVE = 192 + METRICS_CONNECTIONS
+"""Descriptors that no other peer gets: for files, for the loop, for connections being refused, and
+for whoever watches."""
 
 LEAST_CONNECTIONS = 16
 HTTP_PART = 8

@@ -60,10 +60,9 @@ async def _until_the_end(settings: Settings, end: Callable[[str], None]) -> int:
             # It watches until the server has stopped, which may take for ever as well.
             watching.enter_context(Watchdog(server, settings.stall, end))
             loop.add_signal_handler(signal.SIGHUP, server.reload)
-            print(
-                f"listening grpc={server.grpc_address} http={server.http_address or 'off'}",
-                flush=True,
-            )
+            where = f"grpc={server.grpc_address} http={server.http_address or 'off'}"
+            metrics = f" metrics={server.metrics_address}" if server.metrics_address else ""
+            print(f"listening {where}{metrics}", flush=True)
             waits = [asyncio.ensure_future(event.wait()) for event in (signalled, server.failed)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:

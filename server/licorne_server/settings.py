@@ -85,6 +85,8 @@ class Settings:
 
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
+    metrics: Address | None = None
+    """Where metrics and probes are served as well; None for nowhere else."""
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
     config_file: Path | None = None
@@ -96,6 +98,12 @@ class Settings:
     tls: Tls | None = None
     insecure: bool = False
     """Serve without TLS where others can reach it."""
+    http_insecure: bool = False
+    """Serve HTTP without TLS, whatever gRPC has, and also where others can reach it."""
+    metrics_insecure: bool = False
+    """The same for `metrics`, which has no TLS on loopback anyway."""
+    cors_origins: frozenset[str] = frozenset()
+    """The origins whose pages may read over HTTP from another one; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()
@@ -140,18 +148,28 @@ class Settings:
             if not (math.isfinite(seconds) and seconds >= 0):
                 raise SettingsError(f"{name} must be a number of seconds from 0 up: {seconds}")
         self._check_peers()
-        if self.insecure:
-            return
+        for problem in (_origin_problem(origin) for origin in sorted(self.cors_origins)):
+            if problem:
+                raise SettingsError(problem)
+        if not self.insecure:
+            self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        """Refuse to serve others without TLS."""
         if self.tls is None and not self.listen.is_loopback:
             raise SettingsError(
                 f"refusing to serve {self.listen} without TLS: give --tls-cert and --tls-key, "
                 "listen on 127.0.0.1, or say --insecure"
             )
-        if self.http is not None and not self.http.is_loopback:
-            raise SettingsError(
-                f"refusing to serve HTTP without TLS on {self.http}: listen on 127.0.0.1, "
-                "turn it off with --http off, or say --insecure"
-            )
+        for what, address, tls, agreed in (
+            ("HTTP", self.http, self.http_tls, self.http_insecure),
+            ("metrics", self.metrics, self.metrics_tls, self.metrics_insecure),
+        ):
+            if address is not None and tls is None and not (agreed or address.is_loopback):
+                raise SettingsError(
+                    f"refusing to serve {what} without TLS on {address}: give --tls-cert and "
+                    "--tls-key, listen on 127.0.0.1, or say --http-insecure"
+                )
 
     def _check_peers(self) -> None:
         mutual = self.tls is not None and self.tls.client_ca is not None
@@ -162,9 +180,9 @@ class Settings:
                 raise SettingsError(
                     "--rm-token and --operator-token are for a server without --tls-client-ca"
                 )
-            if self.tls is None and not self.listen.is_loopback:
+            for address in self._exposed():
                 raise SettingsError(
-                    f"--rm-token and --operator-token need TLS on {self.listen}, "
+                    f"--rm-token and --operator-token need TLS on {address}, "
                     "because anybody on the way could read the tokens"
                 )
         problem = self.peers.problem() or self.rms.problem()
@@ -175,10 +193,29 @@ class Settings:
             raise SettingsError("the limit of open files is too low: 256 or more are needed")
 
     @property
+    def http_tls(self) -> Tls | None:
+        """The files for HTTP: those of gRPC, unless it is to be plain."""
+        return None if self.http_insecure else self.tls
+
+    @property
+    def metrics_tls(self) -> Tls | None:
+        """The files for `metrics`: those of gRPC, unless it is plain."""
+        plain = self.metrics is None or self.metrics.is_loopback or self.metrics_insecure
+        return None if plain else self.tls
+
+    @property
     def exposed(self) -> bool:
         """Whether others can reach an address that is served without TLS."""
-        grpc = self.tls is None and not self.listen.is_loopback
-        return grpc or (self.http is not None and not self.http.is_loopback)
+        return bool(self._exposed())
+
+    def _exposed(self) -> list[Address]:
+        """The addresses without TLS that others can reach."""
+        served = (
+            (self.listen, self.tls),
+            (self.http, self.http_tls),
+            (self.metrics, self.metrics_tls),
+        )
+        return [each for each, tls in served if each and tls is None and not each.is_loopback]
 
     @property
     def reflects(self) -> bool:
@@ -186,3 +223,12 @@ class Settings:
         if self.reflection is not None:
             return self.reflection
         return self.tls is None or self.listen.is_loopback
+
+
+def _origin_problem(text: str) -> str:
+    """Why no page can have that origin, as browsers write it; empty if one can."""
+    scheme, _, host = text.partition("://")
+    known = scheme in ("http", "https") and host and host == host.lower()
+    if text == "*" or (known and not set(host) & set("/?#@* ,") and text.isascii()):
+        return ""
+    return f"--cors-origin: an origin such as https://ui.example:8443, or *, was expected: {text!r}"

@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 
 from licorne_core.asks import Ask
-from licorne_core.ids import AllocationKey, AppId, NodeId
+from licorne_core.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.partition import Partition
 from licorne_core.views import Concern, Finding
+from licorne_core.views.audit_sums import sums_of_queue
 from support.builders import app, apps, ask, asks, config, node, nodes, register, reload
 from support.driver import Driver
 
-LEAF = config("[{name: a}]")
+LEAF = config(
+    "[{name: a, limits: ["
+    "{limit: one, users: [ann], maxresources: {vcore: 50}}, "
+    "{limit: all, groups: [staff], maxresources: {vcore: 50}}]}]"
+)
 
 
 def foreign(key: str, on_node: str, vcore: int) -> Ask:
@@ -23,7 +28,7 @@ def foreign(key: str, on_node: str, vcore: int) -> Ask:
 def world() -> tuple[Driver, Partition]:
     """Two nodes; one has an allocation and something foreign, the other is reserved."""
     driver = Driver()
-    driver.do(register(LEAF), apps(app("one", "root.a")))
+    driver.do(register(LEAF), apps(app("one", "root.a", groups=["staff"])))
     driver.do(nodes(node("n0", vcore=10), node("n1", vcore=20)))
     driver.do(asks(ask("one", "runs", vcore=8, on_node="n0"), foreign("f", "n1", 5)))
     driver.do(asks(ask("one", "waits", vcore=17)))
@@ -77,9 +82,65 @@ def orphan_in_application(partition: Partition) -> None:
     partition.nodes.by_id[NodeId("n0")].allocations.clear()
 
 
+def wrong_leaf(partition: Partition) -> None:
+    leaf = partition.tree.get(QueuePath("root.a"))
+    assert leaf is not None
+    leaf.pending["vcore"] = 16
+
+
+def wrong_parent(partition: Partition) -> None:
+    partition.tree.root.pending["vcore"] = 16
+
+
+def negative_leaf(partition: Partition) -> None:
+    leaf = partition.tree.get(QueuePath("root.a"))
+    assert leaf is not None
+    leaf.allocated["vcore"] = -8
+
+
+def wrong_application(partition: Partition) -> None:
+    partition.applications[AppId("one")].allocated["vcore"] = 7
+
+
+def wrong_placeholders(partition: Partition) -> None:
+    partition.applications[AppId("one")].placeholder_allocated["vcore"] = 1
+
+
+def wrong_demand(partition: Partition) -> None:
+    partition.applications[AppId("one")].pending_total["vcore"] = 1
+
+
+def wrong_user(partition: Partition) -> None:
+    tracker = partition.limits.users["ann"][QueuePath("root.a")]
+    tracker.allocated["vcore"] = 9
+
+
+def unlimited_user(partition: Partition) -> None:
+    partition.limits.users["ann"][QueuePath("root")].allocated["vcore"] = 8
+
+
+def wrong_group(partition: Partition) -> None:
+    partition.limits.groups["staff"][QueuePath("root.a")].allocated.clear()
+
+
+def member_of_the_past(partition: Partition) -> None:
+    tracker = partition.limits.users["ann"][QueuePath("root.a")]
+    tracker.members[AppId("past")] = partition.applications[AppId("one")]
+
+
 @pytest.mark.parametrize(
     ("spoil", "concern", "text"),
     [
+        (wrong_leaf, Concern.QUEUE_SUM, "queue root.a: pending"),
+        (wrong_parent, Concern.QUEUE_SUM, "queue root: pending"),
+        (negative_leaf, Concern.NEGATIVE_SHARE, "queue root.a: allocated"),
+        (wrong_application, Concern.APPLICATION_SUM, "application one: allocated"),
+        (wrong_placeholders, Concern.APPLICATION_SUM, "application one: placeholders"),
+        (wrong_demand, Concern.APPLICATION_SUM, "application one: pending"),
+        (wrong_user, Concern.USER_SUM, "user ann in root.a: allocated"),
+        (unlimited_user, Concern.USER_SUM, "user ann in root: allocated"),
+        (wrong_group, Concern.USER_SUM, "group staff in root.a: allocated"),
+        (member_of_the_past, Concern.USER_SUM, "user ann in root.a: counts application past"),
         (negative_total, Concern.NEGATIVE_PARTITION, "partition [rm1]default: capacity"),
         (negative_node, Concern.NEGATIVE_NODE, "node n1: "),
         (wrong_total, Concern.PARTITION_SUM, "partition [rm1]default: capacity"),
@@ -98,6 +159,29 @@ def test_each_check_notices(
     spoil(partition)
     found = [finding.text for finding in findings(driver) if finding.concern is concern]
     assert any(each.startswith(text) for each in found)
+
+
+@pytest.mark.parametrize("begins", range(5))
+def test_what_many_have_is_added_up_while_it_changes(
+    monkeypatch: pytest.MonkeyPatch, begins: int
+) -> None:
+    """A sum that takes several steps is no fault for what came in between, and finds what stays."""
+    monkeypatch.setattr("licorne_core.views.audit_sums.STEP_MEMBERS", 2)
+    driver, partition = world()
+    driver.do(*(apps(app(f"app-{n}", "root.a")) for n in range(7)))
+    driver.do(asks(*(ask(f"app-{n}", "k", vcore=1) for n in range(7))))
+    leaf = partition.tree.get(QueuePath("root.a"))
+    assert leaf is not None
+    steps = sums_of_queue(leaf)
+    for _ in range(begins):
+        assert next(steps) is None
+    # Of those that were counted, and of those that were not.
+    driver.do(asks(ask("app-0", "more", vcore=1), ask("app-6", "more", vcore=1)))
+    assert [doubt for doubt in steps if doubt is not None] == []
+    leaf.pending["vcore"] += 5
+    found = [doubt.text for doubt in sums_of_queue(leaf) if doubt is not None]
+    assert len(found) == 1
+    assert found[0].startswith("queue root.a: pending ")
 
 
 def test_what_goes_meanwhile_is_no_fault() -> None:

@@ -308,4 +308,20 @@ SERVER = (
         "a node counts as failed although it has a partition",
         ("tests/core/test_audit.py",),
     ),
+    Defect(
+        "queues-not-added-up",
+        "core/licorne_core/views/audit.py",
+        "yield from _findings(Concern.QUEUE_SUM, sums_of_queue(queue))",
+        "yield None",
+        "a queue that has more than its applications counts as well",
+        ("tests/core/test_audit.py", "tests/server/http/test_health.py"),
+    ),
+    Defect(
+        "one-look-is-enough",
+        "core/licorne_core/views/audit_sums.py",
+        "found = [doubt for doubt in found if doubt in first]",
+        "found = [*first, *found]",
+        "what changes while many members are added up is taken for a fault",
+        ("tests/core/test_audit.py",),
+    ),
 )

@@ -55,7 +55,7 @@ def test_addresses_of_one_network_are_one_party(host: str, party: str) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "affordable"),
-    [(256, (32, 32)), (1024, (704, 128)), (1 << 20, (4096, 256))],
+    [(256, (16, 32)), (1024, (688, 128)), (1 << 20, (4096, 256))],
 )
 def test_files_are_divided_between_the_ports(
     monkeypatch: pytest.MonkeyPatch, limit: int, affordable: tuple[int, int]

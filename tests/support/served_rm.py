@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import aiohttp
+from yarl import URL
 
 from licorne.si.v1 import si_pb2 as si
 from licorne.v1 import admin_pb2 as ap
@@ -66,22 +67,22 @@ class Shown:
     async def get(self, path: str) -> Any:
         """What REST shows of the RM's default partition, once nothing is left to be done."""
         await self.still()
-        return await self._read(f"partition/[{self.rm_id}]default/{path}")
+        return await self.read(f"partition/[{self.rm_id}]default/{path}")
 
     async def partitions(self) -> Any:
         """All partitions as REST shows them."""
         await self.still()
-        return await self._read("partitions")
+        return await self.read("partitions")
 
     async def health(self) -> Any:
         """The health checks, once nothing is left to be done."""
         await self.still()
-        return await self._read("scheduler/healthcheck")
+        return await self.read("scheduler/healthcheck")
 
     async def dump(self) -> Any:
         """The state dump, once nothing is left to be done."""
         await self.still()
-        return await self._read("fullstatedump")
+        return await self.read("fullstatedump")
 
     async def queue(self, path: str) -> Any:
         """A queue as REST shows it."""
@@ -108,13 +109,14 @@ class Shown:
 
     async def _events(self) -> list[Any]:
         await self.still()
-        answer = await self._read(f"events/batch?rm={self.rm_id}")
+        answer = await self.read(f"events/batch?rm={self.rm_id}")
         records: list[Any] = answer["EventRecords"]
         return records
 
-    async def _read(self, path: str) -> Any:
-        url = f"http://{self.server.http_address}/ws/v1/{path}"
-        async with self._client.get(url) as answer:
+    async def read(self, path: str, **headers: str) -> Any:
+        """What REST answers at the moment below ``/ws/v1``; the path is sent as it is."""
+        url = URL(f"http://{self.server.http_address}/ws/v1/{path}", encoded=True)
+        async with self._client.get(url, headers=headers) as answer:
             assert answer.status == 200, await answer.text()
             return await answer.json()
 

@@ -1,5 +1,6 @@
 """The certificates of the tests, and channels that show one."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,3 +35,11 @@ async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Chan
     options = [("grpc.use_local_subchannel_pool", 1)]
     async with grpc.aio.secure_channel(server.grpc_address, credentials, options) as channel:
         yield channel
+
+
+def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
+    """What an HTTP client needs: the authority, and the certificate of that name if any."""
+    context = ssl.create_default_context(cafile=folder / "ca.pem")
+    if name:
+        context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
+    return context

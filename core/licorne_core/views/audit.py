@@ -13,6 +13,12 @@ from licorne_core.apps.requests import TO_REPLACE, Request
 from licorne_core.nodes.node import Node
 from licorne_core.partition import Partition
 from licorne_core.resources import Resources, describe, equals, has_negative, subtract, sum_of
+from licorne_core.views.audit_sums import (
+    Doubt,
+    sums_of_application,
+    sums_of_queue,
+    sums_of_tracker,
+)
 
 STEP_REQUESTS = 256
 """Requests of an application that are looked at in one step."""
@@ -25,6 +31,10 @@ class Concern(Enum):
     NEGATIVE_NODE = "negative totals of a node"
     PARTITION_SUM = "a partition is not the sum of its nodes"
     NODE_SUM = "a node is not the sum of its parts"
+    NEGATIVE_SHARE = "negative totals of an application, a queue, a user or a group"
+    APPLICATION_SUM = "an application is not the sum of its requests"
+    QUEUE_SUM = "a queue is not the sum of what is in it"
+    USER_SUM = "a user or a group is not the sum of its applications"
     RESERVATION = "a reservation that is nobody's"
     ORPHAN_ON_NODE = "an allocation on a node that its application has not"
     ORPHAN_IN_APPLICATION = "an allocation of an application that its node has not"
@@ -51,6 +61,23 @@ def audit(partition: Partition) -> Iterator[Finding | None]:
             if partition.applications.get(app.app_id) is app:
                 yield from _requests(partition, app, requests[begin : begin + STEP_REQUESTS])
             yield None
+        yield from _findings(Concern.APPLICATION_SUM, sums_of_application(app))
+    for queue in list(partition.tree.walk()):
+        if partition.tree.get(queue.path) is queue:
+            yield from _findings(Concern.QUEUE_SUM, sums_of_queue(queue))
+    for kind in ("user", "group"):
+        for name in list(partition.limits.of_kind(kind)):
+            # It may have gone meanwhile.
+            for tracker in list(partition.limits.of_kind(kind).get(name, {}).values()):
+                yield from _findings(Concern.USER_SUM, sums_of_tracker(partition, tracker))
+
+
+def _findings(concern: Concern, doubts: Iterator[Doubt | None]) -> Iterator[Finding | None]:
+    for doubt in doubts:
+        if doubt is None:
+            yield None
+        else:
+            yield Finding(Concern.NEGATIVE_SHARE if doubt.negative else concern, doubt.text)
 
 
 def _sums(partition: Partition) -> Iterator[Finding]:

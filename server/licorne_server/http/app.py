@@ -1,16 +1,21 @@
-"""The HTTP listener: what is served on it, how it starts and how it stops."""
+"""The HTTP listeners: what is served on them, how they start and how they stop."""
 
-import asyncio
+from collections.abc import Callable
+from importlib.metadata import version
 
 from aiohttp import web
 
+from licorne_server.http.cors import Cors
 from licorne_server.http.dashboard import DashboardReads
-from licorne_server.http.door import BACKLOG, Door
+from licorne_server.http.debug import DebugReads
+from licorne_server.http.door import Door
 from licorne_server.http.dumps import StateDumps
 from licorne_server.http.errors import MAX_BODY, errors_as_json
 from licorne_server.http.events import EventReads
+from licorne_server.http.handshake import Handshakes
 from licorne_server.http.health import HealthReads
-from licorne_server.http.identity import Identity
+from licorne_server.http.identity import ACCESS, Identity
+from licorne_server.http.listener import Listener
 from licorne_server.http.probes import Heartbeat, Probes
 from licorne_server.http.routes import Reads
 from licorne_server.http.scrape import Scrape
@@ -19,14 +24,16 @@ from licorne_server.http.state_dump import DumpReads
 from licorne_server.http.stream import SHARE
 from licorne_server.http.ui.page import Page
 from licorne_server.http.usage import UsageReads
-from licorne_server.peer_bounds import PeerBounds
+from licorne_server.peer_bounds import METRICS_CONNECTIONS, PeerBounds
+from licorne_server.settings import Settings, SettingsError
+from licorne_server.tls import HttpCertificates
 
-STOP_SECONDS = 3.0
-"""How long answers that are under way may take once the server stops."""
+SERVER = f"licorne/{version('licorne-server')}"
+"""What answers call the server."""
 
 
 class HttpServer:
-    """Probes, metrics and REST reads on one address."""
+    """Probes, metrics and REST reads on one address; probes and metrics on another one too."""
 
     def __init__(
         self,
@@ -34,81 +41,137 @@ class HttpServer:
         bounds: PeerBounds | None = None,
         dumps: StateDumps | None = None,
     ) -> None:
-        """Answer from these sources; `start` begins to listen. Peers are held to the bounds.
+        """Answer from these sources. Peers are held to the bounds.
 
         `dumps` makes state dumps for others as well.
         """
-        bounds = bounds or PeerBounds()
+        self._sources = sources
+        self._dumps = dumps or StateDumps(sources)
+        self._bounds = bounds or PeerBounds()
         self._heartbeat = Heartbeat()
-        self._door = Door(bounds.affordable()[1])
-        self._runner = web.AppRunner(
-            _application(sources, dumps or StateDumps(sources), self._heartbeat, self._door),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=STOP_SECONDS,
-            # It counts for the head of the first request as well.
-            keepalive_timeout=bounds.http_idle,
-        )
-        self._listener: asyncio.Server | None = None
+        self._watched = _Watched(sources, self._heartbeat)
+        self._listeners: list[Listener] = []
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; returns host and port. For port 0 it is any free one.
+    async def open(self, settings: Settings) -> tuple[str, str]:
+        """Serve on the addresses for HTTP and for metrics; both as ``HOST:PORT``, empty for none.
+
+        Raises:
+            SettingsError: nobody may listen there, or the files for TLS are not usable.
+        """
+        certificates = HttpCertificates(settings.tls) if settings.tls else None
+        opened = ["", ""]
+        for number, (address, tls, start) in enumerate(
+            (
+                (settings.http, settings.http_tls, self.start),
+                (settings.metrics, settings.metrics_tls, self.start_metrics),
+            )
+        ):
+            if address is not None:
+                try:
+                    _, port = await start(address.host, address.port, certificates if tls else None)
+                except OSError as error:
+                    text = f"cannot listen on {address}: {error.strerror}"
+                    raise SettingsError(text) from None
+                opened[number] = str(address.with_port(port))
+        return opened[0], opened[1]
+
+    async def start(
+        self, host: str, port: int, certificates: HttpCertificates | None = None
+    ) -> tuple[str, int]:
+        """Serve everything; returns host and port. For port 0 it is any free one.
+
+        With certificates all that is said is encrypted.
 
         Raises:
             OSError: nobody may listen on the address.
         """
-        await self._runner.setup()
-        server = self._runner.server
-        assert server is not None, "the runner was set up"
-        try:
-            self._listener = await asyncio.get_running_loop().create_server(
-                self._door.before(server), host, port, backlog=BACKLOG, reuse_port=False
-            )
-        except OSError:
-            await self._runner.cleanup()
-            raise
-        self._heartbeat.start()
-        address = self._listener.sockets[0].getsockname()
-        return address[0], address[1]
+        _, most = self._bounds.affordable()
+        return await self._listen(_add_everything, most, host, port, certificates)
+
+    async def start_metrics(
+        self, host: str, port: int, certificates: HttpCertificates | None = None
+    ) -> tuple[str, int]:
+        """The same for metrics and probes alone."""
+        return await self._listen(_add_nothing, METRICS_CONNECTIONS, host, port, certificates)
 
     async def stop(self) -> None:
         """Take no more requests, give those under way a moment, and close."""
         self._heartbeat.stop()
-        if self._listener is not None:
-            self._listener.close()
-        await self._runner.cleanup()
+        for listener in self._listeners:
+            await listener.stop()
+
+    async def _listen(
+        self,
+        add_more: Callable[[web.Application, Sources, StateDumps], None],
+        most: int,
+        host: str,
+        port: int,
+        certificates: HttpCertificates | None,
+    ) -> tuple[str, int]:
+        """Serve metrics, probes and more, for at most so many connections."""
+        idle, share = self._bounds.http_idle, self._sources.share
+        handshakes = Handshakes(certificates.context, share, idle) if certificates else None
+        door = Door(most, handshakes)
+        app = _application(self._sources, door)
+        app.add_routes(self._watched.routes())
+        add_more(app, self._sources, self._dumps)
+        listener = Listener(app, door, idle)
+        self._listeners.append(listener)
+        address = await listener.start(host, port)
+        self._heartbeat.start()
+        return address
 
 
-def _application(
-    sources: Sources, dumps: StateDumps, heartbeat: Heartbeat, door: Door
-) -> web.Application:
-    identity = Identity(sources)
-    app = web.Application(
-        middlewares=[door.noted, errors_as_json, identity.checked], client_max_size=MAX_BODY
-    )
-    app[SHARE] = sources.share
-    app.on_response_prepare.append(_no_advertising)
-    probes = Probes(sources.status)
-    scrape = Scrape(sources, heartbeat)
+class _Watched:
+    """What those read who watch over the server: the same on each address."""
+
+    def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
+        self._probes = Probes(sources.status)
+        self._scrape = Scrape(sources, heartbeat)
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/livez", self._probes.live),
+            web.get("/readyz", self._probes.ready),
+            web.get("/metrics", self._scrape.serve),
+            web.get("/ws/v1/metrics", self._scrape.serve),
+        ]
+
+
+def _add_nothing(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
+    """Metrics and probes are all."""
+
+
+def _add_everything(app: web.Application, sources: Sources, dumps: StateDumps) -> None:
+    """What is not on every address."""
     app.add_routes(
         [
-            web.get("/livez", probes.live),
-            web.get("/readyz", probes.ready),
-            web.get("/metrics", scrape.serve),
-            web.get("/ws/v1/metrics", scrape.serve),
             *Reads(sources).routes(),
             *UsageReads(sources).routes(),
             *EventReads(sources).routes(),
             *DashboardReads(sources).routes(),
             *HealthReads(sources).routes(),
             *DumpReads(dumps).routes(),
+            *DebugReads(sources).routes(),
         ]
     )
     Page(sources).add_to(app)
+
+
+def _application(sources: Sources, door: Door) -> web.Application:
+    """An application without paths."""
+    cors = Cors(sources.cors_origins)
+    app = web.Application(
+        middlewares=[door.noted, errors_as_json, cors.answered, Identity(sources).checked],
+        client_max_size=MAX_BODY,
+    )
+    app[SHARE], app[ACCESS] = sources.share, sources.access
+    app.on_response_prepare.append(_no_advertising)
+    app.on_response_prepare.append(cors.allowed)
     return app
 
 
 async def _no_advertising(request: web.Request, response: web.StreamResponse) -> None:
-    """Do not show which libraries, in which versions, the server uses."""
-    response.headers["Server"] = "licorne"
+    """Name this server, and not the libraries that it uses."""
+    response.headers["Server"] = SERVER
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from aiohttp.web_protocol import RequestHandler
 
+from licorne_server.http.handshake import Handshake, Handshakes
 from licorne_server.peers import party_of
 
 log = structlog.get_logger(__name__)
@@ -29,9 +30,13 @@ class Door:
     So nobody who comes to look at the probes finds all places taken, whoever has them.
     """
 
-    def __init__(self, most: int) -> None:
-        """There are at most so many connections, and for a moment those of one backlog more."""
+    def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
+        """There are at most so many connections, and for a moment those of one backlog more.
+
+        Where there are handshakes each connection begins with one.
+        """
         self._most = most
+        self._handshakes = handshakes
         # Those on which a request is being answered.
         self._busy: set[object] = set()
         # How many of those that were closed still have a new one to make room for.
@@ -39,20 +44,25 @@ class Door:
         # When the log was last told, in the loop's time.
         self._told = -TELL_SECONDS
 
-    def before(self, server: web.Server) -> Callable[[], RequestHandler]:
+    def before(self, server: web.Server) -> Callable[[], asyncio.Protocol]:
         """What makes the protocol of a new connection."""
 
-        def enter() -> RequestHandler:
-            if len(server.connections) < self._most:
+        def enter() -> asyncio.Protocol:
+            if len(self._connections(server)) < self._most:
                 self._freed = 0
             elif self._freed:
                 # The loop has not taken notice yet of those that were closed.
                 self._freed -= 1
             else:
                 self._freed = self._make_room(server) - 1
-            return server()
+            return server() if self._handshakes is None else self._handshakes.begin(server)
 
         return enter
+
+    def close(self) -> None:
+        """Let nobody in who is not in yet."""
+        if self._handshakes is not None:
+            self._handshakes.stop()
 
     @web.middleware
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -68,13 +78,14 @@ class Door:
 
         Those on which nothing is answered are closed first, and of these the oldest.
         """
-        hosts = Counter(map(_party, server.connections))
+        connections = self._connections(server)
+        hosts = Counter(map(_party, connections))
         crowd, count = hosts.most_common(1)[0]
         now = asyncio.get_running_loop().time()
         if now >= self._told + TELL_SECONDS:
             self._told = now
             log.warning("too many connections", host=crowd, connections=count)
-        crowded = [item for item in server.connections if _party(item) == crowd]
+        crowded = [item for item in connections if _party(item) == crowd]
         crowded.sort(key=lambda item: item in self._busy)
         chosen = crowded[: max(1, self._most // PART)]
         for item in chosen:
@@ -82,8 +93,13 @@ class Door:
                 item.transport.abort()
         return len(chosen)
 
+    def _connections(self, server: web.Server) -> list[RequestHandler | Handshake]:
+        """Those in whose place a new one can come, the oldest first; handshakes before all."""
+        under_way = () if self._handshakes is None else self._handshakes.under_way
+        return [*under_way, *server.connections]
 
-def _party(connection: RequestHandler) -> str:
+
+def _party(connection: RequestHandler | Handshake) -> str:
     transport = connection.transport
     peer = None if transport is None else transport.get_extra_info("peername")
     return party_of(peer[0]) if peer else ""

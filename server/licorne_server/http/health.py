@@ -29,6 +29,13 @@ CHECKS = {
     Concern.NEGATIVE_NODE: (NEGATIVE, "no total of a node is below zero"),
     Concern.PARTITION_SUM: (DATA, "a partition's capacity and usage are the sums of its nodes"),
     Concern.NODE_SUM: (DATA, "a node's capacity is what is allocated, occupied and available"),
+    Concern.NEGATIVE_SHARE: (
+        NEGATIVE,
+        "no total of an application, a queue, a user or a group is below zero",
+    ),
+    Concern.APPLICATION_SUM: (DATA, "an application has what its allocations and asks have"),
+    Concern.QUEUE_SUM: (DATA, "a leaf has what its applications have, a parent what its queues"),
+    Concern.USER_SUM: (DATA, "a user or a group with a limit has what its applications have"),
     Concern.RESERVATION: ("Reservation check", "every reservation is for an ask that waits"),
     Concern.ORPHAN_ON_NODE: (
         "Orphan allocation on node check",

@@ -1,11 +1,17 @@
-"""Who may see what over HTTP, where the server knows tokens.
+"""Who may see what over HTTP, where the server knows tokens or certificates (`access.py`).
 
-Probes are open to everybody. All else needs a token. That of an operator shows everything, that of
-an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of what
-is there and of what is not.
+Probes are open to everybody. All else needs an identity. That of an operator shows everything, that
+of an RM only what its path, or `rm` in its query, says is of that RM. A refusal says the same of
+what is there and of what is not.
+
+Where nobody has an identity everybody may see everything. That is so as well where HTTP is plain
+although gRPC knows its callers by their certificates, but there nobody is an operator.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
 
 import structlog
 from aiohttp import web
@@ -14,15 +20,19 @@ from aiohttp.typedefs import Handler
 from licorne_core.errors import NotFound
 from licorne_core.ids import rm_of
 from licorne_core.views import Views
+from licorne_server.access import Access, Caller
 from licorne_server.http.sources import Sources
-from licorne_server.http.stream import PARTY
+from licorne_server.http.stream import CALLER
 from licorne_server.http.ui import paths
-from licorne_server.tokens import Grant, Tokens
+from licorne_server.peers import party_of
 
 log = structlog.get_logger(__name__)
 
+ACCESS = web.AppKey("access", Access)
+"""Where an application has who may see what."""
+
 OPEN_TO_ALL = frozenset({"/livez", "/readyz", *paths.PUBLIC})
-"""Probes have no token, and the files of the page show nothing."""
+"""Probes have no identity, and the files of the page show nothing."""
 
 OPEN_TO_RMS = frozenset({"/ws/v1/validate-conf", *paths.FILTERED})
 """Nothing of any RM is shown there, or only what is `visible_to` the caller."""
@@ -39,16 +49,17 @@ OF_ONE_RM = frozenset(
 """Paths that show nothing but the RM that `rm` names. A state dump is none of them: the history in
 it is that of all RMs."""
 
-GRANT = web.RequestKey("grant", Grant)
-"""Where a request has what its token allows."""
+OPERATORS_ONLY = ("/debug/pprof", "/debug/stack")
+"""Paths, with all below them, that show the process itself: an identity is not enough where there
+are operators."""
 
 
 class Identity:
-    """Refuses whoever has no token, or one that does not allow what is asked for."""
+    """Refuses whoever has no identity, or one that does not allow what is asked for."""
 
     def __init__(self, sources: Sources) -> None:
-        """Without tokens everything is open to everybody."""
-        self._tokens: Tokens | None = sources.tokens
+        """Without tokens and certificates everything is open to everybody."""
+        self._access: Access = sources.access
         self._views: Views = sources.views
 
     @web.middleware
@@ -57,23 +68,56 @@ class Identity:
 
         Raises:
             HTTPUnauthorized: there is no known token.
-            HTTPForbidden: the token does not allow it.
+            HTTPForbidden: there is no certificate, or what there is does not allow it.
         """
-        if self._tokens is not None and request.path not in OPEN_TO_ALL:
-            grant = _grant(self._tokens, request)
-            if not (grant.operator or self._is_of(grant, request)):
-                log.warning("denied", peer=request.remote, party=grant.party, path=request.path)
-                raise web.HTTPForbidden(text="this token does not allow it")
-            request[PARTY], request[GRANT] = grant.party, grant
+        if request.path not in OPEN_TO_ALL:
+            caller = request[CALLER] = self._caller(request)
+            if not (caller.operator or self._may_see(request)):
+                log.warning("denied", peer=request.remote, party=caller.party, path=request.path)
+                raise web.HTTPForbidden(text=f"{self._refused(request)} does not allow it")
         return await handler(request)
 
-    def _is_of(self, grant: Grant, request: web.Request) -> bool:
-        """Whether nothing but what is of the token's RMs is asked for."""
+    def _refused(self, request: web.Request) -> str:
+        """What it is that does not allow something."""
+        if self._access.by_token:
+            return "this token"
+        return "plain HTTP" if _is_plain(request.transport) else "this certificate"
+
+    def _caller(self, request: web.Request) -> Caller:
+        """Who asks.
+
+        Raises:
+            HTTPUnauthorized: there is no known token.
+            HTTPForbidden: there is no certificate.
+        """
+        access, host = self._access, request.remote or ""
+        if access.by_token:
+            caller = access.bearer(request.headers.getall("Authorization", []))
+            if caller is None:
+                log.warning("not authenticated", peer=host)
+                raise web.HTTPUnauthorized(text="a valid token is needed")
+            return caller
+        if not access.by_certificate:
+            return access.anybody(host)
+        if _is_plain(request.transport):
+            return Caller(frozenset(), False, party_of(host))
+        names = _names(request.transport)
+        if not names:
+            log.warning("not authenticated", peer=host)
+            raise web.HTTPForbidden(text="a client certificate is needed")
+        return access.certified(names)
+
+    def _may_see(self, request: web.Request) -> bool:
+        """Whether somebody who is no operator may see it: nothing but what is of its own RMs."""
+        visible = visible_to(request)
+        if visible is None:
+            return not request.path.startswith(OPERATORS_ONLY)
         if request.path in OPEN_TO_RMS:
             return True
         if "partition" in request.match_info:
-            return self._rm_of(request.match_info["partition"]) in grant.rms
-        return request.path in OF_ONE_RM and request.query.get("rm", "") in grant.rms
+            rm_id = self._rm_of(request.match_info["partition"])
+            return bool(rm_id) and visible(rm_id)
+        return request.path in OF_ONE_RM and visible(request.query.get("rm", ""))
 
     def _rm_of(self, partition: str) -> str:
         """The RM whose partition a path means; empty if there is no such partition."""
@@ -84,26 +128,38 @@ class Identity:
 
 
 def visible_to(request: web.Request) -> Callable[[str], bool] | None:
-    """Whether the caller may see an RM; None if it may see everything."""
-    grant = request.get(GRANT)
-    return None if grant is None or grant.operator else grant.rms.__contains__
+    """Whether whoever sends the request may see an RM; None if it may see all of them."""
+    access, caller = request.app[ACCESS], request[CALLER]
+    if caller.operator or not (access.by_token or caller.names):
+        return None
+    return partial(access.may_read, caller)
 
 
 def role_of(request: web.Request) -> str:
     """What a caller is: ``operator``, ``rm``, or ``open`` where the server knows no identities."""
-    grant = request.get(GRANT)
-    return "open" if grant is None else "operator" if grant.operator else "rm"
+    access = request.app[ACCESS]
+    if not (access.by_token or access.by_certificate):
+        return "open"
+    return "operator" if request[CALLER].operator else "rm"
 
 
-def _grant(tokens: Tokens, request: web.Request) -> Grant:
-    """What the token of a request allows.
+def _is_plain(transport: asyncio.BaseTransport | None) -> bool:
+    """Whether a connection has no TLS."""
+    return transport is None or transport.get_extra_info("ssl_object") is None
 
-    Raises:
-        HTTPUnauthorized: there is none that is known, or more than one.
+
+def _names(transport: asyncio.BaseTransport | None) -> frozenset[str]:
+    """The names in the certificate of a connection, which was checked; none without one.
+
+    As over gRPC the common name counts only where there are no alternative names.
     """
-    given = request.headers.getall("Authorization", [])
-    grant = tokens.grant(given[0]) if len(given) == 1 else None
-    if grant is None:
-        log.warning("not authenticated", peer=request.remote)
-        raise web.HTTPUnauthorized(text="a valid token is needed")
-    return grant
+    shown = transport.get_extra_info("peercert") if transport is not None else None
+    alternative = frozenset(value for _, value in (shown or {}).get("subjectAltName", ()) if value)
+    return alternative or frozenset(_common_names(shown or {}))
+
+
+def _common_names(shown: Mapping[str, Any]) -> Iterator[str]:
+    for attributes in shown.get("subject", ()):
+        for name, value in attributes:
+            if name == "commonName" and value:
+                yield value

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from licorne_core.config.extra import ExtraConfig
 from licorne_core.ids import RmId
 from licorne_core.views import Views
+from licorne_server.access import Access
 from licorne_server.config_thread import ConfigThread
 from licorne_server.event_log import EventLogs
 from licorne_server.history import Sample
 from licorne_server.measures import Calls, RmMeasures
 from licorne_server.share import Share
-from licorne_server.tokens import Tokens
 
 
 @dataclass(slots=True)
@@ -102,8 +102,10 @@ class Sources:
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
     """Asks an RM for what it adds to a state dump: a JSON document, which may tell of an error."""
-    tokens: Tokens | None = None
-    """Those of RMs and operators; None where everybody may see everything."""
+    access: Access = field(default_factory=Access)
+    """Who may see what; everybody may see everything unless it says otherwise."""
+    cors_origins: frozenset[str] = frozenset()
+    """The origins whose pages may read; ``*`` for all."""
     log_level: Callable[[], str] = lambda: "info"
     """The level of lines of all loggers that have none of their own."""
     figures: Callable[[], Figures] = Figures

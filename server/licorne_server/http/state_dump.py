@@ -9,18 +9,15 @@ JSON = "application/json; charset=utf-8"
 
 
 class DumpReads:
-    """Answers with the document that `StateDumps` makes."""
+    """Answers with the document of `StateDumps`. Its older path leads to it (`debug.py`)."""
 
     def __init__(self, dumps: StateDumps) -> None:
         """There is one dump at a time, over gRPC as well."""
         self._dumps = dumps
 
     def routes(self) -> list[web.RouteDef]:
-        """Both paths."""
-        return [
-            web.get("/debug/fullstatedump", self.dump),
-            web.get("/ws/v1/fullstatedump", self.dump),
-        ]
+        """The only path."""
+        return [web.get("/debug/fullstatedump", self.dump)]
 
     async def dump(self, request: web.Request) -> web.StreamResponse:
         """The state of all RMs, or of the one that `rm` names."""

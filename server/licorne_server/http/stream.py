@@ -18,6 +18,7 @@ import structlog
 from aiohttp import web
 
 from licorne_core.errors import NotFound
+from licorne_server.access import Caller
 from licorne_server.peers import party_of
 from licorne_server.share import Share
 
@@ -37,8 +38,8 @@ STALL_SECONDS = 30.0
 SHARE = web.AppKey("share", Share)
 """The share of the loop's time that all readers have, over HTTP and over gRPC."""
 
-PARTY = web.RequestKey("party", str)
-"""Where a request has the party of its token."""
+CALLER = web.RequestKey("caller", Caller)
+"""Where a request has who sends it; what is open to all has it not."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -102,8 +103,9 @@ def _list_fragments(rows: Rows) -> Iterator[str]:
 
 
 def reader_of(request: web.Request) -> str:
-    """Whose share an answer takes: that of the token, or of the host where there are no tokens."""
-    return request.get(PARTY) or party_of(request.remote or "")
+    """Whose share an answer takes: that of the identity, or of the host where there is none."""
+    caller = request.get(CALLER)
+    return party_of(request.remote or "") if caller is None else caller.party
 
 
 def slice_for(request: web.Request) -> AbstractAsyncContextManager[Callable[[], bool]]:

@@ -16,3 +16,6 @@ sign server "subjectAltName=DNS:localhost,IP:127.0.0.1"
 sign rm "subjectAltName=URI:spiffe://test/rm"
 sign operator "basicConstraints=CA:FALSE"
 rm ca.srl ca.key
+# Of nobody but itself.
+key stranger
+openssl req -x509 -new -key stranger.key -days 36500 -subj "/CN=stranger" -out stranger.pem

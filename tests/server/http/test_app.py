@@ -1,6 +1,7 @@
 """The listener itself: binding, stopping, and what is thrown at it."""
 
 import asyncio
+from importlib.metadata import version
 
 import pytest
 
@@ -84,5 +85,5 @@ async def test_answers_do_not_say_what_they_are_made_with(site: Site) -> None:
     """No answer names the libraries inside or lets a browser guess at its type."""
     for path in ("/livez", "/ws/v1/partitions", "/nothing"):
         headers = (await site.ask(path))[1]
-        assert headers["Server"] == "licorne"
+        assert headers["Server"] == f"licorne/{version('licorne-server')}"
         assert headers["X-Content-Type-Options"] == "nosniff"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from licorne_core.commands import Hold, SetHold
-from licorne_core.ids import NodeId, RmId
-from support.builders import RM, app, apps, ask, asks, config, node, nodes, register
+from licorne_core.ids import NodeId, QueuePath, RmId
+from support.builders import RM, app, apps, ask, asks, config, node, nodes, register, reload
 from support.http_site import Site
 
 HEALTH = "/ws/v1/scheduler/healthcheck"
@@ -17,6 +17,10 @@ NAMES = [
     "Failed nodes",
     "Negative resources",
     "Negative resources",
+    "Consistency of data",
+    "Consistency of data",
+    "Negative resources",
+    "Consistency of data",
     "Consistency of data",
     "Consistency of data",
     "Reservation check",
@@ -97,6 +101,30 @@ async def test_books_that_disagree_are_told(busy: Site) -> None:
     found = await failed(busy)
     assert list(found) == ["Consistency of data"]
     assert found["Consistency of data"].startswith("node n0: available")
+
+
+@pytest.mark.row(165)
+async def test_queues_and_users_are_added_up(busy: Site) -> None:
+    """A queue, and a user with a limit, that have more than their applications are told of."""
+    limited = "[{limit: one, users: [ann], maxresources: {vcore: 50}}]"
+    busy.driver.do(reload(config(f"[{{name: a, limits: {limited}}}]")))
+    assert await failed(busy) == {}
+    partition = busy.driver.scheduler.partitions[busy.driver.views.resolve("default")]
+    leaf = partition.tree.get(QueuePath("root.a"))
+    assert leaf is not None
+    leaf.allocated["vcore"] = 9
+    partition.limits.users["ann"][QueuePath("root.a")].allocated["vcore"] = 3
+    diagnoses = [
+        check["DiagnosisMessage"]
+        for check in (await busy.get(HEALTH))["HealthChecks"]
+        if not check["Succeeded"]
+    ]
+    of_queues = (
+        "queue root: allocated map[vcore:4], in it map[vcore:9]; "
+        "queue root.a: allocated map[vcore:9], in it map[vcore:4]"
+    )
+    of_users = "user ann in root.a: allocated map[vcore:3], in it map[vcore:4]"
+    assert diagnoses == [of_queues, of_users]
 
 
 async def test_failures_inside_are_told(busy: Site) -> None:

@@ -38,7 +38,7 @@ ROUNDS = 2000
 # As many as the events of one RM may ever have, all from one host.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
 PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
-DUMP = "/ws/v1/fullstatedump"
+DUMP = "/debug/fullstatedump"
 
 Call = Callable[[], Any]
 

@@ -1,0 +1,145 @@
+"""Whether the totals of applications, queues, users and groups are the sums of what is in them.
+
+What has few members is added up in one step. More of them take several steps, and the core goes on
+in between; then a difference is believed only when a second look finds the very same figures.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from licorne_core.apps.application import Application
+from licorne_core.apps.requests import BOOKED, Request
+from licorne_core.partition import Partition
+from licorne_core.queues.queue import Queue
+from licorne_core.resources import Resources, describe, equals, has_negative
+from licorne_core.trackers import Member, Tracker
+
+STEP_MEMBERS = 1024
+"""Members that are added up in one step."""
+
+M = TypeVar("M")
+
+
+class Total(NamedTuple, Generic[M]):
+    """A total, and what each member adds to it."""
+
+    name: str
+    booked: Resources
+    parts: Callable[[M], Iterable[Resources]]
+
+
+class Doubt(NamedTuple):
+    """A total that is wrong."""
+
+    negative: bool
+    """Whether it is below zero; if not it is not the sum of its members."""
+    text: str
+
+
+def sums_of_application(app: Application) -> Iterator[Doubt | None]:
+    """What is wrong with the totals of an application; a None after each step."""
+
+    def totals() -> list[Total[Request]]:
+        return [
+            Total("allocated", app.allocated, lambda request: _booked(request, kept=False)),
+            Total("placeholders", app.placeholder_allocated, lambda r: _booked(r, kept=True)),
+            Total("pending", app.pending_total, _pending),
+        ]
+
+    yield from _doubts(f"application {app.app_id}", app.requests, totals)
+
+
+def sums_of_queue(queue: Queue) -> Iterator[Doubt | None]:
+    """The same for a queue: its applications, or the queues below it."""
+
+    def of_applications() -> list[Total[Application]]:
+        return [
+            Total("allocated", queue.allocated, _usage),
+            Total("pending", queue.pending, lambda app: (app.pending_total,)),
+        ]
+
+    def of_queues() -> list[Total[Queue]]:
+        return [
+            Total("allocated", queue.allocated, lambda child: (child.allocated,)),
+            Total("pending", queue.pending, lambda child: (child.pending,)),
+        ]
+
+    at = f"queue {queue.path}"
+    if queue.is_leaf:
+        yield from _doubts(at, queue.applications, of_applications)
+    else:
+        yield from _doubts(at, queue.children, of_queues)
+
+
+def sums_of_tracker(partition: Partition, tracker: Tracker) -> Iterator[Doubt | None]:
+    """The same for what a user or a group has in a queue. Only what is limited is booked there."""
+    known = partition.applications
+
+    def booked(member: Member) -> Iterable[Resources]:
+        app = cast(Application, member)
+        return _usage(app) if tracker in app.quotas else ()
+
+    at = f"{tracker.kind} {tracker.name} in {tracker.path}"
+    yield from _doubts(at, tracker.members, lambda: [Total("allocated", tracker.allocated, booked)])
+    gone = [app_id for app_id in tracker.members if app_id not in known]
+    if gone:
+        yield Doubt(False, f"{at}: counts application {gone[0]}, which is gone")
+
+
+def _booked(request: Request, *, kept: bool) -> Iterable[Resources]:
+    """What a request is booked with, among placeholders or among the others."""
+    ask = request.ask
+    is_meant = request.state in BOOKED and ask.placeholder is kept
+    return (ask.ask_class.resources,) if is_meant else ()
+
+
+def _pending(request: Request) -> Iterable[Resources]:
+    return (request.ask.ask_class.resources,) if request.is_pending else ()
+
+
+def _usage(app: Application) -> Iterable[Resources]:
+    return (app.allocated, app.placeholder_allocated)
+
+
+def _doubts(
+    at: str, members: Mapping[Any, M], totals: Callable[[], list[Total[M]]]
+) -> Iterator[Doubt | None]:
+    """The doubts about some totals of the same members."""
+    first: list[Doubt] | None = None
+    while True:
+        now, every = totals(), list(members.values())
+        counted: list[dict[str, int]] = [{} for _ in now]
+        for begin in range(0, len(every), STEP_MEMBERS):
+            if begin:
+                yield None
+            _add(every[begin : begin + STEP_MEMBERS], now, counted)
+        found = [
+            doubt
+            for total, sums in zip(now, counted, strict=True)
+            for doubt in _compared(at, total, sums)
+        ]
+        if len(every) <= STEP_MEMBERS or not found:
+            break
+        if first is not None:
+            found = [doubt for doubt in found if doubt in first]
+            break
+        first = found
+        yield None
+    yield from found
+    yield None
+
+
+def _add(members: list[M], totals: list[Total[M]], counted: list[dict[str, int]]) -> None:
+    for total, sums in zip(totals, counted, strict=True):
+        for member in members:
+            for part in total.parts(member):
+                for name, value in part.items():
+                    sums[name] = sums.get(name, 0) + value
+
+
+def _compared(at: str, total: Total[M], counted: Resources) -> Iterator[Doubt]:
+    booked = describe(total.booked)
+    if has_negative(total.booked):
+        yield Doubt(True, f"{at}: {total.name} {booked}")
+    if not equals(total.booked, counted):
+        yield Doubt(False, f"{at}: {total.name} {booked}, in it {describe(counted)}")

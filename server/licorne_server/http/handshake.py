@@ -1,0 +1,137 @@
+"""TLS handshakes of HTTP: each in its turn, and each with an end.
+
+A handshake is work for the loop that scheduling waits for, and anybody may begin one. So handshakes
+take turns with all that is read (`share.py`), by host. Until a handshake is over its connection
+is known to the door, which may close it to make room.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import structlog
+
+from licorne_server.peers import party_of
+from licorne_server.share import Share
+
+log = structlog.get_logger(__name__)
+
+HANDSHAKE_SECONDS = 0.001
+"""What a handshake takes of the loop, roughly: a signature, and the check of a certificate."""
+
+SHUTDOWN_SECONDS = 3.0
+"""How long a peer may take to agree that a connection is over."""
+
+
+class _Waiting(asyncio.Protocol):
+    """Keeps what comes between the end of the handshake and the handler's beginning."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.over = False
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def eof_received(self) -> None:
+        self.over = True
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.over = True
+
+
+class Handshake(asyncio.Protocol):
+    """A connection whose handshake is not over."""
+
+    transport: asyncio.Transport | None
+    """The connection without TLS."""
+
+    def __init__(self, of: "Handshakes", make_handler: Callable[[], asyncio.Protocol]) -> None:
+        """It is begun when the connection is there."""
+        self.transport = None
+        self._of = of
+        self._make_handler = make_handler
+        self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, when its turn comes."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        # What the peer says is for the handshake.
+        transport.pause_reading()
+        self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")
+        self._task.add_done_callback(lambda _: self._of.under_way.pop(self, None))
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection was closed before its turn came."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Give it up."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _open(self, transport: asyncio.Transport) -> None:
+        """Do the handshake, and hand the connection over."""
+        waiting = _Waiting()
+        try:
+            secure = await self._of.secured(transport, waiting)
+        except OSError as error:  # what TLS raises, and a timeout, are among them
+            log.debug("handshake failed", reason=str(error))
+            return
+        except asyncio.CancelledError:
+            transport.abort()
+            raise
+        if secure is None or waiting.over:
+            transport.abort()
+            return
+        handler = self._make_handler()
+        secure.set_protocol(handler)
+        handler.connection_made(secure)
+        if waiting.data:
+            handler.data_received(waiting.data)
+
+
+class Handshakes:
+    """The handshakes of one address."""
+
+    under_way: dict[Handshake, None]
+    """Those that are not over, the oldest first."""
+
+    def __init__(self, context: Callable[[], ssl.SSLContext], share: Share, seconds: float) -> None:
+        """Each is made with the context that is there then, and may take so many seconds."""
+        self.under_way = {}
+        self._context = context
+        self._share = share
+        self._seconds = seconds
+
+    def begin(self, make_handler: Callable[[], asyncio.Protocol]) -> Handshake:
+        """The protocol of a new connection; the handler takes over behind it."""
+        handshake = Handshake(self, make_handler)
+        self.under_way[handshake] = None
+        return handshake
+
+    def stop(self) -> None:
+        """Give up all."""
+        for handshake in list(self.under_way):
+            handshake.stop()
+
+    async def secured(
+        self, transport: asyncio.Transport, protocol: asyncio.Protocol
+    ) -> asyncio.Transport | None:
+        """The connection as an encrypted one; None if it was closed meanwhile.
+
+        Raises:
+            OSError: the peer is not let in, or does not come to an end.
+        """
+        peer = transport.get_extra_info("peername")
+        async with self._share.slice(party_of(peer[0]) if peer else "", HANDSHAKE_SECONDS):
+            context = self._context()
+        return await asyncio.get_running_loop().start_tls(
+            transport,
+            protocol,
+            context,
+            server_side=True,
+            ssl_handshake_timeout=self._seconds,
+            ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+        )

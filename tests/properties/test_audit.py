@@ -1,0 +1,41 @@
+"""The checks of a running core find nothing in a sound one, whatever goes on in between."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import pytest
+
+from licorne_core.commands import Command
+from licorne_core.effects import Effect
+from licorne_core.partition import Partition
+from licorne_core.views.audit import Finding, audit
+from support.driver import Driver
+from support.worlds import World
+from support.worlds.playing import play_watched
+
+STEPS = 7
+"""Steps of the audit between two commands."""
+
+
+@pytest.mark.row(165)
+@pytest.mark.worlds(first=9_000_000, one_in=20)
+def test_sound_books_are_never_suspected(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit that goes on while commands come, and one in between, finds nothing."""
+    send = Driver.send
+    under_way: dict[Partition, Iterator[Finding | None]] = {}
+
+    def audited(driver: Driver, command: Command) -> list[Effect]:
+        effects = send(driver, command)
+        for partition in driver.scheduler.partitions.values():
+            assert [finding for finding in audit(partition) if finding is not None] == []
+            steps = under_way.setdefault(partition, audit(partition))
+            found = list(islice(steps, STEPS))
+            assert not any(found)
+            if len(found) < STEPS:
+                del under_way[partition]
+        return effects
+
+    monkeypatch.setattr(Driver, "send", audited)
+    for seed in part:
+        under_way.clear()
+        play_watched(World(seed).steps)

@@ -1,0 +1,88 @@
+"""`licorne healthcheck`: what a container learns of the server beside it."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from licorne_server.__main__ import main
+from licorne_server.cli import healthcheck
+from support.shim import LOOPBACK, serving
+from support.tls import FILES, tls
+
+
+async def check(*arguments: str) -> int:
+    """The exit code."""
+    return await asyncio.to_thread(main, ["healthcheck", *arguments])
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_server_of_this_machine_is_asked_with_tls_or_without(
+    encrypted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a URL it need not be said whether the server has TLS, nor whom to trust."""
+    async with serving(http=LOOPBACK, tls=tls() if encrypted else None) as server:
+        here = tuple(f"{scheme}://{server.http_address}/livez" for scheme in ("http", "https"))
+        monkeypatch.setattr(healthcheck, "HERE", here)
+        assert await check() == 0
+        server.stalled("nothing goes on")
+        assert await check() == 1
+
+
+async def test_certificate_of_another_server_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    """A URL is believed only with a certificate of a known authority, unless that is waived."""
+    async with serving(http=LOOPBACK, tls=tls()) as server:
+        url = f"https://{server.http_address}/livez"
+        assert await check("--url", url) == 1
+        assert "certificate verify failed" in capsys.readouterr().err
+        assert await check("--url", url, "--tls-ca", str(FILES / "ca.pem")) == 0
+        assert await check("--url", url, "--tls-ca", str(FILES / "stranger.pem")) == 1
+        assert await check("--url", url, "--tls-skip-verify") == 0
+
+
+@contextmanager
+def talker(answer: bytes) -> Iterator[str]:
+    """The address of somebody who says this to the first who connects."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        host, port = listening.getsockname()
+
+        def talk() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        loop = asyncio.get_running_loop()
+        loop.run_in_executor(None, talk)
+        yield f"http://{host}:{port}/livez"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"\x15\x03\x03\x00\x02\x02\x46", "no HTTP is spoken there"),
+        (b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n", "503"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "status 204"),
+    ],
+    ids=["garbage", "ill", "something else"],
+)
+async def test_other_answers_are_failures_in_words(
+    answer: bytes, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever comes back that is no 200 ends with 1 and a line, and never with a traceback."""
+    with talker(answer) as url:
+        assert await check("--url", url) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(f"licorne: {url}: ")
+    assert said in lines[0]
+
+
+async def test_what_cannot_be_asked_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing authority and a URL that is none are named."""
+    assert await check("--url", "https://127.0.0.1:1/livez", "--tls-ca", "/nothing.pem") == 1
+    assert "--tls-ca /nothing.pem: No such file" in capsys.readouterr().err
+    assert await check("--url", "nonsense") == 1
+    assert "licorne: nonsense: unknown url type" in capsys.readouterr().err

@@ -1,0 +1,304 @@
+"""HTTP over TLS: who gets in, what a certificate allows, what stays plain, and what changes."""
+
+import asyncio
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from licorne_server.app import Server
+from licorne_server.peer_bounds import PeerBounds
+from licorne_server.settings import Address, Settings, SettingsError
+from support.shim import LOOPBACK, PATIENCE, Shim, serving
+from support.tls import FILES, SPIFFE, connected_as, https, tls
+
+EVERYWHERE = Address(host="0.0.0.0", port=0)
+MINE = ("/ws/v1/partition/[rm]default/queues", "/ws/v1/config?rm=rm")
+OTHERS = ("/ws/v1/partition/[operator]default/queues", "/ws/v1/config?rm=operator")
+OF_ALL = ("/metrics", "/ws/v1/partitions", "/debug/fullstatedump", "/debug/stack", "/debug/pprof/")
+PROBES = ("/livez", "/readyz")
+
+
+class Secure:
+    """Asks a server over TLS."""
+
+    def __init__(self, server: Server) -> None:
+        """This one."""
+        self.server = server
+
+    async def ask(self, path: str, name: str = "", files: Path = FILES) -> tuple[int, str]:
+        """Status and text, for the bearer of a certificate; for somebody without one if unnamed."""
+        async with aiohttp.ClientSession() as client:
+            url = f"https://{self.server.http_address}{path}"
+            async with client.get(url, ssl=https(name, files)) as answer:
+                return answer.status, await answer.text()
+
+    async def status(self, path: str, name: str = "") -> int:
+        """The status alone."""
+        return (await self.ask(path, name))[0]
+
+
+@pytest.fixture
+async def secure() -> AsyncIterator[Secure]:
+    """A server that knows `rm` and an operator by their certificates, both of which registered."""
+    identities = {"rm": frozenset({SPIFFE})}
+    operators = frozenset({"operator"})
+    async with serving(
+        http=LOOPBACK, tls=tls(), rm_identities=identities, operators=operators
+    ) as server:
+        for name in ("rm", "operator"):
+            async with connected_as(name, server) as channel:
+                await Shim(channel, name).register()
+        yield Secure(server)
+
+
+async def test_operator_sees_everything(secure: Secure) -> None:
+    """The certificate of an operator opens every path."""
+    for path in (*PROBES, *MINE, *OTHERS, *OF_ALL):
+        assert await secure.status(path, "operator") == 200, path
+
+
+async def test_rm_sees_its_own_and_nothing_of_others(secure: Secure) -> None:
+    """The certificate of an RM opens what names the RM; everything else is refused alike."""
+    for path in (*PROBES, *MINE):
+        assert await secure.status(path, "rm") == 200, path
+    absent = ("/ws/v1/partition/[nobody]default/queues", "/ws/v1/config?rm=nobody")
+    for path in (*OTHERS, *OF_ALL, *absent, "/ws/v1/config"):
+        status, text = await secure.ask(path, "rm")
+        assert (status, "this certificate does not allow it" in text) == (403, True), path
+
+
+async def test_without_a_certificate_only_probes_answer(secure: Secure) -> None:
+    """A kubelet has no certificate and must be answered; it is told nothing else."""
+    for path in PROBES:
+        assert await secure.status(path) == 200
+    for path in (*MINE, *OF_ALL, "/nothing"):
+        status, text = await secure.ask(path)
+        assert (status, "a client certificate is needed" in text) == (403, True), path
+
+
+async def test_certificate_of_another_authority_gets_nowhere(
+    secure: Secure, tmp_path: Path
+) -> None:
+    """A certificate that is not of the authority ends the connection, for probes too."""
+    shutil.copy(FILES / "ca.pem", tmp_path)
+    for kind in ("pem", "key"):
+        shutil.copy(FILES / f"stranger.{kind}", tmp_path)
+    with pytest.raises(aiohttp.ClientError):
+        await secure.ask("/livez", "stranger", tmp_path)
+
+
+async def test_plain_http_is_not_answered(secure: Secure) -> None:
+    """Where TLS is spoken nothing is said without it."""
+    async with aiohttp.ClientSession() as client:
+        with pytest.raises(aiohttp.ClientError):
+            await client.get(f"http://{secure.server.http_address}/livez")
+
+
+async def test_tokens_count_over_tls_without_client_certificates(tmp_path: Path) -> None:
+    """With tokens an answer needs one, over TLS as well."""
+    (tmp_path / "token").write_text("of-an-operator-" * 2)
+    async with serving(
+        http=LOOPBACK, tls=tls(mutual=False), operator_tokens=(tmp_path / "token",)
+    ) as server:
+        url = f"https://{server.http_address}/ws/v1/partitions"
+        async with aiohttp.ClientSession() as client:
+            async with client.get(url, ssl=https()) as answer:
+                assert answer.status == 401
+            headers = {"Authorization": f"Bearer {'of-an-operator-' * 2}"}
+            async with client.get(url, ssl=https(), headers=headers) as answer:
+                assert answer.status == 200
+
+
+async def test_server_certificate_alone_asks_nobody_who_he_is() -> None:
+    """Without an authority for clients TLS encrypts, and everybody may read."""
+    async with serving(http=LOOPBACK, tls=tls(mutual=False)) as server:
+        assert await Secure(server).status("/debug/stack") == 200
+
+
+async def test_changed_files_are_used_by_the_next_connection(tmp_path: Path) -> None:
+    """Neither a new certificate nor a new authority for clients needs a restart."""
+    for file in FILES.glob("*.*"):
+        shutil.copy(file, tmp_path)
+    operators = frozenset({"operator", "stranger"})
+    async with serving(http=LOOPBACK, tls=tls(tmp_path), operators=operators) as server:
+        secure = Secure(server)
+        assert await secure.status("/metrics", "operator") == 200
+        assert await shown_by(server) == (FILES / "server.pem").read_text()
+        shutil.copy(FILES / "stranger.pem", tmp_path / "ca.pem")
+        for kind in ("key", "pem"):
+            shutil.copy(FILES / f"operator.{kind}", tmp_path / f"server.{kind}")
+        assert await shown_by(server) == (FILES / "operator.pem").read_text()
+        context = https("stranger")
+        context.check_hostname = False  # the new certificate is in the operator's name
+        url = f"https://{server.http_address}/metrics"
+        async with aiohttp.ClientSession() as client:
+            async with client.get(url, ssl=context) as answer:
+                assert answer.status == 200
+            known = https("operator")
+            known.check_hostname = False
+            with pytest.raises(aiohttp.ClientError):
+                await client.get(url, ssl=known)
+
+
+async def shown_by(server: Server) -> str:
+    """The certificate that a server shows over HTTP, in PEM."""
+    host, _, port = server.http_address.rpartition(":")
+    return await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)))
+
+
+async def test_broken_files_stay_out_of_use(tmp_path: Path) -> None:
+    """Half of a new pair, or a file that is missing, leaves what was good in use."""
+    for file in FILES.glob("*.*"):
+        shutil.copy(file, tmp_path)
+    async with serving(http=LOOPBACK, tls=tls(tmp_path, mutual=False)) as server:
+        before = (FILES / "server.pem").read_text()
+        (tmp_path / "server.key").write_text("half a key")
+        assert await shown_by(server) == before
+        (tmp_path / "server.key").unlink()
+        assert await shown_by(server) == before
+
+
+async def test_unfinished_handshakes_make_room_and_end() -> None:
+    """Who connects and says nothing locks nobody out, and is cut off in time."""
+    bounds = PeerBounds(http_connections=8, http_idle=60.0)
+    async with (
+        serving(http=LOOPBACK, tls=tls(mutual=False), peers=bounds) as server,
+        AsyncExitStack() as stack,
+    ):
+        silent = [await silence(stack, server) for _ in range(30)]
+        assert await Secure(server).status("/livez") == 200
+        assert await asyncio.wait_for(silent[0].read(), PATIENCE) == b""
+    short = PeerBounds(http_idle=0.05)
+    async with (
+        serving(http=LOOPBACK, tls=tls(mutual=False), peers=short) as server,
+        AsyncExitStack() as stack,
+    ):
+        assert await asyncio.wait_for((await silence(stack, server)).read(), PATIENCE) == b""
+
+
+async def test_server_stops_in_the_middle_of_handshakes() -> None:
+    """Connections that are not encrypted yet do not hold up the end."""
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE):
+            async with serving(http=LOOPBACK, tls=tls(mutual=False)) as server:
+                reader = await silence(stack, server)
+                assert await Secure(server).status("/livez") == 200
+            assert await reader.read() == b""
+
+
+async def silence(stack: AsyncExitStack, server: Server) -> asyncio.StreamReader:
+    """A connection on which nothing is said."""
+    host, _, port = server.http_address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    stack.callback(writer.close)
+    return reader
+
+
+async def test_request_right_behind_the_handshake_is_answered(secure: Secure) -> None:
+    """What a client sends together with the end of its handshake is not lost."""
+    host, _, port = secure.server.http_address.rpartition(":")
+    for _ in range(20):
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=https())
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        writer.close()
+
+
+async def test_metrics_have_an_address_of_their_own() -> None:
+    """There are metrics and probes, plain on loopback, and nothing else, under every name."""
+    async with serving(http=None, metrics=LOOPBACK, tls=tls()) as server:
+        assert not server.http_address
+        async with aiohttp.ClientSession() as client:
+
+            async def status(path: str) -> int:
+                url = f"http://{server.metrics_address}{path}"
+                async with client.get(url) as answer:
+                    return answer.status
+
+            assert [await status(path) for path in (*PROBES, "/metrics", "/ws/v1/metrics")] == [
+                200
+            ] * 4
+            for path in ("/ws/v1/partitions", "/debug/stack", "/ws/v1/stack", "/"):
+                assert await status(path) in (403, 404)
+
+
+async def test_metrics_off_loopback_have_tls_and_identities_unless_told() -> None:
+    """Beyond this machine the address for metrics has the same TLS as HTTP, or is plain."""
+    operators = frozenset({"operator"})
+    async with serving(metrics=EVERYWHERE, tls=tls(), operators=operators) as server:
+        port = server.metrics_address.rpartition(":")[2]
+        async with aiohttp.ClientSession() as client:
+            for name, expected in (("", 403), ("rm", 403), ("operator", 200)):
+                url = f"https://127.0.0.1:{port}/metrics"
+                async with client.get(url, ssl=https(name)) as answer:
+                    assert answer.status == expected
+    async with serving(metrics=EVERYWHERE, tls=tls(), metrics_insecure=True) as server:
+        port = server.metrics_address.rpartition(":")[2]
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            assert answer.status == 200
+
+
+async def test_plain_http_beside_certificates_is_read_by_all_and_operated_by_nobody() -> None:
+    """Without TLS nobody has a certificate: who reaches the address reads, but for the process."""
+    async with (
+        serving(http=LOOPBACK, tls=tls(), http_insecure=True) as server,
+        aiohttp.ClientSession() as client,
+    ):
+        for path, expected in (("/ws/v1/partitions", 200), ("/debug/stack", 403)):
+            async with client.get(f"http://{server.http_address}{path}") as answer:
+                assert answer.status == expected
+                assert expected == 200 or "plain HTTP does not allow it" in await answer.text()
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"http": EVERYWHERE}, "refusing to serve HTTP without TLS on 0.0.0.0:0"),
+    ({"metrics": EVERYWHERE}, "refusing to serve metrics without TLS on 0.0.0.0:0"),
+    (
+        {"http": EVERYWHERE, "metrics_insecure": True, "metrics": EVERYWHERE},
+        "refusing to serve HTTP without TLS on 0.0.0.0:0",
+    ),
+    (
+        {"http": EVERYWHERE, "insecure": True, "operator_tokens": (Path("x"),)},
+        "--rm-token and --operator-token need TLS on 0.0.0.0:0",
+    ),
+    (
+        {"metrics": EVERYWHERE, "metrics_insecure": True, "operator_tokens": (Path("x"),)},
+        "--rm-token and --operator-token need TLS on 0.0.0.0:0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "text"), REFUSED)
+def test_others_are_not_served_without_tls_by_mistake(changes: dict[str, Any], text: str) -> None:
+    """Plain HTTP off loopback must be asked for, and takes no tokens."""
+    with pytest.raises(SettingsError, match=text):
+        Settings(**changes).check()
+
+
+@pytest.mark.parametrize(
+    ("changes", "exposed"),
+    [
+        ({"http": EVERYWHERE, "tls": tls()}, False),
+        ({"http": EVERYWHERE, "tls": tls(), "http_insecure": True}, True),
+        ({"http": EVERYWHERE, "http_insecure": True}, True),
+        ({"http": EVERYWHERE, "insecure": True}, True),
+        ({"metrics": EVERYWHERE, "tls": tls()}, False),
+        ({"metrics": EVERYWHERE, "tls": tls(), "metrics_insecure": True}, True),
+        ({"metrics": LOOPBACK, "tls": tls()}, False),
+    ],
+)
+def test_plain_addresses_are_known_as_exposed(changes: dict[str, Any], exposed: bool) -> None:
+    """What others can reach without TLS is warned of at the start."""
+    settings = Settings(**changes)
+    settings.check()
+    assert settings.exposed is exposed
