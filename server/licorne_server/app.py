@@ -16,7 +16,6 @@ from licorne_server.access import Access
 from licorne_server.admission import Admission
 from licorne_server.audits import Audits
 from licorne_server.build_info import build_info
-from licorne_server.caps import MAX_MESSAGE_BYTES
 from licorne_server.certificate_end import CertificateEnd
 from licorne_server.clock import Clock, SystemClock
 from licorne_server.collector import Collector
@@ -30,6 +29,7 @@ from licorne_server.errors import Stopped
 from licorne_server.event_log import EventLogs
 from licorne_server.figures import rm_figures
 from licorne_server.gate import Gate
+from licorne_server.grpc_server import bind, grpc_server
 from licorne_server.history import History
 from licorne_server.http import Figures, HttpServer, Sources, Status
 from licorne_server.http.dumps import StateDumps
@@ -44,28 +44,13 @@ from licorne_server.services.scheduler import SchedulerService
 from licorne_server.services.session import SessionService
 from licorne_server.services.standard import StandardHealth, add_reflection
 from licorne_server.services.state import StateService
-from licorne_server.settings import Settings, SettingsError
+from licorne_server.settings import Settings
 from licorne_server.share import Share
-from licorne_server.tls import GrpcCertificates
 from licorne_server.tokens import Tokens
 
 log = structlog.get_logger(__name__)
 
 GRACE_SECONDS = 1.0
-CHANNEL_OPTIONS = [
-    # A second server on the same port must fail, not share it.
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", -1),
-    # Per connection: enough for four streams and some calls, too few for a reset flood.
-    ("grpc.max_concurrent_streams", 16),
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 15_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.http2.max_ping_strikes", 2),
-]
 
 
 class Server:
@@ -244,8 +229,7 @@ class Server:
         access = self._access
         own = frozenset({SchedulerService.name, SessionService.name})
         gate = Gate(access, self._connections, settings.peers, own, self._calls)
-        options = [*CHANNEL_OPTIONS, *self._connections.options()]
-        server = grpc.aio.server(interceptors=[gate], options=options)
+        server = grpc_server(gate, self._connections.options())
         views = self.scheduler.views
         thread = self.config_thread
         admission = self._admission
@@ -285,27 +269,9 @@ class Server:
         if settings.reflects:
             add_reflection(names, server)
         self._grpc = server
-        self.grpc_address = self._bind(server)
+        self.grpc_address = bind(server, settings.listen, settings.tls)
         await server.start()
         self._connections.start(int(self.grpc_address.rpartition(":")[2]))
-
-    def _bind(self, server: grpc.aio.Server) -> str:
-        address = self.settings.listen
-        # Tried beforehand: grpc would log its refusal in its own words.
-        refusal = address.refusal()
-        if refusal:
-            raise SettingsError(f"cannot listen on {address}: {refusal}")
-        try:
-            if self.settings.tls is None:
-                port = server.add_insecure_port(str(address))
-            else:
-                credentials = GrpcCertificates(self.settings.tls).credentials()
-                port = server.add_secure_port(str(address), credentials)
-        except RuntimeError as error:
-            raise SettingsError(f"cannot listen on {address}: {error}") from None
-        if not port:
-            raise SettingsError(f"cannot listen on {address}")
-        return str(address.with_port(port))
 
     async def _start_http(self) -> None:
         self._http = HttpServer(self._sources, self.settings.peers, self._dumps)
