@@ -19,6 +19,8 @@ class Session:
     """What the RM wants to be asked and told, as its hello said."""
     token: str
     """Who knows it may resume the session."""
+    awaits_replay: bool
+    """Whether nothing of the RM is scheduled yet, as its replay has not ended."""
     next_event: int
     """Id of the first event that the RM was not told yet, if it wants to be told."""
 
@@ -27,6 +29,7 @@ class Session:
         self.instance = instance
         self.callbacks = Callbacks() if callbacks is None else callbacks
         self.token = secrets.token_hex(16)
+        self.awaits_replay = True
         self.next_event = 0
         # Numbers of the last request that was read from the open stream, and of the last that was
         # handled; what lies between them waits.

@@ -217,7 +217,8 @@ def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
         ({"extra_config": {"a": 5}}, "extra_config['a'] is 5: it must be a text"),
         ({"build_info": ["a"]}, "build_info is ['a']: it must be a mapping of texts to texts"),
         ({"version": 1}, "version is 1: it must be a text"),
-        ({"instance": -1}, "instance is -1: it must lie between 0 and 2^64 - 1"),
+        ({"instance": -1}, "instance is -1: it must lie between 1 and 2^64 - 1"),
+        ({"instance": 0}, "instance is 0: it must lie between 1 and 2^64 - 1"),
         ({"instance": 1.5}, "instance is 1.5: it must be a whole number"),
     ],
 )

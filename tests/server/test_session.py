@@ -290,6 +290,7 @@ async def test_both_sides_hear_from_each_other() -> None:
     async with serving(heartbeat=0.05) as server, connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()
+        await session.replay(call)
         beat = await session.until(call, "heartbeat")
         assert beat.number == 0
         code, text = await call.ending()
@@ -318,7 +319,7 @@ async def test_hello_that_is_wrong_is_refused(
     session: RawSession, changes: dict[str, Any], code: str, text: str
 ) -> None:
     """Each fault of a hello has its own words."""
-    fields: dict[str, Any] = {"rm_id": "rm", "protocol": 1}
+    fields: dict[str, Any] = {"rm_id": "rm", "protocol": 1, "instance": 1}
     fields["registration"] = si.RegisterResourceManagerRequest()
     call = session.open()
     await call.send(sp.UpdateRequest(hello=sp.Hello(**(fields | changes))))

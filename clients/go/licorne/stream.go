@@ -265,6 +265,9 @@ func (st *stream) take(response *licornev1.UpdateResponse) error {
 	if drain := response.GetDrain(); drain != nil {
 		st.drain(drain)
 	}
+	if notice := response.GetNotice(); notice != nil {
+		st.state.log.Warn("the server notes", "code", notice.GetCode(), "message", notice.GetMessage())
+	}
 	if response.GetGoodbye() != nil {
 		st.goodbyeHeard.Store(true)
 	}

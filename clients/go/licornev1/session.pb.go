@@ -418,6 +418,7 @@ type UpdateResponse struct {
 	//	*UpdateResponse_PredicateChecks
 	//	*UpdateResponse_StateDumpWanted
 	//	*UpdateResponse_PreemptionChecks
+	//	*UpdateResponse_Notice
 	Message       isUpdateResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -614,6 +615,15 @@ func (x *UpdateResponse) GetPreemptionChecks() *PreemptionChecks {
 	return nil
 }
 
+func (x *UpdateResponse) GetNotice() *Notice {
+	if x != nil {
+		if x, ok := x.Message.(*UpdateResponse_Notice); ok {
+			return x.Notice
+		}
+	}
+	return nil
+}
+
 type isUpdateResponse_Message interface {
 	isUpdateResponse_Message()
 }
@@ -675,6 +685,10 @@ type UpdateResponse_PreemptionChecks struct {
 	PreemptionChecks *PreemptionChecks `protobuf:"bytes,19,opt,name=preemption_checks,json=preemptionChecks,proto3,oneof"`
 }
 
+type UpdateResponse_Notice struct {
+	Notice *Notice `protobuf:"bytes,20,opt,name=notice,proto3,oneof"`
+}
+
 func (*UpdateResponse_Welcome) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_Nodes) isUpdateResponse_Message() {}
@@ -703,11 +717,14 @@ func (*UpdateResponse_StateDumpWanted) isUpdateResponse_Message() {}
 
 func (*UpdateResponse_PreemptionChecks) isUpdateResponse_Message() {}
 
+func (*UpdateResponse_Notice) isUpdateResponse_Message() {}
+
 // Opens a stream.
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Rises with every start of the RM's process; a newer instance fences the older one.
+	// Rises with every start of the RM's process; a newer instance fences the older one. 0 is refused: the
+	// time of the start will do.
 	Instance uint64 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// The protocol spoken: 1.
 	Protocol uint32 `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
@@ -2157,6 +2174,62 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{25}
 }
 
+// Something that the RM should know. Nothing was refused, and the stream goes on.
+type Notice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Stable. REPLAY_MISSING: nothing of the RM is scheduled, as it has not begun the replay that the
+	// welcome wanted, or has not ended it.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// For people to read.
+	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Notice) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Notice) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Carries the outer `acknowledged` when there is nothing else to send.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2166,7 +2239,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2178,7 +2251,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[26]
+	mi := &file_licorne_v1_session_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2191,7 +2264,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{26}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
 }
 
 // The core is about to stop: finish, close, and come back after a while.
@@ -2205,7 +2278,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2290,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[27]
+	mi := &file_licorne_v1_session_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2303,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{27}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Drain) GetReason() string {
@@ -2259,7 +2332,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2344,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_licorne_v1_session_proto_msgTypes[28]
+	mi := &file_licorne_v1_session_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2357,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_licorne_v1_session_proto_rawDescGZIP(), []int{28}
+	return file_licorne_v1_session_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2325,7 +2398,7 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"state_dump\x18\x0e \x01(\v2\x15.licorne.v1.StateDumpH\x00R\tstateDump\x12N\n" +
 	"\x12preemption_answers\x18\x0f \x01(\v2\x1d.licorne.v1.PreemptionAnswersH\x00R\x11preemptionAnswersB\t\n" +
-	"\amessageJ\x04\b\f\x10\r\"\xbf\a\n" +
+	"\amessageJ\x04\b\f\x10\r\"\xed\a\n" +
 	"\x0eUpdateResponse\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -2345,7 +2418,8 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x06events\x18\x10 \x01(\v2\x12.licorne.v1.EventsH\x00R\x06events\x12H\n" +
 	"\x10predicate_checks\x18\x11 \x01(\v2\x1b.licorne.v1.PredicateChecksH\x00R\x0fpredicateChecks\x12I\n" +
 	"\x11state_dump_wanted\x18\x12 \x01(\v2\x1b.licorne.v1.StateDumpWantedH\x00R\x0fstateDumpWanted\x12K\n" +
-	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecksB\t\n" +
+	"\x11preemption_checks\x18\x13 \x01(\v2\x1c.licorne.v1.PreemptionChecksH\x00R\x10preemptionChecks\x12,\n" +
+	"\x06notice\x18\x14 \x01(\v2\x12.licorne.v1.NoticeH\x00R\x06noticeB\t\n" +
 	"\amessageJ\x04\b\x0e\x10\x0f\"\x9b\x02\n" +
 	"\x05Hello\x12\x13\n" +
 	"\x05rm_id\x18\x01 \x01(\tR\x04rmId\x12\x1a\n" +
@@ -2439,7 +2513,10 @@ const file_licorne_v1_session_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\"\v\n" +
-	"\tHeartbeat\"\x05\n" +
+	"\tHeartbeat\"6\n" +
+	"\x06Notice\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x05\n" +
 	"\x03Ack\"Y\n" +
 	"\x05Drain\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x128\n" +
@@ -2476,7 +2553,7 @@ func file_licorne_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_licorne_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_licorne_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_licorne_v1_session_proto_goTypes = []any{
 	(FailMode)(0),                                    // 0: licorne.v1.FailMode
 	(ClassBy)(0),                                     // 1: licorne.v1.ClassBy
@@ -2506,68 +2583,70 @@ var file_licorne_v1_session_proto_goTypes = []any{
 	(*StateDumpWanted)(nil),                          // 25: licorne.v1.StateDumpWanted
 	(*StateDump)(nil),                                // 26: licorne.v1.StateDump
 	(*Heartbeat)(nil),                                // 27: licorne.v1.Heartbeat
-	(*Ack)(nil),                                      // 28: licorne.v1.Ack
-	(*Drain)(nil),                                    // 29: licorne.v1.Drain
-	(*Goodbye)(nil),                                  // 30: licorne.v1.Goodbye
-	(*si.NodeRequest)(nil),                           // 31: si.v1.NodeRequest
-	(*si.ApplicationRequest)(nil),                    // 32: si.v1.ApplicationRequest
-	(*si.AllocationRequest)(nil),                     // 33: si.v1.AllocationRequest
-	(*si.NodeResponse)(nil),                          // 34: si.v1.NodeResponse
-	(*si.ApplicationResponse)(nil),                   // 35: si.v1.ApplicationResponse
-	(*si.AllocationResponse)(nil),                    // 36: si.v1.AllocationResponse
-	(*si.RegisterResourceManagerRequest)(nil),        // 37: si.v1.RegisterResourceManagerRequest
-	(*si.UpdateContainerSchedulingStateRequest)(nil), // 38: si.v1.UpdateContainerSchedulingStateRequest
-	(*si.EventRecord)(nil),                           // 39: si.v1.EventRecord
+	(*Notice)(nil),                                   // 28: licorne.v1.Notice
+	(*Ack)(nil),                                      // 29: licorne.v1.Ack
+	(*Drain)(nil),                                    // 30: licorne.v1.Drain
+	(*Goodbye)(nil),                                  // 31: licorne.v1.Goodbye
+	(*si.NodeRequest)(nil),                           // 32: si.v1.NodeRequest
+	(*si.ApplicationRequest)(nil),                    // 33: si.v1.ApplicationRequest
+	(*si.AllocationRequest)(nil),                     // 34: si.v1.AllocationRequest
+	(*si.NodeResponse)(nil),                          // 35: si.v1.NodeResponse
+	(*si.ApplicationResponse)(nil),                   // 36: si.v1.ApplicationResponse
+	(*si.AllocationResponse)(nil),                    // 37: si.v1.AllocationResponse
+	(*si.RegisterResourceManagerRequest)(nil),        // 38: si.v1.RegisterResourceManagerRequest
+	(*si.UpdateContainerSchedulingStateRequest)(nil), // 39: si.v1.UpdateContainerSchedulingStateRequest
+	(*si.EventRecord)(nil),                           // 40: si.v1.EventRecord
 }
 var file_licorne_v1_session_proto_depIdxs = []int32{
 	4,  // 0: licorne.v1.UpdateRequest.hello:type_name -> licorne.v1.Hello
-	31, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
-	32, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
-	33, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
+	32, // 1: licorne.v1.UpdateRequest.nodes:type_name -> si.v1.NodeRequest
+	33, // 2: licorne.v1.UpdateRequest.applications:type_name -> si.v1.ApplicationRequest
+	34, // 3: licorne.v1.UpdateRequest.allocations:type_name -> si.v1.AllocationRequest
 	8,  // 4: licorne.v1.UpdateRequest.replay_begin:type_name -> licorne.v1.ReplayBegin
 	9,  // 5: licorne.v1.UpdateRequest.replay_end:type_name -> licorne.v1.ReplayEnd
 	27, // 6: licorne.v1.UpdateRequest.heartbeat:type_name -> licorne.v1.Heartbeat
-	28, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
-	30, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
+	29, // 7: licorne.v1.UpdateRequest.ack:type_name -> licorne.v1.Ack
+	31, // 8: licorne.v1.UpdateRequest.goodbye:type_name -> licorne.v1.Goodbye
 	13, // 9: licorne.v1.UpdateRequest.predicate_answers:type_name -> licorne.v1.PredicateAnswers
 	26, // 10: licorne.v1.UpdateRequest.state_dump:type_name -> licorne.v1.StateDump
 	20, // 11: licorne.v1.UpdateRequest.preemption_answers:type_name -> licorne.v1.PreemptionAnswers
 	7,  // 12: licorne.v1.UpdateResponse.welcome:type_name -> licorne.v1.Welcome
-	34, // 13: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
-	35, // 14: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
-	36, // 15: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
+	35, // 13: licorne.v1.UpdateResponse.nodes:type_name -> si.v1.NodeResponse
+	36, // 14: licorne.v1.UpdateResponse.applications:type_name -> si.v1.ApplicationResponse
+	37, // 15: licorne.v1.UpdateResponse.allocations:type_name -> si.v1.AllocationResponse
 	10, // 16: licorne.v1.UpdateResponse.replay_result:type_name -> licorne.v1.ReplayResult
 	27, // 17: licorne.v1.UpdateResponse.heartbeat:type_name -> licorne.v1.Heartbeat
-	28, // 18: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
-	29, // 19: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
-	30, // 20: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
+	29, // 18: licorne.v1.UpdateResponse.ack:type_name -> licorne.v1.Ack
+	30, // 19: licorne.v1.UpdateResponse.drain:type_name -> licorne.v1.Drain
+	31, // 20: licorne.v1.UpdateResponse.goodbye:type_name -> licorne.v1.Goodbye
 	23, // 21: licorne.v1.UpdateResponse.container_states:type_name -> licorne.v1.ContainerStates
 	24, // 22: licorne.v1.UpdateResponse.events:type_name -> licorne.v1.Events
 	11, // 23: licorne.v1.UpdateResponse.predicate_checks:type_name -> licorne.v1.PredicateChecks
 	25, // 24: licorne.v1.UpdateResponse.state_dump_wanted:type_name -> licorne.v1.StateDumpWanted
 	16, // 25: licorne.v1.UpdateResponse.preemption_checks:type_name -> licorne.v1.PreemptionChecks
-	37, // 26: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
-	5,  // 27: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
-	6,  // 28: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
-	0,  // 29: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
-	1,  // 30: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
-	12, // 31: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
-	14, // 32: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
-	15, // 33: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
-	17, // 34: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
-	18, // 35: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
-	19, // 36: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
-	21, // 37: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
-	22, // 38: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
-	38, // 39: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
-	39, // 40: licorne.v1.Events.records:type_name -> si.v1.EventRecord
-	2,  // 41: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
-	3,  // 42: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
-	42, // [42:43] is the sub-list for method output_type
-	41, // [41:42] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	28, // 26: licorne.v1.UpdateResponse.notice:type_name -> licorne.v1.Notice
+	38, // 27: licorne.v1.Hello.registration:type_name -> si.v1.RegisterResourceManagerRequest
+	5,  // 28: licorne.v1.Hello.callbacks:type_name -> licorne.v1.Callbacks
+	6,  // 29: licorne.v1.Callbacks.predicates:type_name -> licorne.v1.Predicates
+	0,  // 30: licorne.v1.Predicates.fail_mode:type_name -> licorne.v1.FailMode
+	1,  // 31: licorne.v1.Predicates.class_by:type_name -> licorne.v1.ClassBy
+	12, // 32: licorne.v1.PredicateChecks.checks:type_name -> licorne.v1.PredicateCheck
+	14, // 33: licorne.v1.PredicateAnswers.answers:type_name -> licorne.v1.PredicateAnswer
+	15, // 34: licorne.v1.PredicateAnswer.refused:type_name -> licorne.v1.NodeRefusal
+	17, // 35: licorne.v1.PreemptionChecks.checks:type_name -> licorne.v1.PreemptionCheck
+	18, // 36: licorne.v1.PreemptionCheck.nodes:type_name -> licorne.v1.NodeVictims
+	19, // 37: licorne.v1.NodeVictims.victims:type_name -> licorne.v1.Victim
+	21, // 38: licorne.v1.PreemptionAnswers.answers:type_name -> licorne.v1.PreemptionAnswer
+	22, // 39: licorne.v1.PreemptionAnswer.nodes:type_name -> licorne.v1.NodeNeed
+	39, // 40: licorne.v1.ContainerStates.states:type_name -> si.v1.UpdateContainerSchedulingStateRequest
+	40, // 41: licorne.v1.Events.records:type_name -> si.v1.EventRecord
+	2,  // 42: licorne.v1.Session.Update:input_type -> licorne.v1.UpdateRequest
+	3,  // 43: licorne.v1.Session.Update:output_type -> licorne.v1.UpdateResponse
+	43, // [43:44] is the sub-list for method output_type
+	42, // [42:43] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_licorne_v1_session_proto_init() }
@@ -2604,6 +2683,7 @@ func file_licorne_v1_session_proto_init() {
 		(*UpdateResponse_PredicateChecks)(nil),
 		(*UpdateResponse_StateDumpWanted)(nil),
 		(*UpdateResponse_PreemptionChecks)(nil),
+		(*UpdateResponse_Notice)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2611,7 +2691,7 @@ func file_licorne_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_licorne_v1_session_proto_rawDesc), len(file_licorne_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

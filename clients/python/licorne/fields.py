@@ -46,7 +46,7 @@ INT64 = Range(-(2**63), 2**63 - 1, "-2^63 and 2^63 - 1")
 MEMBERS = Range(1, 1_000_000, "1 and 1000000")
 MAX_TIMEOUT = 1e9
 """Seconds, some thirty years; the server counts in nanoseconds, of which it has 2^63."""
-UINT64 = Range(0, 2**64 - 1, "0 and 2^64 - 1")
+INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
 
 
 def shown(value: object) -> str:
@@ -229,7 +229,7 @@ _REGISTRATION: Mapping[str, Check] = {
     "policy_group": text,
     "version": text,
     "build_info": tags,
-    "instance": partial(whole, UINT64),
+    "instance": partial(whole, INSTANCE),
 }
 
 

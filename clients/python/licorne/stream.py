@@ -5,6 +5,7 @@ at a time, and no reader that is cancelled and replaced.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -25,6 +26,8 @@ from licorne.v1.session_pb2 import (
     UpdateResponse,
 )
 from licorne.victims import preemption_check
+
+LOG = logging.getLogger("licorne")
 
 Call: TypeAlias = "aio.StreamStreamCall[UpdateRequest, UpdateResponse]"
 
@@ -189,6 +192,8 @@ class Stream:
                 self._check(response)
             case "container_states" | "events" | "state_dump_wanted":
                 self._call_back(response)
+            case "notice":
+                LOG.warning("%s: %s", response.notice.code, response.notice.message)
             case "drain":
                 events = [self._drain(response.drain)]
             case "goodbye":

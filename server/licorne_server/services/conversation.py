@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from math import inf
 from typing import Any
 
 from licorne.v1.session_pb2 import (
     Ack,
     Goodbye,
     Heartbeat,
+    Notice,
     ReplayEnd,
     StateDump,
     UpdateRequest,
@@ -80,13 +82,21 @@ KNOWN = NUMBERED | {
 }
 
 
-def control(field: int, message: Ack | Goodbye | Heartbeat | Welcome) -> bytes:
+def control(field: int, message: Ack | Goodbye | Heartbeat | Notice | Welcome) -> bytes:
     """A message of the session itself, as the field of an UpdateResponse."""
     return delimited(field, message.SerializeToString())
 
 
 ACK = control(UpdateResponse.ACK_FIELD_NUMBER, Ack())
 HEARTBEAT = control(UpdateResponse.HEARTBEAT_FIELD_NUMBER, Heartbeat())
+REPLAY_MISSING = control(
+    UpdateResponse.NOTICE_FIELD_NUMBER,
+    Notice(
+        code="REPLAY_MISSING",
+        message="nothing is scheduled before a replay: send ReplayBegin, what there is, and "
+        "ReplayEnd with the counts",
+    ),
+)
 
 
 class Conversation:
@@ -114,6 +124,8 @@ class Conversation:
         self._is_current = rm.registration_guard()
         # The last request that was acknowledged on this stream.
         self._acknowledged = 0
+        # When a replay that is missing was last waited for anew, in the loop's time.
+        self._replay_noted = self._loop.time()
         session.begin_stream()
 
     async def read(self) -> None:
@@ -148,6 +160,8 @@ class Conversation:
             raise invalid_argument("a request must have a number", "number")
         if not session.note_read(number):
             return
+        if session.awaits_replay and number:
+            self._replay_noted = self._loop.time()
         size = len(payload)
         if message in REQUESTS:
             kind = REQUESTS[message]
@@ -247,6 +261,7 @@ class Conversation:
             allocations=end.allocations - session.refused(Kind.ALLOCATIONS),
         )
         await self._submit(command, "ReplayEnd")
+        session.awaits_replay = False
 
     async def write(self, sealer: Sealer, welcome: bytes, resend: list[Sent]) -> None:
         """Send the welcome, then `resend` under its old numbers, then what comes."""
@@ -283,9 +298,14 @@ class Conversation:
             self._engine.post(command, is_current=self._is_current)
 
     async def _idle(self, sealer: Sealer) -> None:
-        """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence."""
+        """With nothing to send: acknowledge after a moment, send heartbeats, and notice silence.
+
+        An RM that has sent nothing for a heartbeat's time and owes its replay is told so.
+        """
         owes = self._session.received > self._acknowledged
         due = self._stream.wrote_at + (ACK_SECONDS if owes else self._heartbeat)
+        missing = self._replay_noted + self._heartbeat if self._session.awaits_replay else inf
+        due = min(due, missing)
         now = self._loop.time()
         if now < due:
             timer = self._loop.call_at(due, self._rm.outbox.wake)
@@ -296,7 +316,11 @@ class Conversation:
             return
         if self._stream.silence() > SILENT_HEARTBEATS * self._heartbeat:
             raise unavailable(f"nothing was heard for {self._stream.silence():.0f} s", 0.0)
-        await self._send(sealer, Kind.SESSION, ACK if owes else HEARTBEAT)
+        if now >= missing:
+            self._replay_noted = now
+            await self._send(sealer, Kind.SESSION, REPLAY_MISSING)
+        else:
+            await self._send(sealer, Kind.SESSION, ACK if owes else HEARTBEAT)
 
     async def _send(self, sealer: Sealer, kind: Kind, data: bytes, number: int = 0) -> None:
         received = self._session.received

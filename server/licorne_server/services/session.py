@@ -200,6 +200,11 @@ def _registration(hello: Hello) -> RegisterRm | None:
         raise failed_precondition(
             f"protocol {hello.protocol} is not spoken here, {PROTOCOL} is", "PROTOCOL_UNKNOWN"
         )
+    if not hello.instance:
+        raise invalid_argument(
+            "instance is 0: it must rise with every start of the RM, such as the time of the start",
+            "hello.instance",
+        )
     if not hello.HasField("registration"):
         return None
     wire = hello.registration

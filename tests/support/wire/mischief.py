@@ -68,7 +68,7 @@ def do_mischief(rm: WireRm, what: str) -> None:
     if lines.has_session and what == "too much acknowledged":
         ack = session.UpdateRequest(acknowledged=10_000, ack=session.Ack())
         _expect(INVALID, what, lines.blurt(NODES, ack.SerializeToString()))
-    if lines.has_session and what == "an older instance":
+    if lines.instance > 1 and lines.has_session and what == "an older instance":
         hello = session.Hello(rm_id=rm.rm_id, instance=lines.instance - 1, protocol=1)
         hello.registration.SetInParent()
         raw = session.UpdateRequest(hello=hello).SerializeToString()

@@ -177,6 +177,7 @@ class UpdateResponse(_message.Message):
     PREDICATE_CHECKS_FIELD_NUMBER: _builtins.int
     STATE_DUMP_WANTED_FIELD_NUMBER: _builtins.int
     PREEMPTION_CHECKS_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Counts the messages of a session from 1, on across streams; 0 in Welcome, Heartbeat, Ack."""
     epoch: _builtins.int
@@ -217,6 +218,8 @@ class UpdateResponse(_message.Message):
     def state_dump_wanted(self) -> Global___StateDumpWanted: ...
     @_builtins.property
     def preemption_checks(self) -> Global___PreemptionChecks: ...
+    @_builtins.property
+    def notice(self) -> Global___Notice: ...
     def __init__(
         self,
         *,
@@ -238,12 +241,13 @@ class UpdateResponse(_message.Message):
         predicate_checks: Global___PredicateChecks | None = ...,
         state_dump_wanted: Global___StateDumpWanted | None = ...,
         preemption_checks: Global___PreemptionChecks | None = ...,
+        notice: Global___Notice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ack", b"ack", "acknowledged", b"acknowledged", "allocations", b"allocations", "applications", b"applications", "container_states", b"container_states", "drain", b"drain", "epoch", b"epoch", "events", b"events", "goodbye", b"goodbye", "heartbeat", b"heartbeat", "message", b"message", "nodes", b"nodes", "notice", b"notice", "number", b"number", "predicate_checks", b"predicate_checks", "preemption_checks", b"preemption_checks", "replay_result", b"replay_result", "session", b"session", "state_dump_wanted", b"state_dump_wanted", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "nodes", "applications", "allocations", "replay_result", "heartbeat", "ack", "drain", "goodbye", "container_states", "events", "predicate_checks", "state_dump_wanted", "preemption_checks", "notice"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -264,7 +268,9 @@ class Hello(_message.Message):
     CALLBACKS_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     instance: _builtins.int
-    """Rises with every start of the RM's process; a newer instance fences the older one."""
+    """Rises with every start of the RM's process; a newer instance fences the older one. 0 is refused: the
+    time of the start will do.
+    """
     protocol: _builtins.int
     """The protocol spoken: 1."""
     resume_token: _builtins.str
@@ -954,6 +960,34 @@ class Heartbeat(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class Notice(_message.Message):
+    """Something that the RM should know. Nothing was refused, and the stream goes on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    code: _builtins.str
+    """Stable. REPLAY_MISSING: nothing of the RM is scheduled, as it has not begun the replay that the
+    welcome wanted, or has not ended it.
+    """
+    message: _builtins.str
+    """For people to read."""
+    def __init__(
+        self,
+        *,
+        code: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Notice: _TypeAlias = Notice  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
