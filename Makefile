@@ -140,7 +140,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 	@cd clients/go/shimtest && go run $(STATICCHECK) ./...
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
 
-check: lint types imports gen-check $(if $(NPM),lint-proto) test $(if $(GO),test-go) examples test-native gate ## all that CI runs
+check: lint types imports gen-check $(if $(NPM),lint-proto) test test-browser test-deploy $(if $(GO),test-go) examples test-native gate ## all that CI runs
 
 lint: install ## style, banned imports and format
 	@$(BIN)/ruff check
