@@ -17,6 +17,7 @@ from licorne_core.invariants import check_invariants
 from licorne_core.scheduler import Scheduler
 from licorne_server.access import Access
 from licorne_server.admission import Admission
+from licorne_server.build_info import BuildInfo
 from licorne_server.config_thread import ConfigThread
 from licorne_server.configurations import Changes, Configurations, Default, Keeper
 from licorne_server.connections import Connections
@@ -32,6 +33,7 @@ from licorne_server.outbox import Bounds
 from licorne_server.peer_bounds import PeerBounds
 from licorne_server.rm_bounds import RmBounds
 from licorne_server.rms import Rms
+from licorne_server.services.about import AboutService
 from licorne_server.services.admin import AdminService
 from licorne_server.services.events import EventsService
 from licorne_server.services.scheduler import SchedulerService
@@ -45,6 +47,9 @@ BOUNDS = Bounds(high=8_000, low=3_000, cap=24_000)
 """Small, so that whoever does not listen for long is held, and at last has to start anew."""
 
 HEARTBEAT = 1_000_000.0
+BUILD = BuildInfo(version="0", form="pure", python="Python 3", optimized=True)
+"""What the server says of itself: the same wherever it runs."""
+
 PAUSE = 0.05
 """Seconds of the loop's time after which the server has sent what it kept back for company."""
 
@@ -207,6 +212,7 @@ class Site:
                 changes,
                 CopiesInHere(engine, self.scheduler, lambda: ""),
             ).handler(),
+            AboutService(BUILD, self.clock.now(), access).handler(),
             StateService(views, rms, access, share, self.engine.now).handler(),
             EventsService(events, access, share).handler(),
         ]
