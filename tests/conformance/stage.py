@@ -26,6 +26,8 @@ FILES = ROOT / "tests" / "data" / "tls"
 MUTUAL = (
     *("--tls-cert", str(FILES / "server.pem"), "--tls-key", str(FILES / "server.key")),
     *("--tls-client-ca", str(FILES / "ca.pem"), "--rm-identity", "rm1=spiffe://test/rm"),
+    # The books are read over plain HTTP.
+    "--http-insecure",
 )
 """How the server is started if it wants certificates."""
 CERTIFICATE = {

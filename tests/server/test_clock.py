@@ -46,7 +46,7 @@ async def test_server_has_no_other_clock() -> None:
     async with serving(clock=clock, http=LOOPBACK) as server, connected(server) as channel:
         session = RawSession(channel)
         _, welcome = await session.begin()
-        assert welcome.epoch == 1_234_567_000_000_000
+        assert welcome.epoch == 1_234_567_000_000
         async with (
             aiohttp.ClientSession() as client,
             client.get(f"http://{server.http_address}/ws/v1/clusters") as answer,

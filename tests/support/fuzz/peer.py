@@ -42,16 +42,24 @@ class Peer:
         self._instance = 0
         self._received = 0
         self._acknowledged = 0
+        self._times = 0
         self.start_over()
 
     # ---- Lines ----
 
     def start_over(self) -> None:
-        """Register anew over `si.v1`, which takes back all that was before."""
+        """Register anew over `si.v1`, which takes back all that was before.
+
+        The text is another one each time: with the same one a configuration that was applied
+        meanwhile would stay in force.
+        """
+        self._times += 1
         for line in self._lines.values():
             self._site.hang_up(line)
         self._lines.clear()
-        request = si.RegisterResourceManagerRequest(rmID=self.rm_id, config=PLAIN)
+        request = si.RegisterResourceManagerRequest(
+            rmID=self.rm_id, config=f"{PLAIN}\n# {self._times}"
+        )
         status, _ = self._site.call(REGISTER.method, request)
         if status.code is not grpc.StatusCode.OK:
             raise Broken(f"{self.rm_id} cannot register: {status}")
