@@ -8,10 +8,14 @@ import struct
 import sys
 import termios
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from rich.cells import cell_len
+
+LOOK_SECONDS = 0.1
+"""How often a terminal is looked at that says nothing."""
 
 PATIENCE = 120.0
 ALTERNATE, ORDINARY = "\x1b[?1049h", "\x1b[?1049l"
@@ -104,12 +108,16 @@ class Tty:
         return [] if frames else [line.rstrip() for line in lines_of(first)]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
-        """Wait for a screen for which this is true."""
+        """Wait for a screen for which this is true.
+
+        The mode of the terminal may change without any output: so it is looked at in between too.
+        """
         try:
             async with asyncio.timeout(PATIENCE):
                 while not condition(self.screen()):
                     self._news.clear()
-                    await self._news.wait()
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(self._news.wait(), LOOK_SECONDS)
         except TimeoutError:
             raise AssertionError("never shown; at last: " + "\n".join(self.screen())) from None
         return self.screen()
