@@ -80,12 +80,17 @@ class PartyLine:
                 del self._waiting[party]
 
     def _next(self) -> None:
-        """Give the turn to the first of the next party, which goes to the end of the line."""
-        if not self._waiting:
-            self._taken = False
-            return
-        party = next(iter(self._waiting))
-        line = self._waiting.pop(party)
-        line.popleft().set_result(None)
-        if line:
-            self._waiting[party] = line
+        """Give the turn to the first of the next party, which goes to the end of the line.
+
+        Who was cancelled just now stands in the line until it has run: it is passed over.
+        """
+        while self._waiting:
+            party = next(iter(self._waiting))
+            line = self._waiting.pop(party)
+            mine = line.popleft()
+            if line:
+                self._waiting[party] = line
+            if not mine.done():
+                mine.set_result(None)
+                return
+        self._taken = False

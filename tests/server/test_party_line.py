@@ -121,3 +121,24 @@ async def test_nobody_waits_in_a_line_that_is_closed() -> None:
         await second
     visits.let_go("a1")
     await first
+
+
+async def test_one_who_is_cancelled_as_the_turn_ends_is_passed_over() -> None:
+    """The turn goes to the next who is there, and the line goes on."""
+    visits = Visits(a_line())
+    visits.come("a", "a1")
+    await settled()
+    gone = visits.come("b", "b1")
+    visits.come("c", "c1")
+    await settled()
+    visits.let_go("a1")
+    gone.cancel()
+    await settled()
+    assert visits.order == ["a1", "c1"]
+    visits.let_go("c1")
+    await settled()
+    visits.come("d", "d1")
+    await settled()
+    assert visits.order == ["a1", "c1", "d1"]
+    visits.let_go("d1")
+    await settled()
