@@ -102,12 +102,12 @@ dist: install ## into dist/: wheels and sources of client and server, and the se
 test-dist: dist ## do the wheels work in an environment of their own?
 	@rm -rf .venv-dist && $(PYTHON) -m venv .venv-dist
 	@.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --find-links dist --only-binary :all: licorne-server
-	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne --version | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
+	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne version --client | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
 	@echo 'test-dist: 1 passed, 0 failed'
 
 # Ends with the sources alone again, as a library hides what is changed in its source.
 test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
-	@$(BIN)/licorne version | grep ', compiled,'
+	@$(BIN)/licorne version --client | grep ', compiled,'
 	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 

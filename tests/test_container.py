@@ -88,7 +88,7 @@ def test_the_image_runs_the_fast_form() -> None:
     [pattern] = [
         found[1]
         for word, rest in instructions()
-        if word == "RUN" and (found := re.search(r"licorne version \| grep '(.*)'$", rest))
+        if word == "RUN" and (found := re.search(r"licorne version --client \| grep '(.*)'$", rest))
     ]
     info = BuildInfo(version="1.0.0", form=COMPILED, python="CPython 3.11.9", optimized=True)
     assert re.search(pattern, str(info))
