@@ -105,10 +105,11 @@ test-dist: dist ## do the wheels work in an environment of their own?
 	@cd .venv-dist && bin/python -m pip check --disable-pip-version-check && bin/licorne version --client | grep ', compiled,' && bin/licorne demo --seconds 2 > /dev/null
 	@echo 'test-dist: 1 passed, 0 failed'
 
-# Ends with the sources alone again, as a library hides what is changed in its source.
+# Ends with the sources alone again, as a library hides what is changed in its source. The tests of plans
+# work on deep copies, which compiled objects do not offer: a server copies its process.
 test-native: native ## compile, test the compiled form (the core, the scenarios, some worlds), and take it away
 	@$(BIN)/licorne version --client | grep ', compiled,'
-	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
+	@$(BIN)/pytest -n auto --dist worksteal --worlds $(NATIVE_WORLDS) --ignore tests/core/whatif tests/test_forms.py tests/core tests/scenarios $(NATIVE_PROPERTIES)
 	@$(MAKE) --no-print-directory pure
 
 soak: install ## kill servers and RMs 120 times, then 500,000 allocations with flat memory; some minutes

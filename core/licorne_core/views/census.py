@@ -14,16 +14,6 @@ from licorne_core.explain import starting_checks
 from licorne_core.ids import QueuePath
 from licorne_core.partition import Partition
 from licorne_core.quotas import Quota
-from licorne_core.reasons import (
-    AnswersCheck,
-    BackOffCheck,
-    GangCheck,
-    NodesCheck,
-    PartitionCheck,
-    QueueCheck,
-    StartingCheck,
-    StateCheck,
-)
 from licorne_core.reports import Census
 from licorne_core.resources import charge
 from licorne_core.scheduling.blockers import Blocker, OpenPlaceholders, RunningLimit
@@ -41,18 +31,19 @@ REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
 
 KINDS = ("queue", "user", "group")
+# The codes of the checks stand here as texts: compiled, a class does not give what its objects have.
 REASONS = (
-    PartitionCheck.code,
-    StateCheck.code,
-    StartingCheck.code,
-    BackOffCheck.code,
+    "PARTITION_NOT_SCHEDULING",
+    "APPLICATION_NOT_RUNNABLE",
+    "ANOTHER_APPLICATION_STARTS",
+    "APPLICATION_BACKS_OFF",
     *(f"{kind.upper()}_MAX_APPLICATIONS" for kind in KINDS),
-    GangCheck.code,
-    QueueCheck.code,
+    "WAITS_FOR_PLACEHOLDER",
+    "QUEUE_MAX_EXCEEDED",
     "USER_QUOTA_EXCEEDED",
     "GROUP_QUOTA_EXCEEDED",
-    AnswersCheck.code,
-    NodesCheck.code,
+    "TOO_MANY_ANSWERS_OWED",
+    "NO_NODE_FITS",
     WAITS_FOR_TURN,
     WAITS_FOR_ANSWER,
     REPLACES_PLACEHOLDER,
@@ -117,13 +108,13 @@ def _counted_for(app: Application) -> list[tuple[str, str]]:
 def stops_all(partition: Partition, app: Application) -> str:
     """The code of what stops all asks of an application; empty for nothing."""
     if partition.holds or not partition.nodes.by_id:
-        return PartitionCheck.code
+        return "PARTITION_NOT_SCHEDULING"
     if app.state not in SCHEDULABLE:
-        return StateCheck.code
+        return "APPLICATION_NOT_RUNNABLE"
     if any(not check.passed for check in starting_checks(partition, app)):
-        return StartingCheck.code
+        return "ANOTHER_APPLICATION_STARTS"
     if app.backoff_until:
-        return BackOffCheck.code
+        return "APPLICATION_BACKS_OFF"
     if isinstance(app.blocker, RunningLimit):
         return f"{_kind(app.blocker.quota).upper()}_MAX_APPLICATIONS"
     return ""
@@ -136,14 +127,14 @@ def stops(app: Application, group: AskGroup) -> str:
         case None:
             return WAITS_FOR_TURN
         case OpenPlaceholders():
-            return GangCheck.code
+            return "WAITS_FOR_PLACEHOLDER"
         case QuotaShortage():
             kind = _kind(blocker.quota)
-            return QueueCheck.code if kind == "queue" else f"{kind.upper()}_QUOTA_EXCEEDED"
+            return "QUEUE_MAX_EXCEEDED" if kind == "queue" else f"{kind.upper()}_QUOTA_EXCEEDED"
         case AnswersOwed():
-            return AnswersCheck.code
+            return "TOO_MANY_ANSWERS_OWED"
         case _:
-            return NodesCheck.code
+            return "NO_NODE_FITS"
 
 
 def _kind(quota: Quota) -> str:
