@@ -31,7 +31,7 @@ REPLACES_PLACEHOLDER = "REPLACES_PLACEHOLDER"
 """The ask is to take the place of a placeholder once that is gone (spec § 6.5)."""
 
 KINDS = ("queue", "user", "group")
-# The codes of the checks stand here as texts: compiled, a class does not give what its objects have.
+# The codes of the checks stand here as texts: a compiled class does not give its objects' values.
 REASONS = (
     "PARTITION_NOT_SCHEDULING",
     "APPLICATION_NOT_RUNNABLE",
