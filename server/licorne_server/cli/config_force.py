@@ -13,7 +13,7 @@ from licorne_server.cli.config_changes import summary
 from licorne_server.cli.config_diff import diff_lines, print_differences
 from licorne_server.cli.config_files import refused_lines
 from licorne_server.cli.config_rm import described, reason_of, revisions_of, running_configuration
-from licorne_server.cli.connection import RefusedError
+from licorne_server.cli.connection import RefusedError, UsageError
 from licorne_server.cli.output import printable, say
 
 STALE = "STALE_REVISION"
@@ -89,10 +89,11 @@ def _confirm(question: str) -> None:
     """Ask, if there is somebody to answer.
 
     Raises:
+        UsageError: there is nobody, and so nobody has agreed.
         RefusedError: the answer is not yes.
     """
     if not sys.stdin.isatty():
-        return
+        raise UsageError("nothing was changed: say --yes to do it")
     say(f"{question} [y/N] ")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise RefusedError(["licorne: nothing was changed"])

@@ -176,6 +176,9 @@ async def test_apply_puts_a_file_into_force(
     licorne: Licorne, file: Path, channel: grpc.aio.Channel
 ) -> None:
     """The difference is shown, the history has the comment, and it is said how long it holds."""
+    alone = await licorne("config", "apply", str(file))
+    assert alone.code == 1
+    assert alone.err.endswith("licorne: nothing was changed: say --yes to do it\n")
     result = await licorne("config", "apply", str(file), "--comment", "b is better", "--yes")
     assert result.code == 0
     assert "  - queue root.a" in result.out.splitlines()
