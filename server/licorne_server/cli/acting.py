@@ -33,7 +33,6 @@ def add_words(
     parser.add_argument(
         "words",
         nargs="*",
-        type=of_kind(kind),
         metavar=f"[{verbs}] {kind.upper()}",
         help=f"{about}; {shown}",
     )
@@ -47,19 +46,20 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 def act_and_names(
     args: argparse.Namespace, acts: Mapping[str, str], metavar: str
 ) -> tuple[str, list[str]]:
-    """The act, empty for none, and the names.
+    """The act, empty for none, and the names, each as such or as `-o name` prints it.
 
     Raises:
         UsageError: there is an act without a name, or there are several names and no act.
     """
     words: list[str] = args.words
+    named = of_kind(metavar.lower())
     if not words or words[0] not in acts:
         if len(words) > 1:
             raise UsageError(f"unknown act {printable(words[0])}: one of {', '.join(acts)}")
-        return "", words
+        return "", [named(word) for word in words]
     if len(words) == 1:
         raise UsageError(f"say which: {args.command} {words[0]} {metavar}")
-    return words[0], words[1:]
+    return words[0], [named(word) for word in words[1:]]
 
 
 def place_of(channel: grpc.Channel, args: argparse.Namespace) -> Place:

@@ -51,7 +51,8 @@ async def test_nodes_are_drained_and_undrained(town: Town) -> None:
     assert [row[1] for row in (await town.shell("nodes")).rows[1:]] == ["drained", "drained"]
     again = await town.shell("nodes", "drain", "node-1")
     assert again.err.endswith("node node-1 is drained already: 2 allocations there go on\n")
-    back = await town.shell("nodes", "undrain", "node-1")
+    # A name may be as `-o name` prints it, also behind an option.
+    back = await town.shell("nodes", "undrain", "--timeout", "20", "node/node-1")
     assert back.err.endswith("node node-1 undrained\n")
     assert (await town.shell("nodes", "undrain", "node-1")).err.endswith("is not drained\n")
     shown = await town.shell("nodes", "drain", "node-1", "-o", "json")
